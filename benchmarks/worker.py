@@ -1,0 +1,146 @@
+"""One library in a process of its own: does what the parent says, and answers with the seconds it took.
+
+    python worker.py {chunkwise,tensorstore,zarr,fused}
+
+Commands come as lines of JSON on standard input, answers go as lines of JSON to standard output.  Only
+NumPy and the one library are imported, so this runs under any interpreter that has them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+LOOPS = 400
+
+
+class TensorStoreLike:
+    """TensorStore, or chunkwise, which has the same interface."""
+
+    def __init__(self, module: Any) -> None:
+        self.ts = module
+
+    def open(self, command: dict[str, Any]) -> Any:
+        return self.ts.open(
+            {
+                "driver": command["driver"],
+                "kvstore": {"driver": "file", "path": command["path"]},
+                "context": {"file_io_sync": command.get("sync", False)},
+            },
+            open=True,
+        ).result()
+
+    def region(self, array: Any, planes: int) -> Any:
+        return array[:planes, ...]
+
+    def read(self, region: Any) -> np.ndarray:
+        return region.read().result()
+
+    def write(self, region: Any, data: np.ndarray) -> None:
+        region.write(data).result()
+
+    def point(self, array: Any, i: int, j: int, k: int) -> np.ndarray:
+        return array[i, j, k : k + 8].read().result()
+
+    def index(self, array: Any, i: int, j: int, k: int) -> Any:
+        return array[i, j, k : k + 8]
+
+
+class ZarrPython:
+    """zarr-python, with the codec pipeline that its configuration names."""
+
+    def __init__(self, pipeline: str | None) -> None:
+        import zarr
+
+        self.zarr = zarr
+        if pipeline is not None:
+            zarr.config.set({"codec_pipeline.path": pipeline})
+
+    def open(self, command: dict[str, Any]) -> Any:
+        return self.zarr.open_array(command["path"], mode="r+")
+
+    def region(self, array: Any, planes: int) -> Any:
+        return array, planes
+
+    def read(self, region: Any) -> np.ndarray:
+        array, planes = region
+        return array[:planes]
+
+    def write(self, region: Any, data: np.ndarray) -> None:
+        array, planes = region
+        array[:planes] = data
+
+    def point(self, array: Any, i: int, j: int, k: int) -> np.ndarray:
+        return array[i, j, k : k + 8]
+
+
+def library(name: str) -> tuple[Any, str]:
+    """Return what drives the library, and its version."""
+    if name == "chunkwise":
+        import chunkwise
+
+        return TensorStoreLike(chunkwise), "of this tree"
+    if name == "tensorstore":
+        from importlib.metadata import version
+
+        import tensorstore
+
+        return TensorStoreLike(tensorstore), version("tensorstore")
+    fused = "zarr.core.codec_pipeline.FusedCodecPipeline" if name == "fused" else None
+    peer = ZarrPython(fused)
+    return peer, peer.zarr.__version__
+
+
+def seconds(action: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    peer, version = library(sys.argv[1])
+    data = np.empty(0)
+    python = "{}.{}.{}".format(*sys.version_info[:3])
+
+    def run(command: dict[str, Any]) -> dict[str, Any]:
+        nonlocal data
+        do = command["do"]
+        if do == "hello":
+            return {"version": version, "python": python}
+        if do == "data":
+            data = np.load(command["path"])
+            return {}
+        if do == "open":
+            return {"seconds": seconds(lambda: [peer.open(command) for _ in range(50)]) / 50}
+        array = peer.open(command)
+        if do in ("point", "index"):
+            rng = np.random.default_rng(0)
+            places = rng.integers(0, [n - 8 for n in data.shape], (LOOPS, 3)).tolist()
+            act = getattr(peer, do)
+            act(array, *places[0])
+            return {"seconds": seconds(lambda: [act(array, *p) for p in places]) / LOOPS}
+        planes = command["planes"]
+        region = peer.region(array, planes)
+        if do == "write":
+            return {"seconds": seconds(lambda: peer.write(region, data[:planes]))}
+        out: list[np.ndarray] = []
+        taken = seconds(lambda: out.append(peer.read(region)))
+        if command["check"] and not np.array_equal(out[0], data[:planes]):
+            raise ValueError("what was read is not what was written")
+        return {"seconds": taken}
+
+    for line in sys.stdin:
+        try:
+            answer = run(json.loads(line))
+        except Exception as e:
+            answer = {"error": f"{type(e).__name__}: {e}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Pages that are made from the code when the documentation is built: the tour, and what is supported."""
+
+from __future__ import annotations
+
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+from chunkwise import catalogue
+from chunkwise.cli.main import COMMANDS, main
+from chunkwise.dtype.data_type import dtypes
+
+ROOT = Path(__file__).parents[1]
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages."""
+    readme = (ROOT / "README.md").read_text().replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](#)")
+    pages = {"index.md": readme, "status.md": status(), "api.md": api(), "cli.md": cli()}
+    for name, text in pages.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def status() -> str:
+    """Return the tables of the catalogue."""
+    lines = ["# What is supported", "", "These tables are the catalogue of the code.", "", "## Codecs", ""]
+    lines += ["| codec | Zarr v3 | Zarr v2 | N5 |", "|---|---|---|---|"]
+    for name, entry in sorted(catalogue.CODECS.items()):
+        columns = (", ".join(f"`{n}`" for n in entry.names.get(f, ())) for f in ("zarr3", "zarr2", "n5"))
+        lines.append(f"| `{name}` | " + " | ".join(columns) + " |")
+    for title, table in (
+        ("Chunk grids", catalogue.GRIDS),
+        ("Chunk key encodings", catalogue.KEY_ENCODINGS),
+        ("Array drivers", catalogue.DRIVERS),
+        ("Key-value stores", catalogue.KVSTORES),
+        ("Context resources", catalogue.CONTEXT_RESOURCES),
+    ):
+        lines += ["", f"## {title}", "", ", ".join(f"`{name}`" for name in table)]
+    lines += ["", "## Data types", "", ", ".join(f"`{name}`" for name in dtypes)]
+    own = "`S<n>`, `U<n>`, `V<n>`, `datetime64[unit]`, `timedelta64[unit]`"
+    lines += ["", f"and NumPy's {own} and structured types."]
+    return "\n".join(lines) + "\n"
+
+
+def cli() -> str:
+    """Return the help of every command."""
+    parts = ["# Command line\n"]
+    for name in COMMANDS:
+        text = StringIO()
+        with redirect_stdout(text):
+            main([name, "--help"])
+        parts.append(f"## chunkwise {name}\n\n```\n{text.getvalue()}\n```\n")
+    return "\n".join(parts)
+
+
+def api() -> str:
+    """Return the page from which mkdocstrings makes the reference."""
+    names = (
+        "chunkwise.api.open.open",
+        "chunkwise.api.tensorstore.TensorStore",
+        "chunkwise.spec.spec.Spec",
+        "chunkwise.spec.schema.Schema",
+        "chunkwise.spec.chunk_layout.ChunkLayout",
+        "chunkwise.spec.codec_spec.CodecSpec",
+        "chunkwise.spec.unit.Unit",
+        "chunkwise.spec.context.Context",
+        "chunkwise.index_space.domain.IndexDomain",
+        "chunkwise.index_space.transform.IndexTransform",
+        "chunkwise.index_space.dim.Dim",
+        "chunkwise.api.kvstore.KvStore",
+        "chunkwise.execute.future.Future",
+        "chunkwise.execute.write_futures.WriteFutures",
+        "chunkwise.errors",
+        "chunkwise.testing.codec_contract",
+        "chunkwise.testing.kvstore_contract",
+    )
+    return "# API\n\n" + "\n".join(f"::: {name}\n" for name in names)

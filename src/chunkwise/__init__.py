@@ -1,0 +1,116 @@
+"""Large N-dimensional arrays in Zarr v1, v2, v3 and N5, behind one TensorStore-compatible API."""
+
+from chunkwise.api.array import array
+from chunkwise.api.batch import Batch
+from chunkwise.api.cast import cast
+from chunkwise.api.container import create_container
+from chunkwise.api.downsample import downsample
+from chunkwise.api.kvstore import KvStore
+from chunkwise.api.open import open
+from chunkwise.api.stack import concat, overlay, stack
+from chunkwise.api.tensorstore import StorageStatistics, TensorStore
+from chunkwise.api.transaction import Transaction
+from chunkwise.api.virtual_chunked import virtual_chunked
+from chunkwise.array.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
+from chunkwise.dtype.data_type import DataType, dtypes
+from chunkwise.execute.future import Future, Promise
+from chunkwise.execute.write_futures import WriteFutures
+from chunkwise.index_space import (
+    Dim,
+    DimExpression,
+    IndexDomain,
+    IndexTransform,
+    OutputIndexMap,
+    OutputIndexMaps,
+    OutputIndexMethod,
+    d,
+    inf,
+    newaxis,
+)
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.context import Context
+from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec import Spec
+from chunkwise.spec.unit import Unit
+
+dtype = DataType
+# One line each, so that type checkers know them.
+bool = dtypes["bool"]
+char = dtypes["char"]
+byte = dtypes["byte"]
+int2 = dtypes["int2"]
+int4 = dtypes["int4"]
+uint2 = dtypes["uint2"]
+uint4 = dtypes["uint4"]
+int8 = dtypes["int8"]
+uint8 = dtypes["uint8"]
+int16 = dtypes["int16"]
+uint16 = dtypes["uint16"]
+int32 = dtypes["int32"]
+uint32 = dtypes["uint32"]
+int64 = dtypes["int64"]
+uint64 = dtypes["uint64"]
+float4_e2m1fn = dtypes["float4_e2m1fn"]
+float6_e2m3fn = dtypes["float6_e2m3fn"]
+float6_e3m2fn = dtypes["float6_e3m2fn"]
+float8_e3m4 = dtypes["float8_e3m4"]
+float8_e4m3 = dtypes["float8_e4m3"]
+float8_e4m3fn = dtypes["float8_e4m3fn"]
+float8_e4m3fnuz = dtypes["float8_e4m3fnuz"]
+float8_e4m3b11fnuz = dtypes["float8_e4m3b11fnuz"]
+float8_e5m2 = dtypes["float8_e5m2"]
+float8_e5m2fnuz = dtypes["float8_e5m2fnuz"]
+float8_e8m0fnu = dtypes["float8_e8m0fnu"]
+bfloat16 = dtypes["bfloat16"]
+float16 = dtypes["float16"]
+float32 = dtypes["float32"]
+float64 = dtypes["float64"]
+complex64 = dtypes["complex64"]
+complex128 = dtypes["complex128"]
+string = dtypes["string"]
+ustring = dtypes["ustring"]
+json = dtypes["json"]
+
+__all__ = [
+    "Batch",
+    "ChunkLayout",
+    "CodecSpec",
+    "Context",
+    "DataType",
+    "Dim",
+    "DimExpression",
+    "Future",
+    "IndexDomain",
+    "IndexTransform",
+    "KvStore",
+    "OpenMode",
+    "OutputIndexMap",
+    "OutputIndexMaps",
+    "OutputIndexMethod",
+    "Promise",
+    "Schema",
+    "Spec",
+    "StorageStatistics",
+    "TensorStore",
+    "Transaction",
+    "Unit",
+    "VirtualChunkedReadParameters",
+    "VirtualChunkedWriteParameters",
+    "WriteFutures",
+    "array",
+    "cast",
+    "concat",
+    "create_container",
+    "d",
+    "downsample",
+    "dtype",
+    "inf",
+    "newaxis",
+    "open",
+    "overlay",
+    "stack",
+    "virtual_chunked",
+]
+__all__ += list(dtypes)

@@ -1,0 +1,260 @@
+"""Copying a stored array to another place, format, chunking or compression, safely.
+
+A half-made copy never looks whole: the metadata document, without which there is no array, is written
+last.  Until then there are chunks and a journal (:mod:`chunkwise.api.journal`), with which an
+interrupted copy can be resumed.
+
+1. The form of the source becomes the metadata of the destination.
+2. The journal is written, or read if the copy is resumed.
+3. Blocks of whole chunks are copied, several at a time; the journal follows.  A block of which nothing is
+   stored needs no copy, if the fill values are the same.
+4. If asked for, every element is read again and compared, bit for bit.
+5. Attributes, groups above, metadata; then the journal goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import takewhile
+from typing import Any, TypeVar
+
+from chunkwise.api.attributes import read_attributes, write_first_attributes
+from chunkwise.api.blockwise import work_through
+from chunkwise.api.compare import compare
+from chunkwise.api.consolidated import update_consolidated
+from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy
+from chunkwise.api.form import Form, form_of
+from chunkwise.api.journal import Journal
+from chunkwise.api.location import Location
+from chunkwise.api.new_array import check_free, clear, create_parents, open_array
+from chunkwise.api.node import JOURNAL, require_node
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.target import Target, target_spec
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dtype.conversion import converter
+from chunkwise.dtype.fill_value import same_fill
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError
+from chunkwise.execute.future import Future
+from chunkwise.index_space import IndexDomain
+from chunkwise.kvstore.file import FileStore
+from chunkwise.spec.context import Context
+
+__all__ = ["ArrayCopy"]
+
+T = TypeVar("T")
+
+_N_BLOCKS = 64
+_SMALLEST_NBYTES = 4 << 20
+
+_Numbered = tuple[int, IndexDomain]
+
+
+class ArrayCopy:
+    """A copy of one stored array, made by :meth:`run`, :meth:`verify` and :meth:`finish`.
+
+    Parameters
+    ----------
+    source, destination : Location
+    format : {"zarr3", "zarr2", "zarr1", "n5"}
+        Of the destination.
+    options : dict
+        Fields of :class:`~chunkwise.api.form.Form` that are to differ from the source: ``chunks``,
+        ``shards`` (None for none), ``codec``, ``fill_value``, ``dtype``, ``names``, ``units``.
+    resume : bool
+        Go on with an unfinished copy, if there is one.
+    overwrite : bool
+        Delete an array, or an unfinished copy, that is at the destination.
+    block_nbytes : int, optional
+        Size that blocks don't exceed, unless one write chunk does; by default a small part of the whole,
+        but neither tiny nor large.
+    sync : bool
+        Whether each chunk is on the disk before its block counts as done.  Without, a power failure can
+        leave a copy that looks whole but isn't.
+
+    Attributes
+    ----------
+    source : TensorStore
+    target : TensorStore
+        The destination, without metadata in the store as yet.
+    notes : tuple of str
+        What the destination can't hold.
+    nbytes : int
+        Size of all elements, in bytes.
+    nbytes_done : int
+        How much of it had been copied before.
+    complete : bool
+        Whether nothing is left to do, since an equal copy is there already; `resume` only.
+    """
+
+    def __init__(
+        self,
+        source: Location,
+        destination: Location,
+        format: str,
+        options: dict[str, Any],
+        *,
+        resume: bool = False,
+        overwrite: bool = False,
+        block_nbytes: int | None = None,
+        sync: bool = True,
+    ) -> None:
+        self._stop = threading.Event()
+        self._location = destination
+        self._format = format
+        node = require_node(source)
+        self.source = open_array(source, read=True)
+        if _same_place(source, destination):
+            raise InvalidArgumentError("source and destination are the same array")
+        form = _with_options(form_of(self.source, node, read_attributes(source)), options)
+        plan: Target = target_spec(form, format, list(options))
+        self.notes = plan.notes
+        self._attributes = plan.attributes
+        self._spec = {**plan.spec, "kvstore": destination.kvstore_json()}
+        context = {} if sync else {"file_io_sync": False}
+        unstored = {**self._spec, "open": True, "assume_metadata": True}
+        self.target = open_spec(unstored, context=Context(context)).result()
+        if block_nbytes is None:
+            whole = self.target.size * self.target.dtype.memory_dtype.itemsize
+            block_nbytes = min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES)
+        self._blocks = BlockCopy(self.target, self.source, block_nbytes=block_nbytes)
+        self._same_fill = _have_same_fill(self._blocks)
+        task = {
+            "source": source.kvstore_json(),
+            "source metadata": hashlib.sha256(_canonical(dict(node.document))).hexdigest(),
+            "target": plan.spec,
+            "block shape": list(self._blocks.blocks.shape),
+        }
+        self._journal = Journal(destination, task, self._blocks.blocks.n_blocks)
+        self.nbytes = self._blocks.nbytes(self.target.domain)
+        self.nbytes_done = 0
+        self.complete = False
+        self._begin(resume, overwrite)
+
+    def _begin(self, resume: bool, overwrite: bool) -> None:
+        location = self._location
+        unfinished = location.kv.read(location.path + JOURNAL).value is not None
+        if overwrite:
+            clear(location)
+        elif unfinished and resume:
+            self._journal.resume()
+            self.nbytes_done = sum(
+                self._blocks.nbytes(block)
+                for number, block in self._numbered()
+                if self._journal.is_done(number)
+            )
+            return
+        elif resume and self._is_there():
+            self.complete = True
+            self.nbytes_done = self.nbytes
+            return
+        if not unfinished or overwrite:
+            check_free(location, self._format)
+        self._journal.begin()
+
+    def _is_there(self) -> bool:
+        try:
+            open_spec({**self._spec, "open": True}).result()
+        except (ChunkwiseError, ValueError):
+            return False
+        return True
+
+    def _numbered(self) -> Iterator[_Numbered]:
+        return enumerate(self._blocks.blocks.domains())
+
+    def run(self, advance: Callable[[int], None] = lambda nbytes: None) -> Future[None]:
+        """Copy the blocks that are left.
+
+        Parameters
+        ----------
+        advance : callable
+            Called with the number of bytes of each block that is done, from several threads.
+        """
+
+        def work(item: _Numbered) -> None:
+            number, block = item
+            if not (self._same_fill and _is_missing(self._blocks.source[block])):
+                self._blocks.copy(block)
+            self._journal.mark(number)
+            advance(self._blocks.nbytes(block))
+
+        left = (item for item in self._numbered() if not self._journal.is_done(item[0]))
+        return work_through(self._until_stopped(left), work)
+
+    def _until_stopped(self, items: Iterator[T]) -> Iterator[T]:
+        return takewhile(lambda _: not self._stop.is_set(), items)
+
+    def interrupt(self, working: Future[None]) -> None:
+        """Stop what :meth:`run` or :meth:`verify` returned, and write down how far the copy is.
+
+        Blocks that are under way are finished first.
+        """
+        self._stop.set()
+        working.exception()
+        with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
+            self._journal.save()
+
+    def verify(self, advance: Callable[[int], None] = lambda nbytes: None) -> Future[None]:
+        """Read source and copy and compare every element.
+
+        Raises
+        ------
+        DataCorruptionError
+            Through the future, if one differs; the text names the first one of a block that does.
+        """
+
+        def work(block: IndexDomain) -> None:
+            if self._same_fill and all(map(_is_missing, (self._blocks.source[block], self.target[block]))):
+                advance(self._blocks.nbytes(block))
+                return
+            try:
+                compare(self._blocks.read(block), self.target[block].read().result(), block)
+            except DataCorruptionError:
+                self._journal.restart()
+                raise
+            advance(self._blocks.nbytes(block))
+
+        return work_through(self._until_stopped(self._blocks.blocks.domains()), work)
+
+    def finish(self) -> TensorStore:
+        """Make the copy an array; return it as it is opened anew."""
+        location = self._location
+        if not self.complete:
+            create_parents(location, self._format)
+            write_first_attributes(location, self._format, self._attributes)
+            open_spec({**self._spec, "open": True, "create": True}).result()
+            self._journal.delete()
+            update_consolidated(location.kv, location.path)
+        return open_array(location)
+
+
+def _have_same_fill(copy: BlockCopy) -> bool:
+    """Whether a chunk that is missing in the source can be missing in the target."""
+    found, wanted = copy.source.fill_value, copy.target.fill_value
+    zero, other = copy.source.dtype.zero(), copy.target.dtype.zero()
+    return same_fill(copy.convert(zero if found is None else found), other if wanted is None else wanted)
+
+
+def _is_missing(view: TensorStore) -> bool:
+    """Whether no chunk of a view is stored: then all of it reads as the fill value."""
+    return bool(view.storage_statistics(query_not_stored=True).result().not_stored)
+
+
+def _same_place(a: Location, b: Location) -> bool:
+    if isinstance(a.kv, FileStore) and isinstance(b.kv, FileStore):
+        return os.path.realpath(a.kv.root + a.path) == os.path.realpath(b.kv.root + b.path)
+    return bool(a.kv.identity == b.kv.identity) and a.path == b.path
+
+
+def _with_options(form: Form, options: dict[str, Any]) -> Form:
+    if "dtype" in options and form.fill_value is not None and "fill_value" not in options:
+        options = {**options, "fill_value": converter(form.dtype, options["dtype"])(form.fill_value)}
+    return form.replaced(options)
+
+
+def _canonical(document: Any) -> bytes:
+    return json.dumps(document, sort_keys=True).encode()

@@ -1,0 +1,116 @@
+"""Dividing an array into blocks that begin and end where its chunks do.
+
+1. Along each dimension the unit is the write chunk.
+2. The block is grown, the dimensions in turn, by whole units until it is as large as wanted; first so far
+   that it holds whole chunks of the source, so that none is decoded more often than it has to be.
+3. The blocks cover the domain in C order, the last dimension fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+from math import prod
+from typing import NamedTuple
+
+from chunkwise.index_space import IndexDomain
+
+__all__ = ["Blocks", "block_shape"]
+
+
+def block_shape(
+    shape: Sequence[int],
+    unit: Sequence[int],
+    source_chunk: Sequence[int],
+    itemsize: int,
+    largest_nbytes: int,
+) -> tuple[int, ...]:
+    """Choose the shape of blocks, in elements.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of the whole.
+    unit : sequence of int
+        What a block is a multiple of along each dimension: the write chunk of the target.
+    source_chunk : sequence of int
+        What a block had better be a multiple of as well.
+    itemsize : int
+        Bytes of an element.
+    largest_nbytes : int
+        Size that blocks don't exceed, unless a single unit does.
+
+    Examples
+    --------
+    >>> block_shape((1000, 1000), (10, 10), (100, 1), 1, 1000)
+    (100, 10)
+    >>> block_shape((1000, 1000), (64, 64), (1, 1), 1, 1)
+    (64, 64)
+    """
+    limits = [max(1, size) for size in shape]
+    block = [min(u, limit) for u, limit in zip(unit, limits, strict=True)]
+
+    def fits(candidate: list[int]) -> bool:
+        return prod(candidate) * itemsize <= largest_nbytes
+
+    def grow(dim: int, size: int) -> bool:
+        size = min(-(-size // unit[dim]) * unit[dim], limits[dim])
+        candidate = [*block[:dim], size, *block[dim + 1 :]]
+        if size > block[dim] and fits(candidate):
+            block[:] = candidate
+            return True
+        return False
+
+    # Where the source's chunks are larger than the unit, each would otherwise be read several times.
+    for dim in sorted(range(len(block)), key=lambda d: -(source_chunk[d] / block[d])):
+        if source_chunk[dim] > block[dim] and not grow(dim, source_chunk[dim]):
+            room = largest_nbytes // max(1, prod(block) * itemsize // block[dim])
+            grow(dim, room // unit[dim] * unit[dim])
+    growing = True
+    while growing:
+        growing = False
+        for dim in reversed(range(len(block))):
+            growing = grow(dim, 2 * block[dim]) or growing
+    return tuple(block)
+
+
+class Blocks(NamedTuple):
+    """A division of a domain.
+
+    Attributes
+    ----------
+    domain : IndexDomain
+        Finite.
+    origin : tuple of int
+        A place where blocks begin, in the domain or not.
+    shape : tuple of int
+        Of a block, in elements; those at the edges are smaller.
+    """
+
+    domain: IndexDomain
+    origin: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+        return prod(len(along) for along in self._bounds())
+
+    def domains(self) -> Iterator[IndexDomain]:
+        """Yield the domain of each block, the last dimension fastest."""
+        labels = self.domain.labels
+        for cell in product(*self._bounds()):
+            yield IndexDomain(
+                inclusive_min=[lo for lo, _ in cell], exclusive_max=[hi for _, hi in cell], labels=labels
+            )
+
+    def _bounds(self) -> list[list[tuple[int, int]]]:
+        out = []
+        domain = self.domain
+        for lo, hi, at, size in zip(
+            domain.inclusive_min, domain.exclusive_max, self.origin, self.shape, strict=True
+        ):
+            first, last = (lo - at) // size, -(-(hi - at) // size)
+            edges = [*(max(lo, at + i * size) for i in range(first, last)), hi]
+            out.append([(a, b) for a, b in pairwise(edges) if a < b])
+        return out

@@ -1,0 +1,81 @@
+"""Working through blocks with a few threads of their own.
+
+The threads wait for the reads and writes of their block, which the pool carries out.  With several blocks
+under way the pool always has something to do, and the memory in use is that of one block for each thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from chunkwise.execute.future import Future, Promise
+
+__all__ = ["n_block_threads", "work_through"]
+
+B = TypeVar("B")
+
+_MOST_THREADS = 8
+
+
+def n_block_threads() -> int:
+    """Return how many blocks are under way at the same time."""
+    if hasattr(os, "sched_getaffinity"):
+        n = len(os.sched_getaffinity(0))
+    else:
+        n = os.cpu_count() or 1
+    return max(2, min(n, _MOST_THREADS))
+
+
+def work_through(
+    blocks: Iterable[B], work: Callable[[B], None], n_threads: int | None = None
+) -> Future[None]:
+    """Call `work` with each of `blocks`, several at a time, in the order in which they come.
+
+    The first failure is the failure of the future; no block is begun after it, or after the future was
+    cancelled.  The future is done when no thread is at work any more, unless it was cancelled.
+
+    Parameters
+    ----------
+    blocks : iterable
+        Taken from by one thread at a time.
+    work : callable
+        Called in several threads.
+    n_threads : int, optional
+        By default :func:`n_block_threads`.
+    """
+    promise, future = Promise[None].new()
+    n = n_threads or n_block_threads()
+    left = [n]
+    lock = threading.Lock()
+    errors: list[BaseException] = []
+    pending = iter(blocks)
+
+    def take() -> tuple[B] | None:
+        with lock:
+            if errors or promise.done():
+                return None
+            for block in pending:
+                return (block,)
+        return None
+
+    def run() -> None:
+        try:
+            while (taken := take()) is not None:
+                work(taken[0])
+        except BaseException as e:
+            errors.append(e)
+        with lock:
+            left[0] -= 1
+            if left[0]:
+                return
+        if errors:
+            promise.set_exception(errors[0])
+        else:
+            promise.set_result(None)
+
+    for _ in range(n):
+        threading.Thread(target=run, name="chunkwise-blocks", daemon=True).start()
+    return future

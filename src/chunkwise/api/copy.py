@@ -1,0 +1,172 @@
+"""Copying one array to another, in blocks, with memory that doesn't depend on their size.
+
+1. The source is aligned with the target: by label, else by position, repeated where it lacks a dimension.
+2. What is small goes in one read and one write.
+3. Otherwise the target is divided into blocks of whole write chunks.  A few threads take one block after
+   the other: read, convert, write.
+4. The first failure, or a caller that gives up, stops the threads after the block under way.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from chunkwise.api.blocks import Blocks, block_shape
+from chunkwise.api.blockwise import work_through
+from chunkwise.dtype.conversion import implicit_converter
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.execute.future import Future, Promise
+from chunkwise.execute.join import link
+from chunkwise.execute.write_futures import WriteFutures
+from chunkwise.index_space import IndexDomain, align
+
+if TYPE_CHECKING:
+    from chunkwise.api.tensorstore import TensorStore
+
+__all__ = ["BLOCK_NBYTES", "BlockCopy", "copy_into", "divide"]
+
+BLOCK_NBYTES = 32 << 20
+"""Largest block in bytes, unless one write chunk of the target is larger."""
+
+_SMALL_NBYTES = 64 << 20
+
+
+class BlockCopy:
+    """A copy that is made block by block.
+
+    Parameters
+    ----------
+    target, source : TensorStore
+        As for :func:`copy_into`.
+    block_nbytes : int
+        See :data:`BLOCK_NBYTES`.
+
+    Attributes
+    ----------
+    target, source : TensorStore
+        With the same domain: `source` is aligned and broadcast.
+    convert : callable
+        Turns what is read into what is to be written.
+    blocks : Blocks
+        Aligned with the write chunks of `target`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the domains can't be aligned, the data type of `source` needs a cast, or `source` can't be read
+        or `target` not be written.
+    """
+
+    def __init__(self, target: TensorStore, source: TensorStore, *, block_nbytes: int = BLOCK_NBYTES) -> None:
+        if not source.readable:
+            raise InvalidArgumentError("Source does not support reading.")
+        if not target.writable:
+            raise InvalidArgumentError("Destination does not support writing.")
+        self.convert = implicit_converter(source.dtype, target.dtype)
+        self.source = source[align(source.domain, target.domain)]
+        self.target = target
+        self.blocks = divide(target, self.source, block_nbytes)
+
+    def read(self, block: IndexDomain) -> npt.NDArray[Any]:
+        """Return the elements of a block, as they are to be stored."""
+        return self.convert(self.source[block].read().result())
+
+    def copy(self, block: IndexDomain) -> None:
+        """Copy one block."""
+        self.target[block].write(self.read(block)).result()
+
+    def nbytes(self, block: IndexDomain) -> int:
+        """Return the size of a block in the target's data type."""
+        return int(block.size) * _itemsize(self.target)
+
+
+def copy_into(target: TensorStore, source: TensorStore, batch: Any = None) -> WriteFutures:
+    """Write all elements of `source` to `target`.
+
+    Parameters
+    ----------
+    target, source : TensorStore
+        `source` is broadcast to the domain of `target`.
+    batch : Batch, optional
+        The reads start with the batch; then everything is read before it is written.
+
+    Returns
+    -------
+    WriteFutures
+        Failing with InvalidArgumentError as :class:`BlockCopy` does; else with what a read or write failed
+        with, when some blocks may be written already.
+    """
+    try:
+        copy = BlockCopy(target, source)
+    except ChunkwiseError as e:
+        failed: Future[None] = Future.failed(e)
+        return WriteFutures.of(failed, failed)
+    if batch is not None:
+        return _in_one_go(copy, copy.source.read(batch=batch))
+    if copy.source.size * _itemsize(source) <= _SMALL_NBYTES:
+        return _in_one_go(copy, copy.source.read())
+    done = work_through(copy.blocks.domains(), copy.copy)
+    return WriteFutures.of(done, done)
+
+
+def divide(target: TensorStore, source: TensorStore, block_nbytes: int = BLOCK_NBYTES) -> Blocks:
+    """Divide the domain of `target` at its write chunks, with regard to the chunks of `source`.
+
+    Parameters
+    ----------
+    target, source : TensorStore
+        With the same domain.
+    block_nbytes : int
+        Size that blocks don't exceed, unless one write chunk does.
+    """
+    layout = target.chunk_layout
+    unit = _extents(layout.write_chunk.shape, target)
+    origin = [
+        lo if at is None else at
+        for lo, at in zip(target.origin, layout.grid_origin or (None,) * target.rank, strict=True)
+    ]
+    read_chunk = _extents(source.chunk_layout.read_chunk.shape, source)
+    itemsize = max(_itemsize(target), _itemsize(source))
+    shape = block_shape(target.shape, unit, read_chunk, itemsize, block_nbytes)
+    return Blocks(target.domain, tuple(origin), shape)
+
+
+def _extents(shape: Any, store: TensorStore) -> list[int]:
+    # Where there is no chunk along a dimension, any cut is as good as another.
+    return [n or 1 for n in shape or (None,) * store.rank]
+
+
+def _itemsize(store: TensorStore) -> int:
+    return max(1, store.dtype.memory_dtype.itemsize)
+
+
+def _in_one_go(copy: BlockCopy, reading: Future[npt.NDArray[Any]]) -> WriteFutures:
+    copied, copied_future = Promise[None].new()
+    stored, stored_future = Promise[None].new()
+
+    def write(done: Future[npt.NDArray[Any]]) -> None:
+        try:
+            writing = copy.target.write(copy.convert(done.result()))
+        except BaseException as e:
+            copied.set_exception(e)
+            stored.set_exception(e)
+            return
+        link(writing.copy, copied)
+        link(writing.commit, stored)
+
+    if reading.done():
+        write(reading)
+        return WriteFutures.of(copied_future, stored_future)
+
+    def start(done: Future[npt.NDArray[Any]]) -> None:
+        # A thread of the pool would have to do the whole write alone.
+        threading.Thread(target=write, args=(done,), name="chunkwise-copy", daemon=True).start()
+
+    reading.add_done_callback(start)
+    stored_future.add_done_callback(lambda _: reading.cancel())
+    stored_future._start.append(lambda _: reading.force())
+    copied_future._start.append(lambda _: reading.force())
+    return WriteFutures.of(copied_future, stored_future)

@@ -1,0 +1,63 @@
+"""``downsample``: an array at a lower resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.array.based import Base, pool_under
+from chunkwise.array.downsample import DownsampleArray
+from chunkwise.driver.downsample.spec import DownsampleSpec, check_factors, check_method
+from chunkwise.index_space import IndexTransform
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec import Spec
+
+__all__ = ["downsample"]
+
+S = TypeVar("S", TensorStore, Spec)
+
+
+def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
+    """Return a read-only view of which each element stands for a cell of `base`.
+
+    Element ``i`` of a dimension stands for ``[i * f, (i + 1) * f)``, as far as that exists.
+
+    Parameters
+    ----------
+    base : TensorStore or Spec
+        The same kind is returned.
+    downsample_factors : sequence of int
+        Size of a cell in each dimension.
+    method : {"stride", "mean", "min", "max", "median", "mode"}
+        ``stride`` takes the first element, ``mean`` rounds half to even, ``median`` takes the lower of two in
+        the middle and ``mode`` the least of the most frequent.
+
+    Raises
+    ------
+    ValueError
+        If the method has no meaning for the data type, or a factor is not positive, or there are not as many
+        as dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from chunkwise.api.array import array
+    >>> downsample(array(np.arange(10)), [4], "mean").read().result()
+    array([2, 6, 8])
+    """
+    if not isinstance(base, TensorStore | Spec):
+        raise TypeError(f"downsample takes a TensorStore or a Spec, not {type(base).__name__}")
+    factors = check_factors([int(f) for f in downsample_factors], base.rank)
+    check_method(method)
+    schema = Schema(rank=len(factors))
+    if isinstance(base, Spec):
+        spec = DownsampleSpec(schema=schema, base=base, factors=factors, method=method)
+        domain = spec.domain
+        return Spec._of(spec, None if domain is None else IndexTransform.identity(domain))
+    driver = base._array.spec()
+    spec = DownsampleSpec(
+        schema=schema, base=Spec._of(driver, base._transform), factors=factors, method=method
+    )
+    array = DownsampleArray(Base(base._array, base._transform), pool_under(driver), spec)
+    return TensorStore._make(array, IndexTransform.identity(array.domain), base._transaction)

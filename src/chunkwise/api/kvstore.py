@@ -1,0 +1,351 @@
+"""``KvStore``: a kvstore as TensorStore's Python API has it; keys are bytes, relative to a prefix."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from chunkwise.api import kvstore_values as values
+from chunkwise.api.batch import Batch
+from chunkwise.api.kvstore_values import Key, as_bytes
+from chunkwise.api.transaction import Transaction, check_rebind, overlay
+from chunkwise.binding import JSON
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.execute.future import Future
+from chunkwise.execute.pool import pool_of
+from chunkwise.kvstore.atomic import AtomicWritable, Modifiable
+from chunkwise.kvstore.key_range import decode_key, encode_key
+from chunkwise.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION, ByteRange, KvStoreDriver
+from chunkwise.spec.context import Context
+from chunkwise.spec.kvstore_spec import KvStoreSpec
+from chunkwise.spec.pretty import pretty_repr
+from chunkwise.spec.public_kvstore_spec import Spec, as_kvstore_spec
+from chunkwise.spec.resources.concurrency import ConcurrencyLimit
+
+__all__ = ["KvStore"]
+
+T = TypeVar("T")
+
+
+class KvStore:
+    """Keys and values under a prefix, :attr:`path`, of a kvstore.
+
+    The prefix is put in front of a key as it is: whether it ends in "/" matters.  Two handles are
+    equal only if they are the same object.
+    """
+
+    Spec: TypeAlias = Spec
+    KeyRange: TypeAlias = values.KeyRange
+    ReadResult: TypeAlias = values.ReadResult
+    TimestampedStorageGeneration: TypeAlias = values.TimestampedStorageGeneration
+
+    __slots__ = ("__weakref__", "_driver", "_in_memory", "_prefix", "_spec", "_transaction")
+
+    _spec: KvStoreSpec  # bound
+    _driver: KvStoreDriver
+    _in_memory: bool  # an operation takes microseconds
+    _prefix: str
+    _transaction: Transaction | None
+
+    def __init__(self) -> None:
+        raise TypeError("cannot create 'KvStore' instances; use KvStore.open")
+
+    @classmethod
+    def _make(cls, spec: KvStoreSpec, transaction: Transaction | None = None) -> KvStore:
+        self = cls.__new__(cls)
+        self._transaction = transaction
+        self._place(spec)
+        return self
+
+    def _place(self, spec: KvStoreSpec) -> None:
+        driver, self._prefix = spec.open_driver()
+        if self._transaction is not None:
+            driver = overlay(self._transaction, driver, atomic=getattr(spec, "atomic", True))
+        self._driver = driver
+        self._in_memory = isinstance(driver, AtomicWritable | Modifiable)
+        self._spec = spec
+
+    @classmethod
+    def open(
+        cls,
+        spec: Spec | JSON,
+        *,
+        context: Context | None = None,
+        transaction: Transaction | None = None,
+    ) -> Future[KvStore]:
+        """Open the kvstore that a spec, its JSON or a URL means.
+
+        Parameters
+        ----------
+        spec : KvStore.Spec, JSON or str
+        context : Context, optional
+            Where shared resources come from; by default new ones.
+        transaction : Transaction, optional
+            What the operations are to belong to.
+
+        Raises
+        ------
+        ValueError, TypeError
+            At once if the spec is malformed; what goes wrong later comes through the future.
+        """
+        if context is not None and not isinstance(context, Context):
+            raise TypeError("Invalid context")
+        _check_transaction(transaction)
+        parsed = as_kvstore_spec(spec)
+        return _attempt(lambda: cls._make(parsed.bind(context or Context()), transaction))
+
+    # -- what it is -------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """Prefix of all keys; can be set."""
+        return self._spec.path
+
+    @path.setter
+    def path(self, value: Key) -> None:
+        self._place(self._spec.with_path(_text(value, "path")))
+
+    @property
+    def url(self) -> str:
+        """URL of the store; raises ValueError or NotImplementedError if it has none."""
+        return self._spec.url
+
+    @property
+    def base(self) -> KvStore | None:
+        """The store that this one adapts, if it does."""
+        base = self._spec.base
+        return None if base is None else KvStore._make(base, self._transaction)
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """The transaction that operations belong to."""
+        return self._transaction
+
+    def with_transaction(self, transaction: Transaction | None) -> KvStore:
+        """Return the same store, with operations belonging to `transaction`, or to none.
+
+        Raises
+        ------
+        ValueError
+            If the transaction that it belongs to now is still open.
+        """
+        _check_transaction(transaction)
+        check_rebind(self._transaction)
+        return KvStore._make(self._spec, transaction)
+
+    def spec(self, *, retain_context: bool | None = None, unbind_context: bool | None = None) -> Spec:
+        """Return a spec that opens this store again.
+
+        Parameters
+        ----------
+        retain_context : bool, optional
+            Keep the live resources.
+        unbind_context : bool, optional
+            Describe them in the member ``context``.  Without either option they are left out.
+        """
+        if unbind_context:
+            return Spec._of(self._spec.unbound())
+        return Spec._of(self._spec if retain_context else self._spec.strip())
+
+    def copy(self) -> KvStore:
+        """Return an independent handle."""
+        return KvStore._make(self._spec, self._transaction)
+
+    __copy__ = copy
+
+    def __truediv__(self, component: Key) -> KvStore:
+        return KvStore._make(self._spec / _text(component, "component"), self._transaction)
+
+    def __add__(self, suffix: Key) -> KvStore:
+        return KvStore._make(self._spec + _text(suffix, "suffix"), self._transaction)
+
+    def __repr__(self) -> str:
+        return pretty_repr("KvStore", self._spec.unbound().to_json())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._transaction is not None:
+            raise InvalidArgumentError("Cannot serialize bound transaction")
+        return KvStore._make, (self._spec,)
+
+    # -- one key ----------------------------------------------------------------------------------
+
+    def _key(self, key: Key) -> str:
+        return self._prefix + _text(key, "key")
+
+    def read(
+        self,
+        key: Key,
+        *,
+        if_not_equal: Key | None = None,
+        staleness_bound: float | None = None,
+        batch: Batch | None = None,
+        byte_range: slice | None = None,
+    ) -> Future[values.ReadResult]:
+        """Read the value of a key, or a part of it.
+
+        Parameters
+        ----------
+        key : bytes or str
+        if_not_equal : bytes, optional
+            A generation: if it is the current one, no value is returned.
+        staleness_bound : float, optional
+            Earliest time, in seconds since the epoch, at which the result has to have been current.
+            Nothing is cached here, so it always was.
+        batch : Batch, optional
+            Begin when the batch is submitted.
+        byte_range : slice, optional
+            Without a step; from the end if the start is negative, which no stop may go with.
+        """
+        part = None if byte_range is None else _byte_range(byte_range)
+        known = as_bytes(if_not_equal, "if_not_equal") if if_not_equal is not None else b""
+        if staleness_bound is not None and not hasattr(staleness_bound, "__float__"):
+            raise TypeError(f"staleness_bound must be a number, got {type(staleness_bound).__name__}")
+        name = self._key(key)
+
+        def start() -> Future[values.ReadResult]:
+            return self._run(lambda: self._read(name, part, known), writes=False)
+
+        if batch is None:
+            return start()
+        if not isinstance(batch, Batch):
+            raise TypeError(f"batch must be a Batch, got {type(batch).__name__}")
+        return batch.defer(start)
+
+    def _read(self, name: str, part: ByteRange | None, known: bytes) -> values.ReadResult:
+        found = self._driver.read(name, byte_range=part, if_not_equal=known or None)
+        stamp = values.TimestampedStorageGeneration(found.generation, found.time)
+        if found.value is not None:
+            return values.ReadResult("value", bytes(found.value), stamp)
+        same = found.generation == known != MISSING_GENERATION
+        return values.ReadResult("unspecified" if same else "missing", b"", stamp)
+
+    def write(
+        self, key: Key, value: Key | None, *, if_equal: Key | None = None
+    ) -> Future[values.TimestampedStorageGeneration]:
+        """Write a value, or delete it if None, perhaps on condition.
+
+        Parameters
+        ----------
+        key : bytes or str
+        value : bytes, str or None
+        if_equal : bytes, optional
+            The generation that the key must have; ``b"\\x02"`` is that of a missing key.
+
+        Returns
+        -------
+        Future of TimestampedStorageGeneration
+            With an empty generation if the condition did not hold and nothing was written.
+        """
+        name = self._key(key)
+        data = None if value is None else as_bytes(value, "value")
+        known = as_bytes(if_equal, "if_equal") if if_equal is not None else b""
+        return self._run(lambda: self._write(name, data, known), writes=True)
+
+    def _write(self, name: str, data: bytes | None, known: bytes) -> values.TimestampedStorageGeneration:
+        if data is None:
+            generation = self._driver.delete(name, if_equal=known or None)
+        else:
+            generation = self._driver.write(name, data, if_equal=known or None)
+        return values.TimestampedStorageGeneration(generation or UNKNOWN_GENERATION, time.time())
+
+    def __getitem__(self, key: Key) -> bytes:
+        value = self._driver.read(self._key(key)).value
+        if value is None:
+            raise KeyError("")
+        return bytes(value)
+
+    def __setitem__(self, key: Key, value: Key | None) -> None:
+        self._write(self._key(key), None if value is None else as_bytes(value, "value"), b"")
+
+    def __delitem__(self, key: Key) -> None:
+        self._write(self._key(key), None, b"")
+
+    def __contains__(self, key: Key) -> bool:
+        return self._driver.read(self._key(key), byte_range=ByteRange(0, 0)).value is not None
+
+    __iter__ = None
+
+    # -- many keys --------------------------------------------------------------------------------
+
+    def list(self, range: values.KeyRange | None = None, strip_prefix_length: int = 0) -> Future[list[bytes]]:
+        """List the keys in a range, relative to the prefix; the order is not specified.
+
+        Parameters
+        ----------
+        range : KvStore.KeyRange, optional
+        strip_prefix_length : int
+            Bytes to leave out at the beginning of each key; what is shorter becomes empty.
+        """
+        keys = _range(values.KeyRange() if range is None else range).shifted(self._prefix)
+        if isinstance(strip_prefix_length, bool) or not hasattr(strip_prefix_length, "__index__"):
+            raise TypeError(f"strip_prefix_length must be an integer, got {strip_prefix_length!r}")
+        if strip_prefix_length < 0:
+            raise TypeError(f"strip_prefix_length must not be negative, got {strip_prefix_length}")
+        skip = len(encode_key(self._prefix)) + strip_prefix_length
+        if keys.empty:
+            return Future.ready([])
+        return self._run(
+            lambda: [encode_key(key)[skip:] for key in self._driver.list(keys.start, keys.stop)], writes=True
+        )
+
+    def delete_range(self, range: values.KeyRange) -> Future[None]:
+        """Delete all keys in a range."""
+        keys = _range(range).shifted(self._prefix)
+        if keys.empty:
+            return Future.ready(None)
+        return self._run(lambda: self._driver.delete_range(keys.start, keys.stop), writes=True)
+
+    def experimental_copy_range_to(
+        self,
+        target: KvStore,
+        source_range: values.KeyRange | None = None,
+        source_staleness_bound: float | None = None,
+    ) -> Future[None]:
+        """Fail: no store here can copy without reading and writing, which TensorStore means by this."""
+        return Future.failed(UnsupportedError("CopyRange not supported"))
+
+    def _run(self, work: Callable[[], T], *, writes: bool) -> Future[T]:
+        """Do `work` now if that is quick, else on a thread."""
+        if self._in_memory or (not writes and self._spec.driver == "file"):
+            return _attempt(work)
+        out: list[T] = []
+        limit = self._spec.live("file_io_concurrency") or _shared
+        return pool_of(limit).run([work], lambda _: lambda do: out.append(do()), out.pop, n_workers=1)
+
+
+_shared = ConcurrencyLimit(None)
+
+
+def _attempt(work: Callable[[], T]) -> Future[T]:
+    try:
+        return Future.ready(work())
+    except Exception as e:
+        return Future.failed(e)
+
+
+def _text(value: object, name: str) -> str:
+    return value if isinstance(value, str) else decode_key(as_bytes(value, name))
+
+
+def _range(value: object) -> Any:
+    if not isinstance(value, values.KeyRange):
+        raise TypeError(f"range must be a KvStore.KeyRange, got {type(value).__name__}")
+    return value._bounds()
+
+
+def _byte_range(value: object) -> ByteRange:
+    if not isinstance(value, slice) or value.step is not None:
+        raise TypeError(f"byte_range must be a slice without a step, got {value!r}")
+    for bound in (value.start, value.stop):
+        if bound is not None and (isinstance(bound, bool) or not hasattr(bound, "__index__")):
+            raise TypeError(f"byte_range must have integers as bounds, got {value!r}")
+    start, stop = value.start or 0, value.stop
+    if stop is not None and (start < 0 or stop < start):
+        raise InvalidArgumentError(f"Unsupported byte_range slice: {value.start}:{value.stop}")
+    return ByteRange(int(start), None if stop is None else int(stop))
+
+
+def _check_transaction(transaction: object) -> None:
+    if transaction is not None and not isinstance(transaction, Transaction):
+        raise TypeError(f"transaction must be a Transaction or None, got {type(transaction).__name__}")

@@ -1,0 +1,152 @@
+"""What opening and making an array at a location takes beside the array itself.
+
+A new Zarr array below a group gets the groups between, an N5 dataset makes its container name its
+version, and consolidated metadata above follows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise.api.attributes import write_first_attributes
+from chunkwise.api.consolidated import update_consolidated
+from chunkwise.api.container import check_container, mark_container
+from chunkwise.api.location import Location
+from chunkwise.api.node import JOURNAL, Node, find_node, require_node
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.target import DRIVERS, Target
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.walk import walk
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import MISSING_GENERATION
+
+__all__ = ["check_free", "clear", "create_array", "create_parents", "open_array"]
+
+_GROUPS = {
+    "zarr3": ("zarr.json", b'{"zarr_format":3,"node_type":"group","attributes":{}}'),
+    "zarr2": (".zgroup", b'{"zarr_format":2}'),
+}
+
+
+def open_array(location: Location, **options: Any) -> TensorStore:
+    """Open the array at `location`, whatever its format.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    InvalidArgumentError
+        If it is a group.
+    """
+    node = require_node(location)
+    if node.kind == "group" or node.format is None:
+        what = "a directory" if node.implicit else f"{node.format} group"
+        raise InvalidArgumentError(f"{location.text} is a group, not an array ({what})")
+    spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore_json(), "open": True}
+    return open_spec(spec, **options).result()
+
+
+def create_array(location: Location, target: Target) -> TensorStore:
+    """Make an array.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is one, or a group or other files are in its place.
+    """
+    format = {driver: name for name, driver in DRIVERS.items()}[target.spec["driver"]]
+    check_free(location, format)
+    spec = {**target.spec, "kvstore": location.kvstore_json()}
+    # Nothing is to be left of an array that can't be made.
+    open_spec({**spec, "open": True, "assume_metadata": True}).result()
+    create_parents(location, format)
+    write_first_attributes(location, format, target.attributes)
+    open_spec({**spec, "create": True}).result()
+    update_consolidated(location.kv, location.path)
+    return open_array(location)
+
+
+def check_free(location: Location, format: str) -> None:
+    """Raise AlreadyExistsError unless an array of `format` can be made at `location`.
+
+    An N5 group can become a dataset, as long as no group in it has the name of a block.
+    """
+    if format == "n5":
+        check_container(location)
+    node = find_node(location)
+    if node is None:
+        return
+    if node.kind == "array":
+        raise AlreadyExistsError(f"{location.text} is an array already ({node.format})")
+    if node.key == JOURNAL:
+        raise AlreadyExistsError(f"{location.text} is an {node.error}")
+    if format == "n5" and (node.format == "n5" or node.implicit):
+        names = [p.rpartition("/")[2] for p in location.kv.list_children(location.path).prefixes]
+        if not any(name.isdigit() for name in names):
+            return
+        raise AlreadyExistsError(f"{location.text} has directories that look like blocks of a dataset")
+    if node.implicit:
+        raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
+    raise AlreadyExistsError(f"{location.text} is a group already ({node.format})")
+
+
+def clear(location: Location) -> None:
+    """Delete the array or the unfinished copy at `location`, if there is one.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If there is a group, or an array with others below it.
+    """
+    node = find_node(location)
+    if node is None:
+        return
+    if node.kind == "group" and node.key != JOURNAL:
+        if node.format == "n5" or node.implicit:
+            return  # nothing of it is in the way, or check_free says what is
+        raise FailedPreconditionError(f"{location.text} is a group; only an array can be overwritten")
+    below = [walked.name for walked in walk(node) if walked.name]
+    if below:
+        raise FailedPreconditionError(
+            f"{location.text} can't be overwritten: there are others below it, such as {below[0]}"
+        )
+    if not location.path:
+        keys = KeyRange()
+    else:
+        keys = KeyRange.of_prefix(location.path)
+    location.kv.delete_range(keys.start, keys.stop)
+    update_consolidated(location.kv, location.path)
+
+
+def create_parents(location: Location, format: str) -> None:
+    """Make what an array at `location` needs above it.
+
+    For N5 that is the version of its container; for Zarr the groups between it and the nearest group of
+    its format.  An array that is in no group gets none.
+    """
+    if format == "n5":
+        mark_container(location)
+        return
+    if format not in _GROUPS:
+        return
+    key, document = _GROUPS[format]
+    missing: list[Location] = []
+    at = location.parent
+    while at is not None and at.path:
+        node: Node | None = _explicit(at)
+        if node is not None:
+            if node.format == format and node.kind == "group":
+                for between in missing:
+                    if between.kv.write(between.path + key, document, if_equal=MISSING_GENERATION):
+                        update_consolidated(between.kv, between.path)
+            return
+        missing.append(at)
+        at = at.parent
+
+
+def _explicit(location: Location) -> Node | None:
+    for key in ("zarr.json", ".zgroup", ".zarray", "attributes.json"):
+        if location.kv.read(location.path + key).value is not None:
+            return find_node(location)
+    return None

@@ -1,0 +1,164 @@
+"""What is at a place in a hierarchy: an array or a group, of which format; from its documents alone.
+
+The documents are looked for in this order: ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``,
+``meta``.  A place without any is an implicit group if something lies below it, and nothing otherwise.
+What an array's document says need not be understood here, so that arrays with unknown codecs or data
+types can be listed too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from chunkwise.api.location import Location
+from chunkwise.driver.n5.document import is_dataset, load_document
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError
+
+__all__ = ["DOCUMENTS", "JOURNAL", "FormatName", "Node", "find_node", "load_json", "require_node"]
+
+FormatName: TypeAlias = Literal["zarr3", "zarr2", "zarr1", "n5"]
+
+DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "attributes.json", "meta", "attrs")
+"""All keys, relative to a node, that are metadata in some format."""
+
+JOURNAL = ".chunkwise-copy.json"
+"""Key, relative to a node, that says that a copy to it was begun and not finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An array or group.
+
+    Attributes
+    ----------
+    location : Location
+    format : {"zarr3", "zarr2", "zarr1", "n5"} or None
+        None for an implicit group.
+    kind : {"array", "group"}
+    key : str
+        Of the document, relative to the node; empty for an implicit group.
+    document : dict
+        What the document says; empty if it can't be read.
+    error : str
+        Why the document can't be read; empty if it can.
+    """
+
+    location: Location
+    format: FormatName | None
+    kind: Literal["array", "group"]
+    key: str = ""
+    document: Mapping[str, Any] = None  # type: ignore[assignment]
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        if self.document is None:
+            object.__setattr__(self, "document", {})
+
+    @property
+    def implicit(self) -> bool:
+        """Whether it is a group for no other reason than that something is below it."""
+        return not self.key
+
+
+def find_node(location: Location, inside: FormatName | None = None) -> Node | None:
+    """Return what is at `location`, None if there is nothing.
+
+    Parameters
+    ----------
+    location : Location
+    inside : str, optional
+        Format of the group that it is in: what an implicit group is then taken for.
+
+    Raises
+    ------
+    StorageError
+        If the store can't be read.
+    """
+    kv, path = location.kv, location.path
+    raw = kv.read(path + "zarr.json").value
+    if raw is not None:
+        return _parsed(location, "zarr3", "zarr.json", raw)
+    for key, kind in ((".zarray", "array"), (".zgroup", "group")):
+        raw = kv.read(path + key).value
+        if raw is not None:
+            return _parsed(location, "zarr2", key, raw, kind)
+    raw = kv.read(path + "attributes.json").value
+    if raw is not None:
+        return _parsed(location, "n5", "attributes.json", raw)
+    raw = kv.read(path + "meta").value
+    if raw is not None:
+        node = _parsed(location, "zarr1", "meta", raw, "array")
+        # Other tools have files of that name; only one that says so is an array's.
+        if not node.error and node.document.get("zarr_format") == 1:
+            return node
+    return _implicit(location, inside)
+
+
+def require_node(location: Location) -> Node:
+    """Return what is at `location`.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    FailedPreconditionError
+        If its document can't be read.
+    """
+    node = find_node(location)
+    if node is None:
+        raise NotFoundError(
+            f"there is no array or group at {location.text}: no zarr.json, .zarray, .zgroup, "
+            "attributes.json or meta, and nothing below it"
+        )
+    if node.error:
+        raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
+    return node
+
+
+def load_json(raw: bytes | bytearray | memoryview) -> Any:
+    """Return the JSON value of a document.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If it isn't JSON.
+    """
+    try:
+        return json.loads(bytes(raw))
+    except (ValueError, RecursionError) as e:
+        raise FailedPreconditionError(f"Invalid JSON: {e}") from None
+
+
+def _parsed(
+    location: Location,
+    format: FormatName,
+    key: str,
+    raw: bytes | bytearray | memoryview,
+    kind: str | None = None,
+) -> Node:
+    document: Any = {}
+    error = ""
+    try:
+        document = load_document(raw) if format == "n5" else load_json(raw)
+        if not isinstance(document, dict):
+            document, error = {}, "Expected object"
+    except ChunkwiseError as e:
+        error = e.message
+    if kind is None:
+        is_array = is_dataset(document) if format == "n5" else document.get("node_type") == "array"
+        kind = "array" if is_array else "group"
+        if format == "zarr3" and not error and document.get("node_type") not in ("array", "group"):
+            error = f'Expected "node_type" of "array" or "group", not {document.get("node_type")!r}'
+    return Node(location, format, "array" if kind == "array" else "group", key, document, error)
+
+
+def _implicit(location: Location, inside: FormatName | None) -> Node | None:
+    found = location.kv.list_children(location.path)
+    if location.path + JOURNAL in found.keys:
+        return Node(location, inside, "group", JOURNAL, {}, "unfinished copy: `cp --resume` goes on with it")
+    if found.prefixes:
+        return Node(location, inside, "group")
+    return None

@@ -1,0 +1,231 @@
+"""``open``: from a spec, a URL or a path to an array."""
+
+from __future__ import annotations
+
+import copyreg
+import os
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+import numpy.typing as npt
+
+from chunkwise.api.batch import Batch, check_batch
+from chunkwise.api.kvstore import KvStore
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.transaction import Transaction
+from chunkwise.api.transaction_array import check_transaction, wrap_of
+from chunkwise.binding import JSON
+from chunkwise.catalogue import arrays
+from chunkwise.dtype.data_type import DTypeLike
+from chunkwise.errors import (
+    ChunkwiseError,
+    InvalidArgumentError,
+    OutOfBoundsError,
+    OutOfRangeError,
+    prefix,
+)
+from chunkwise.execute.future import Future
+from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.context import Context
+from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec import Spec
+from chunkwise.spec.unit import Unit
+from chunkwise.spec.url import is_url, spec_json_from_path
+
+__all__ = ["SpecLike", "open", "open_spec", "spec_of"]
+
+SpecLike: TypeAlias = "Spec | JSON | str | os.PathLike[str]"
+"""A spec, its JSON, a URL, or the path of a local array."""
+
+
+def spec_of(spec: SpecLike) -> Spec:
+    """Return `spec` as a Spec; text without a URL scheme is a local path."""
+    if isinstance(spec, Spec):
+        return spec.copy()
+    if isinstance(spec, TensorStore):
+        raise TypeError("expected a spec, got a TensorStore")
+    if isinstance(spec, os.PathLike) or (
+        isinstance(spec, str) and not is_url(spec) and not _is_adapter(spec)
+    ):
+        return Spec(spec_json_from_path(spec))
+    return Spec(spec)
+
+
+def _is_adapter(text: str) -> bool:
+    return text == "" or text.partition(":")[0] in (
+        "n5",
+        "zarr2",
+        "zarr3",
+        "zarr1",
+        "auto",
+        "cast",
+        "zip",
+        "json",
+    )
+
+
+def open(
+    spec: SpecLike,
+    *,
+    read: bool | None = None,
+    write: bool | None = None,
+    open_mode: OpenMode | None = None,
+    open: bool | None = None,
+    create: bool | None = None,
+    delete_existing: bool | None = None,
+    assume_metadata: bool | None = None,
+    assume_cached_metadata: bool | None = None,
+    context: Context | None = None,
+    transaction: Transaction | None = None,
+    batch: Batch | None = None,
+    kvstore: KvStore | StoreSpec | None = None,
+    recheck_cached_metadata: bool | float | Literal["open"] | None = None,
+    recheck_cached_data: bool | float | Literal["open"] | None = None,
+    recheck_cached: bool | float | Literal["open"] | None = None,
+    rank: int | None = None,
+    dtype: DTypeLike | None = None,
+    domain: IndexDomain | None = None,
+    shape: Iterable[int] | None = None,
+    chunk_layout: ChunkLayout | None = None,
+    codec: CodecSpec | None = None,
+    fill_value: npt.ArrayLike | None = None,
+    dimension_units: Iterable[Unit | str | float | tuple[float, str] | None] | None = None,
+    schema: Schema | None = None,
+) -> Future[TensorStore]:
+    """Open or create an array.
+
+    Parameters
+    ----------
+    spec : Spec, JSON, str or path-like
+        What to open: a spec, its JSON, a URL, or the path of a local array, whose format is detected.
+    read, write : bool, optional
+        What it is to be opened for; by default everything that it can do.
+    open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata
+        How it is to be opened; see :class:`OpenMode`.
+    context : Context, optional
+        Where shared resources come from; by default new ones.
+    transaction : Transaction, optional
+        What reads and writes are to belong to.
+    batch : Batch, optional
+        The requests of opening start with the batch.
+    kvstore : KvStore or KvStore.Spec, optional
+        Where the array lies, if `spec` doesn't say it.
+    recheck_cached_metadata, recheck_cached_data, recheck_cached : bool, "open" or float, optional
+        How old what is cached may be; `recheck_cached` stands for both.
+    rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema
+        What the array must be, or is to be made like; see :class:`Schema`.  They are added to what the
+        spec says.
+
+    Returns
+    -------
+    Future of TensorStore
+
+    Raises
+    ------
+    ValueError, TypeError
+        At once if the spec or an option is malformed; all else through the future.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> store = chunkwise.open(
+    ...     "memory://|zarr3", create=True, dtype=chunkwise.uint16, shape=[4, 6]
+    ... ).result()
+    >>> store[1, 2:4] = [7, 8]
+    >>> store[0:2, 1:5].read().result()
+    array([[0, 0, 0, 0],
+           [0, 7, 8, 0]], dtype=uint16)
+    """
+    if context is not None and not isinstance(context, Context):
+        raise TypeError("Invalid context")
+    check_transaction(transaction)
+    check_batch(batch)
+    if isinstance(kvstore, KvStore):
+        kvstore = kvstore.spec(retain_context=True)
+    parsed = spec_of(spec)
+    try:
+        parsed.update(
+            open_mode=open_mode,
+            open=open,
+            create=create,
+            delete_existing=delete_existing,
+            assume_metadata=assume_metadata,
+            assume_cached_metadata=assume_cached_metadata,
+            kvstore=kvstore,
+            recheck_cached_metadata=recheck_cached_metadata,
+            recheck_cached_data=recheck_cached_data,
+            recheck_cached=recheck_cached,
+            rank=rank,
+            dtype=dtype,
+            domain=domain,
+            shape=shape,
+            chunk_layout=chunk_layout,
+            codec=codec,
+            fill_value=fill_value,
+            dimension_units=dimension_units,
+            schema=schema,
+        )
+    except ChunkwiseError as e:
+        return Future.failed(e)
+    if batch is not None:
+        return batch.defer(lambda: open_spec(parsed, read, write, context, transaction))
+    return open_spec(parsed, read, write, context, transaction)
+
+
+def open_spec(
+    spec: Spec,
+    read: bool | None,
+    write: bool | None,
+    context: Context | None,
+    transaction: Transaction | None,
+) -> Future[TensorStore]:
+    """Open a spec to which all options have been added."""
+    driver = spec._driver
+    try:
+        if read and not write and driver.own_mode().create:
+            raise InvalidArgumentError("Cannot specify an open mode of `create` without `write`")
+        bound = driver.bind(context or Context())
+        options = {} if transaction is None else {"wrap": wrap_of(transaction)}
+        array = arrays.find(driver.driver)(
+            bound, readable=bool(read or not write), writable=bool(write or not read), **options
+        )
+        if (write and not array.writable) or (read and not array.readable):
+            raise InvalidArgumentError(f"only {'reading' if array.readable else 'writing'} is supported")
+        if isinstance(array, TensorStore):
+            store = array
+        else:
+            store = TensorStore._make(array, IndexTransform.identity(array.domain), transaction)
+        transform = spec.transform
+        if transform is not None:
+            store = _view(store, transform)
+    except ChunkwiseError as e:
+        return Future.failed(prefix(e, f'Error opening "{driver.driver}" driver'))
+    return Future.ready(store)
+
+
+def _view(store: TensorStore, transform: IndexTransform) -> TensorStore:
+    try:
+        return store[transform]
+    except OutOfBoundsError as e:  # an IndexError only when users index
+        status, _, message = e.message.partition(": ")
+        if status == OutOfRangeError.status:
+            raise OutOfRangeError(message) from None
+        raise InvalidArgumentError(e.message) from None
+
+
+def _reopen(spec: Spec, mode: str) -> TensorStore:
+    lazy = Spec._of(spec._driver.unpickled(), spec.transform)
+    return open_spec(lazy, "r" in mode, "w" in mode, None, None).result()
+
+
+def _reduce(store: TensorStore) -> tuple[Any, ...]:
+    if store.transaction is not None:
+        raise InvalidArgumentError("Cannot serialize bound transaction")
+    return _reopen, (store.spec(retain_context=True), store.mode)
+
+
+copyreg.pickle(TensorStore, _reduce)

@@ -1,0 +1,254 @@
+"""``overlay``, ``stack`` and ``concat``: several arrays as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.transaction import Transaction
+from chunkwise.api.transaction_array import check_transaction, wrap_of
+from chunkwise.array.based import Base, pool_under
+from chunkwise.array.stack import Layer, StackArray
+from chunkwise.driver.stack.combine import combine_layers, final_domain
+from chunkwise.driver.stack.spec import StackSpec, check_options
+from chunkwise.dtype.data_type import DataType, DTypeLike
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import IndexDomain, IndexTransform, d, newaxis
+from chunkwise.spec.context import Context
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec import Spec
+from chunkwise.spec.unit import Unit
+
+__all__ = ["concat", "overlay", "stack"]
+
+AnyLayer: TypeAlias = "TensorStore | Spec"
+
+
+def overlay(
+    layers: Iterable[AnyLayer],
+    *,
+    read: bool | None = None,
+    write: bool | None = None,
+    context: Context | None = None,
+    transaction: Transaction | None = None,
+    rank: int | None = None,
+    dtype: DTypeLike | None = None,
+    domain: IndexDomain | None = None,
+    shape: Iterable[int] | None = None,
+    dimension_units: Iterable[Unit | str | float | tuple[float, str] | None] | None = None,
+    schema: Schema | None = None,
+) -> TensorStore:
+    """Return one array of several in the same index space, in which later ones hide earlier ones.
+
+    Parameters
+    ----------
+    layers : iterable of TensorStore or Spec
+        A Spec must have a domain; it is opened by each read and write that needs it.
+    read, write : bool, optional
+        What it is to be opened for; by default everything that any layer can do.
+    context : Context, optional
+        Where the resources of specs come from.
+    transaction : Transaction, optional
+        What reads and writes are to belong to; by default that of the layers.
+    rank, dtype, domain, shape, dimension_units, schema
+        What the stack must be; a domain extends or crops it.
+
+    Raises
+    ------
+    ValueError
+        If layers don't agree in rank, data type, labels or transaction; the text names the layer.
+
+    Examples
+    --------
+    >>> from chunkwise.api.array import array
+    >>> bottom, top = array([1, 2, 3, 4]), array([7, 8])
+    >>> overlay([bottom, top.translate_to[1]]).read().result()
+    array([1, 7, 8, 4])
+    """
+    options: dict[str, Any] = {
+        "rank": rank,
+        "dtype": dtype,
+        "domain": domain,
+        "shape": shape,
+        "dimension_units": dimension_units,
+        "schema": schema,
+    }
+    return _overlay(list(layers), read, write, context, transaction, options)
+
+
+def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorStore:
+    """Return one array of several, with a new dimension along which they follow each other.
+
+    Parameters
+    ----------
+    layers : iterable of TensorStore or Spec
+        At least one.
+    axis : int
+        Where the new dimension is in the result; negative counts from the end.
+    **options
+        Those of :func:`overlay`.
+
+    Examples
+    --------
+    >>> from chunkwise.api.array import array
+    >>> stack([array([1, 2]), array([3, 4])], axis=1).read().result()
+    array([[1, 3],
+           [2, 4]])
+    """
+    given = _some(list(layers), "stack")
+    rank = _domain(given[0]).rank + 1
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(f"Dimension index {axis} is outside valid range [{-rank}, {rank})")
+    axis %= rank
+    moved = [layer[d[axis][newaxis]][d[axis][i : i + 1]] for i, layer in enumerate(given)]
+    return overlay(moved, **options)
+
+
+def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> TensorStore:
+    """Return one array of several that follow each other along a dimension that they have.
+
+    Parameters
+    ----------
+    layers : iterable of TensorStore or Spec
+        At least one; the first stays where it is.
+    axis : int or str
+        The dimension, by number or label; a negative number counts from the end.
+    **options
+        Those of :func:`overlay`.
+
+    Examples
+    --------
+    >>> from chunkwise.api.array import array
+    >>> concat([array([1, 2]), array([3, 4])], axis=0).read().result()
+    array([1, 2, 3, 4])
+    """
+    given = _some(list(layers), "concat")
+    first = _domain(given[0])
+    dim = _dimension(axis, first)
+    at = first.exclusive_max[dim]
+    moved = [given[0]]
+    for layer in given[1:]:
+        own = _domain(layer)
+        moved.append(layer[d[dim].translate_to[at]])
+        at += own.exclusive_max[dim] - own.inclusive_min[dim]
+    return overlay(moved, **options)
+
+
+def _dimension(axis: int | str, domain: IndexDomain) -> int:
+    rank = domain.rank
+    if isinstance(axis, str):
+        if axis not in domain.labels:
+            known = ", ".join(f'"{label}"' for label in domain.labels)
+            raise InvalidArgumentError(f'Label "{axis}" does not match one of {{{known}}}')
+        return domain.labels.index(axis)
+    if not -rank <= axis < rank:
+        raise InvalidArgumentError(f"Dimension index {axis} is outside valid range [-{rank}, {rank})")
+    return axis % rank
+
+
+def _domain(layer: AnyLayer) -> IndexDomain:
+    domain = layer.domain
+    assert domain is not None
+    return domain
+
+
+def _some(layers: list[AnyLayer], name: str) -> list[AnyLayer]:
+    _check_types(layers)
+    if not layers:
+        raise InvalidArgumentError(f"At least one layer must be specified for {name}")
+    _check_agreement(layers, None)
+    return layers
+
+
+def _check_agreement(layers: list[AnyLayer], dtype: DataType | None) -> None:
+    """Raise unless all layers have a domain, of one rank, and none a data type of its own."""
+    for i, layer in enumerate(layers):
+        if layer.domain is None:
+            raise InvalidArgumentError(f"Layer {i}: Domain must be specified")
+        own = layer.dtype
+        if own is not None and dtype is not None and own is not dtype:
+            raise InvalidArgumentError(
+                f"Layer {i}: Layer dtype of {own.name} does not match existing dtype of {dtype.name}"
+            )
+        if layer.rank != layers[0].rank:
+            raise InvalidArgumentError(
+                f"Layer {i}: Layer domain {layer.domain} of rank {layer.rank} "
+                f"does not match layer 0 rank of {layers[0].rank}"
+            )
+        dtype = dtype or own
+
+
+def _check_types(layers: Sequence[Any]) -> None:
+    for layer in layers:
+        if not isinstance(layer, TensorStore | Spec):
+            raise TypeError(f"a layer must be a TensorStore or a Spec, not {type(layer).__name__}")
+
+
+def _overlay(
+    layers: list[AnyLayer],
+    read: bool | None,
+    write: bool | None,
+    context: Context | None,
+    transaction: Transaction | None,
+    options: dict[str, Any],
+) -> TensorStore:
+    _check_types(layers)
+    check_transaction(transaction)
+    schema = check_options(Schema(**options))
+    _check_agreement(layers, schema.dtype)
+    if layers and schema.rank not in (None, layers[0].rank):
+        raise InvalidArgumentError(
+            f"Rank specified by rank ({layers[0].rank}) does not match "
+            f"existing rank specified by schema ({schema.rank})"
+        )
+    common = combine_layers(((layer.dtype, layer.domain) for layer in layers), schema.dtype, schema.rank)
+    domain = final_domain(schema.domain, common.domain)
+    if schema.dtype is None:
+        schema._set_dtype(common.dtype)
+    if schema.rank is None:
+        schema._set_rank(domain.rank)
+    layers, shared = _in_transaction(layers, transaction)
+    spec = StackSpec(schema=schema, layers=(), common=common).bind(context := context or Context())
+    wrap = None if shared is None else wrap_of(shared)
+    found: list[Layer] = []
+    readable = writable = not layers
+    for layer in layers:
+        own = _domain(layer)
+        if isinstance(layer, TensorStore):
+            found.append(Layer(Base(layer._array, layer._transform), None, own))
+            readable, writable = readable or layer.readable, writable or layer.writable
+        else:
+            found.append(Layer(None, Spec._of(layer._driver.bind(context), layer._transform), own))
+            readable = writable = True
+    if (read and not readable) or (write and not writable):
+        raise InvalidArgumentError(f"{'Read' if read and not readable else 'Write'} mode not supported")
+    array = StackArray(
+        found,
+        domain,
+        spec,
+        pool_under(spec),
+        readable=readable and bool(read or not write),
+        writable=writable and bool(write or not read),
+        wrap=wrap,
+    )
+    return TensorStore._make(array, IndexTransform.identity(domain), shared)
+
+
+def _in_transaction(
+    layers: list[AnyLayer], transaction: Transaction | None
+) -> tuple[list[AnyLayer], Transaction | None]:
+    """Return layers that belong to the same transaction, and that one."""
+    stores = [(i, layer) for i, layer in enumerate(layers) if isinstance(layer, TensorStore)]
+    own = stores[0][1].transaction if stores else None
+    for i, layer in stores:
+        if layer.transaction is not own:
+            raise InvalidArgumentError(f"Layer {i}: Transaction mismatch")
+    if own is not None and transaction is not None and own is not transaction:
+        raise InvalidArgumentError("Transaction mismatch")
+    if own is not None or transaction is None:
+        return layers, own
+    bound = [
+        layer.with_transaction(transaction) if isinstance(layer, TensorStore) else layer for layer in layers
+    ]
+    return bound, transaction

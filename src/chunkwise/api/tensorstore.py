@@ -1,0 +1,485 @@
+"""``TensorStore``: a view of an open array, in an index space of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.batch import Batch, check_batch
+from chunkwise.api.copy import copy_into
+from chunkwise.api.kvstore import KvStore
+from chunkwise.api.resize import as_bounds, resize_request
+from chunkwise.api.transaction import Transaction, check_rebind
+from chunkwise.api.transaction_array import check_open, check_transaction, in_transaction
+from chunkwise.array.cast import cast_view
+from chunkwise.array.protocol import OpenArray
+from chunkwise.dtype.as_array import as_array
+from chunkwise.dtype.data_type import DataType, DTypeLike
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.execute.future import Future
+from chunkwise.execute.join import map_future
+from chunkwise.execute.write_futures import WriteFutures
+from chunkwise.index_space import (
+    IndexDomain,
+    IndexTransform,
+    WritableIndexingMixin,
+    align,
+    inf,
+)
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.pretty import pretty_repr
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec import Spec
+from chunkwise.spec.unit import Unit
+
+__all__ = ["StorageStatistics", "TensorStore"]
+
+
+class StorageStatistics(NamedTuple):
+    """Whether chunks of a region are stored; None for what was not asked.
+
+    Attributes
+    ----------
+    not_stored : bool or None
+        True if no chunk that meets the region is stored.
+    fully_stored : bool or None
+        True if every chunk that meets the region is stored.
+    """
+
+    not_stored: bool | None = None
+    fully_stored: bool | None = None
+
+    def __repr__(self) -> str:
+        return f"TensorStore.StorageStatistics(not_stored={self[0]}, fully_stored={self[1]})"
+
+
+class TensorStore(WritableIndexingMixin):
+    """An open array, or a lazy view of one.
+
+    Indexing composes index transforms and reads nothing; coordinates are absolute, so ``store[2:5][2]``
+    is the element at 2 and negative numbers don't count from the end.  :meth:`read` and :meth:`write`
+    move data.
+    """
+
+    StorageStatistics: TypeAlias = StorageStatistics
+
+    __slots__ = ("__weakref__", "_array", "_transaction", "_transform")
+
+    _array: OpenArray
+    _transform: IndexTransform
+    _transaction: Transaction | None
+
+    def __init__(self) -> None:
+        raise TypeError("cannot create 'TensorStore' instances; use chunkwise.open")
+
+    @classmethod
+    def _make(
+        cls, array: OpenArray, transform: IndexTransform, transaction: Transaction | None = None
+    ) -> TensorStore:
+        self = cls.__new__(cls)
+        self._array = array
+        self._transform = transform
+        self._transaction = transaction
+        return self
+
+    # -- what it is -----------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return self._transform.input_rank
+
+    ndim = rank
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain of the view, as known when it was made."""
+        return self._transform.domain
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each dimension."""
+        return self._transform.input_shape
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """First index of each dimension."""
+        return self._transform.input_inclusive_min
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._transform.domain.size
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements."""
+        return self._array.dtype
+
+    @property
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return self._array.readable
+
+    @property
+    def writable(self) -> bool:
+        """Whether it can be written."""
+        return self._array.writable
+
+    @property
+    def mode(self) -> str:
+        """``"r"``, ``"w"`` or ``"rw"``."""
+        return "r" * self.readable + "w" * self.writable
+
+    @property
+    def schema(self) -> Schema:
+        """Everything known of the array, in the index space of the view."""
+        schema = self._array.schema().transformed(self._transform)
+        return schema
+
+    @property
+    def chunk_layout(self) -> ChunkLayout:
+        """How the data are divided into chunks."""
+        return self.schema.chunk_layout
+
+    @property
+    def codec(self) -> CodecSpec | None:
+        """How chunks are encoded, where there are any."""
+        return self.schema.codec
+
+    @property
+    def fill_value(self) -> npt.NDArray[Any] | None:
+        """What is read where nothing is stored; None where the format has no such value."""
+        return self.schema.fill_value
+
+    @property
+    def dimension_units(self) -> tuple[Unit | None, ...]:
+        """Physical unit of one step along each dimension."""
+        units = self.schema.dimension_units
+        return (None,) * self.rank if units is None else tuple(units)
+
+    @property
+    def kvstore(self) -> KvStore | None:
+        """The key-value store that the array lies in."""
+        return self._kvstore()
+
+    def _kvstore(self) -> KvStore | None:
+        spec = self._array.spec().key_value_store
+        return None if spec is None else KvStore._make(spec, self._transaction)
+
+    @property
+    def base(self) -> TensorStore | None:
+        """The array that this one adapts, if it does."""
+        based = getattr(self._array, "base", None)
+        if based is None:
+            return None
+        array, transform = based(self._transform)
+        return TensorStore._make(array, transform, self._transaction)
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """The transaction that reads and writes belong to."""
+        return self._transaction
+
+    def with_transaction(self, transaction: Transaction | None) -> TensorStore:
+        """Return the same view, with reads and writes belonging to `transaction`, or to none.
+
+        Raises
+        ------
+        ValueError
+            If the transaction that it belongs to now is still open.
+        NotImplementedError
+            If the array can't take part in transactions.
+        """
+        check_transaction(transaction)
+        if transaction is self._transaction:
+            return self
+        check_rebind(self._transaction)
+        return TensorStore._make(in_transaction(self._array, transaction), self._transform, transaction)
+
+    @property
+    def url(self) -> str:
+        """URL of the array; the transform of the view has no place in it."""
+        return self._array.spec().url()
+
+    # -- views ----------------------------------------------------------------------------------
+
+    def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> TensorStore:
+        return TensorStore._make(self._array, fn(self._transform), self._transaction)
+
+    def _write_at(self, transform: IndexTransform, value: Any) -> None:
+        TensorStore._make(self._array, transform, self._transaction).write(value).result()
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def read(self, *, order: Literal["C", "F"] = "C", batch: Batch | None = None) -> Future[npt.NDArray[Any]]:
+        """Read the whole view.
+
+        Parameters
+        ----------
+        order : {"C", "F"}
+            Memory layout of the result.
+        batch : Batch, optional
+            Reads of one batch start together.
+
+        Returns
+        -------
+        Future of ndarray
+            Of the view's shape; of shape ``()`` for rank 0.
+
+        Raises
+        ------
+        ValueError
+            If the domain is not finite, or the array can't be read.
+        """
+        if order not in ("C", "F"):
+            raise TypeError(f"`order` must be specified as 'C' or 'F', got {order!r}")
+        check_batch(batch)
+        if not self._array.readable:
+            return Future.failed(InvalidArgumentError("Source does not support reading."))
+        try:
+            check_open(self._transaction)
+            transform = self._array.bounded(self._transform)
+            if transform.domain.size >= inf:
+                raise InvalidArgumentError(f"Read requires a finite domain, got {_explicit(transform)}")
+        except ChunkwiseError as e:
+            return Future.failed(e)
+        out = np.empty(transform.input_shape, self._array.numpy_dtype(), order)
+        if batch is not None:
+            return batch.defer(lambda: self._array.read_into(transform, out))
+        return self._array.read_into(transform, out)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        out = self.read().result()
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+    def astype(self, dtype: DTypeLike) -> TensorStore:
+        """Return a view that converts elements when it is read and written.
+
+        Raises
+        ------
+        ValueError
+            If elements convert in neither direction.
+        """
+        array = cast_view(self._array, DataType(dtype), readable=self.readable, writable=self.writable)
+        return TensorStore._make(array, self._transform, self._transaction)
+
+    def write(
+        self,
+        source: Any,
+        *,
+        batch: Batch | None = None,
+        can_reference_source_data_indefinitely: bool | None = None,
+    ) -> WriteFutures:
+        """Write `source` to the whole view, repeating it along dimensions that it doesn't have.
+
+        Parameters
+        ----------
+        source : TensorStore or array_like
+        batch : Batch, optional
+            Only for a TensorStore source: its reads start with the batch.
+        can_reference_source_data_indefinitely : bool, optional
+            A promise that the source will not be changed; chunkwise may keep referring to it.
+
+        Returns
+        -------
+        WriteFutures
+            ``copy`` is done when `source` may be changed, ``commit`` when everything is stored.
+        """
+        check_batch(batch)
+        if isinstance(source, TensorStore):
+            return copy_into(self, source, batch)
+        if batch is not None:
+            raise InvalidArgumentError(
+                "Invalid batch: batch can only be specified when copying from a TensorStore source"
+            )
+        values = as_array(source, self._array.dtype, self.rank)
+        if not self._array.writable:
+            return WriteFutures.failed(InvalidArgumentError("Destination does not support writing."))
+        try:
+            check_open(self._transaction)
+            transform = self._array.bounded(self._transform)
+        except ChunkwiseError as e:
+            return WriteFutures.failed(e)
+        if values.shape != transform.input_shape:
+            try:
+                values = _broadcast(values, _explicit(transform))
+            except InvalidArgumentError as e:
+                return WriteFutures.failed(e)
+        return self._array.write_from(transform, values)
+
+    # -- domain and storage -----------------------------------------------------------------------
+
+    def resolve(self, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Future[TensorStore]:
+        """Return the view with its implicit bounds as they are now.
+
+        Parameters
+        ----------
+        fix_resizable_bounds : bool
+            Make all bounds of the result explicit.
+        batch : Batch, optional
+            The request starts with the batch.
+        """
+
+        def resolved(domain: IndexDomain) -> TensorStore:
+            transform = self._resolved(domain)
+            if fix_resizable_bounds:
+                transform = transform.mark_bounds_implicit[False]
+            return TensorStore._make(self._array, transform, self._transaction)
+
+        check_batch(batch)
+        if batch is not None:
+            return batch.defer(lambda: map_future(resolved, self._array.resolve()))
+        return map_future(resolved, self._array.resolve())
+
+    def resize(
+        self,
+        inclusive_min: Iterable[int | None] | None = None,
+        exclusive_max: Iterable[int | None] | None = None,
+        resize_metadata_only: bool = False,
+        resize_tied_bounds: bool = False,
+        expand_only: bool = False,
+        shrink_only: bool = False,
+    ) -> Future[TensorStore]:
+        """Change the bounds of the stored array.
+
+        Parameters
+        ----------
+        inclusive_min, exclusive_max : sequence of (int or None), optional
+            New bounds in the view's index space; None leaves one as it is.
+        resize_metadata_only : bool
+            Leave chunks that are then outside where they are.
+        resize_tied_bounds : bool
+            Allow it although parts of the array that are not in the view are affected.
+        expand_only, shrink_only : bool
+            Refuse to shrink, or to grow.
+
+        Returns
+        -------
+        Future of TensorStore
+            The view with its new domain; this one keeps its own.
+        """
+        lows, highs = as_bounds(inclusive_min), as_bounds(exclusive_max)
+        if not self._array.writable:
+            return Future.failed(InvalidArgumentError("Destination does not support writing."))
+        try:
+            check_open(self._transaction)
+            request = resize_request(
+                self._transform,
+                self._array.domain,
+                lows,
+                highs,
+                metadata_only=resize_metadata_only,
+                tied=resize_tied_bounds,
+                expand_only=expand_only,
+                shrink_only=shrink_only,
+            )
+        except ChunkwiseError as e:
+            return Future.failed(e)
+
+        def resized(domain: IndexDomain) -> TensorStore:
+            transform = self._resolved(domain)
+            return TensorStore._make(self._array, transform, self._transaction)
+
+        return map_future(resized, self._array.resize(request))
+
+    def storage_statistics(
+        self, *, query_not_stored: bool = False, query_fully_stored: bool = False
+    ) -> Future[StorageStatistics]:
+        """Ask whether the chunks that the view meets are stored."""
+
+        def answer(counted: Any) -> StorageStatistics:
+            return StorageStatistics(
+                counted.n_stored == 0 if query_not_stored else None,
+                counted.n_stored == counted.n_chunks if query_fully_stored else None,
+            )
+
+        return map_future(answer, self._array.count_stored(self._transform))
+
+    # -- description ----------------------------------------------------------------------------
+
+    def spec(
+        self,
+        *,
+        open_mode: OpenMode | None = None,
+        open: bool | None = None,
+        create: bool | None = None,
+        delete_existing: bool | None = None,
+        assume_metadata: bool | None = None,
+        assume_cached_metadata: bool | None = None,
+        minimal_spec: bool | None = None,
+        retain_context: bool | None = None,
+        unbind_context: bool | None = None,
+        recheck_cached_metadata: bool | float | Literal["open"] | None = None,
+        recheck_cached_data: bool | float | Literal["open"] | None = None,
+        recheck_cached: bool | float | Literal["open"] | None = None,
+    ) -> Spec:
+        """Return a spec that opens this view again, with the bounds that the array has now.
+
+        Parameters
+        ----------
+        open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata
+            How it is to be opened; see :class:`OpenMode`.
+        minimal_spec : bool, optional
+            Leave out the metadata.
+        retain_context : bool, optional
+            Keep the live context resources.
+        unbind_context : bool, optional
+            Describe them in the member ``context``.  Without either option they are left out.
+        recheck_cached_metadata, recheck_cached_data, recheck_cached : bool, "open" or float, optional
+            See :meth:`Spec.update`.
+        """
+        view_spec = getattr(self._array, "view_spec", None)
+        if view_spec is not None:
+            spec = Spec._of(*view_spec(self._transform))
+        else:
+            spec = Spec._of(self._array.spec(), self._resolved(self._array.domain))
+        spec.update(
+            open_mode=open_mode,
+            open=open,
+            create=create,
+            delete_existing=delete_existing,
+            assume_metadata=assume_metadata,
+            assume_cached_metadata=assume_cached_metadata,
+            minimal_spec=minimal_spec,
+            unbind_context=unbind_context,
+            strip_context=not (retain_context or unbind_context),
+            recheck_cached_metadata=recheck_cached_metadata,
+            recheck_cached_data=recheck_cached_data,
+            recheck_cached=recheck_cached,
+        )
+        return spec
+
+    def _resolved(self, domain: IndexDomain) -> IndexTransform:
+        """Return the transform with its implicit bounds as those of `domain`, the array's."""
+        return IndexTransform.identity(domain).compose(self._transform)
+
+    def __repr__(self) -> str:
+        try:
+            return pretty_repr("TensorStore", self.spec(unbind_context=True).to_json())
+        except ChunkwiseError:  # functions have no JSON, a transaction may be over
+            return "TensorStore(...)"
+
+    def __copy__(self) -> TensorStore:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TensorStore:
+        return self
+
+
+def _explicit(transform: IndexTransform) -> IndexDomain:
+    return transform.mark_bounds_implicit[False].domain
+
+
+def _broadcast(values: npt.NDArray[Any], domain: IndexDomain) -> npt.NDArray[Any]:
+    """Return `values` repeated to the shape of `domain`, aligned at the last dimension."""
+    try:
+        return np.broadcast_to(values, domain.shape)
+    except ValueError:
+        align(IndexDomain(shape=values.shape), domain)  # raises, naming the dimension
+        raise

@@ -1,0 +1,152 @@
+"""``Transaction``: changes of arrays and kvstores that are kept back until all of them are made."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import NoReturn, Self
+
+from chunkwise.errors import CancelledError, InvalidArgumentError
+from chunkwise.execute.future import Future
+from chunkwise.execute.pool import Pool, pool_of
+from chunkwise.execute.transaction_state import TransactionState
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.resources.concurrency import ConcurrencyLimit
+
+__all__ = ["Transaction", "check_rebind", "overlay"]
+
+
+class Transaction:
+    """Changes that others see when they are committed, and that reads in the transaction see at once.
+
+    Leaving its ``with`` or ``async with`` block commits, unless an exception leaves it, which aborts.
+    Dropping all references to it, its future and the handles bound to it aborts too.
+
+    Parameters
+    ----------
+    atomic : bool
+        Make all changes or none.  A store that can't change several keys at once, such as one of
+        files, refuses a second key.
+    repeatable_read : bool
+        Fail if something that was read has been changed by others before the commit.
+
+    Examples
+    --------
+    >>> from chunkwise.api.kvstore import KvStore
+    >>> from chunkwise.api.transaction import Transaction
+    >>> store = KvStore.open("memory://").result()
+    >>> with Transaction() as transaction:
+    ...     inside = store.with_transaction(transaction)
+    ...     inside["a"] = b"1"
+    ...     "a" in inside, "a" in store
+    (True, False)
+    >>> store["a"]
+    b'1'
+    """
+
+    __slots__ = ("__weakref__", "_state")
+
+    def __init__(self, atomic: bool = False, repeatable_read: bool = False) -> None:
+        self._state = TransactionState(
+            atomic=bool(atomic), repeatable_read=bool(repeatable_read), pool=_shared_pool
+        )
+
+    @property
+    def atomic(self) -> bool:
+        """Whether all changes are made or none."""
+        return self._state.atomic
+
+    @property
+    def open(self) -> bool:
+        """Whether changes can still be added."""
+        return self._state.phase == "open"
+
+    @property
+    def commit_started(self) -> bool:
+        """Whether a commit was asked for, whatever came of it."""
+        return self._state.phase == "committing"
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the transaction was ended without a commit."""
+        return self._state.phase == "aborted"
+
+    @property
+    def future(self) -> Future[None]:
+        """Done when the transaction has been committed or aborted; waiting for it commits."""
+        return self._state.future()
+
+    def commit_async(self) -> Future[None]:
+        """Begin to make all changes.
+
+        Returns
+        -------
+        Future of None
+            Fails with ``ABORTED`` if a condition does not hold any more, or with what the storage says.
+            Some changes may have been made then, unless the transaction is atomic.
+        """
+        return self._state.commit()
+
+    def commit_sync(self) -> None:
+        """Make all changes and wait for that; errors are those of :meth:`commit_async`."""
+        self._state.commit().result()
+
+    def abort(self) -> None:
+        """Drop all changes; does nothing if a commit was begun."""
+        self._state.abort(CancelledError("Transaction aborted"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.commit_sync()
+        else:
+            self.abort()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.commit_async()
+        else:
+            self.abort()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+
+def overlay(transaction: Transaction, driver: KvStoreDriver, *, atomic: bool = True) -> KvStoreDriver:
+    """Return `driver` as `transaction` sees it, which keeps back what is written.
+
+    Parameters
+    ----------
+    transaction : Transaction
+    driver : KvStoreDriver
+    atomic : bool
+        Whether several of its keys may be changed atomically (the member ``atomic`` of ``memory``).
+    """
+    return transaction._state.overlay(driver, atomic=atomic)
+
+
+def check_rebind(transaction: Transaction | None) -> None:
+    """Raise if a handle that is bound to `transaction` can't be bound to another one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it has not been committed.
+    """
+    if transaction is not None and transaction.open:
+        raise InvalidArgumentError("Cannot rebind transaction when existing transaction is uncommitted")
+
+
+_limit = ConcurrencyLimit(None)
+
+
+def _shared_pool() -> Pool:
+    return pool_of(_limit)

@@ -1,0 +1,208 @@
+"""Checking what is stored: every chunk is read and decoded, every key accounted for.
+
+A chunk is bad if it can't be decoded to what the metadata promise: it is truncated, has too many bytes,
+another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from chunkwise.api.node import JOURNAL, Node
+from chunkwise.api.stored_node import list_keys, stored_array
+from chunkwise.api.walk import walk
+from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.errors import ChunkwiseError
+from chunkwise.execute.chunk_codec import Coder, open_coders
+from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
+from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
+
+__all__ = ["BadKey", "NodeReport", "verify", "verify_array"]
+
+_BATCH = 32
+_SHOWN = 3
+
+
+class BadKey(NamedTuple):
+    """A key whose value is not what it should be."""
+
+    key: str
+    reason: str
+
+
+@dataclass
+class NodeReport:
+    """What was found in one array or group.
+
+    Attributes
+    ----------
+    name : str
+        Path below the place that was verified; empty for that itself.
+    kind : {"array", "group"}
+    format : str or None
+    n_chunks : int
+        Stored chunks that were read; inner chunks, where there are shards.
+    nbytes : int
+        Stored bytes that were read.
+    bad : list of BadKey
+    notes : list of str
+        What is odd but not wrong.
+    """
+
+    name: str
+    kind: str
+    format: str | None
+    n_chunks: int = 0
+    nbytes: int = 0
+    bad: list[BadKey] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def verify(
+    root: Node, pool: Pool | None = None, advance: Callable[[int], None] = lambda nbytes: None
+) -> Iterator[NodeReport]:
+    """Yield a report on `root` and on each array and group below it.
+
+    Parameters
+    ----------
+    root : Node
+    pool : Pool, optional
+        Who works on it; by default a new one.
+    advance : callable
+        Called with the number of bytes of each chunk, or shard, that was checked, from several threads.
+    """
+    pool = pool or Pool()
+    for name, node in walk(root):
+        if node.kind == "array" and not node.error:
+            report = verify_array(node, pool, advance)
+            report.name = name
+            yield report
+            continue
+        report = NodeReport(name, node.kind, node.format)
+        if node.key == JOURNAL:
+            report.bad.append(BadKey(node.location.path + node.key, node.error))
+        elif node.error:
+            report.bad.append(BadKey(node.location.path + node.key, f"metadata can't be read: {node.error}"))
+        yield report
+
+
+def verify_array(node: Node, pool: Pool, advance: Callable[[int], None] = lambda nbytes: None) -> NodeReport:
+    """Check all chunks of one array."""
+    location = node.location
+    report = NodeReport("", "array", node.format)
+    try:
+        array = stored_array(node)
+    except (ChunkwiseError, ValueError) as e:
+        text = e.message if isinstance(e, ChunkwiseError) else str(e)
+        report.bad.append(BadKey(location.path + node.key, f"metadata can't be used: {text}"))
+        return report
+    found = list_keys(node, array)
+    if found.outside:
+        report.notes.append(_some("chunk", found.outside, location.path, "outside the shape of the array"))
+    if found.strays:
+        report.notes.append(_some("key", found.strays, location.path, "neither chunk nor metadata"))
+    chunks = sorted(found.chunks)
+    batches = [chunks[i : i + _BATCH] for i in range(0, len(chunks), _BATCH)]
+
+    checkers: list[_Checker] = []
+
+    def open_worker(stop: Stop) -> Callable[[Sequence[str]], None]:
+        checker = _Checker(array, location.kv, advance, stop)
+        checkers.append(checker)
+        return checker.check
+
+    pool.run(batches, open_worker, lambda: None, n_workers=pool.n_workers).result()
+    for checker in checkers:
+        report.n_chunks += checker.n_chunks
+        report.nbytes += checker.nbytes
+        report.bad += checker.bad
+    report.bad.sort()
+    return report
+
+
+def _some(noun: str, keys: list[str], path: str, what: str) -> str:
+    names = [key[len(path) :] for key in sorted(keys)[:_SHOWN]]
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return f"{noun}{'' if len(keys) == 1 else 's'} {what}: {', '.join(names)}{more}"
+
+
+class _Checker:
+    """One worker."""
+
+    def __init__(
+        self,
+        array: StoredArray,
+        kv: KvStoreDriver,
+        advance: Callable[[int], None],
+        stop: Stop,
+    ) -> None:
+        self.array, self.kv = array, kv
+        self.advance, self.stop = advance, stop
+        self.n_chunks = self.nbytes = 0
+        self.bad: list[BadKey] = []
+        self.fetch = kv.open_reader()
+        order = tuple(range(array.grid.rank))
+        self.coder_for = open_coders(array.chain, order)
+        self.inner = None if array.shard is None else Coder(array.shard.chain, order)
+        self.form: ShardForm | None = None if array.shard is None else shard_form(array, array.shard)
+
+    def check(self, keys: Sequence[str]) -> None:
+        """Read and decode the values of `keys`."""
+        for key in keys:
+            if self.stop:
+                return
+            try:
+                value = self.fetch(key)
+            except ChunkwiseError as e:
+                self.bad.append(BadKey(key, e.message))
+                continue
+            if value is None:  # deleted since the listing
+                continue
+            nbytes = memoryview(value).nbytes
+            if self.array.shard is None:
+                self.check_chunk(key, value)
+            else:
+                self.check_shard(key, memoryview(value).cast("B"), self.array.shard)
+            self.nbytes += nbytes
+            self.advance(nbytes)
+
+    def check_chunk(self, key: str, value: Buffer) -> None:
+        """Decode one chunk."""
+        cell = self.array.keys.cell(key, self.array.grid.rank)
+        assert cell is not None
+        bounds = (self.array.grid.bounds(dim, number) for dim, number in enumerate(cell))
+        self.n_chunks += 1
+        try:
+            coder = self.coder_for(tuple(stop - start for start, stop in bounds))
+            coder.decode(value, coder.scratch)
+        except Exception as e:
+            self.bad.append(BadKey(key, _reason(e)))
+
+    def check_shard(self, key: str, value: memoryview, shard: ShardLevel) -> None:
+        """Decode the index of a shard and each inner chunk."""
+        assert self.form is not None and self.inner is not None
+        try:
+            index = self.form.decode_shard(value)
+        except Exception as e:
+            self.bad.append(BadKey(key, f"shard index: {_reason(e)}"))
+            return
+        expected = shard.chain.encoded_nbytes
+        for position in np.flatnonzero(index[:, 0] != MISSING).tolist():
+            offset, length = map(int, index[position])
+            self.n_chunks += 1
+            try:
+                if expected is not None and length != expected:
+                    raise ValueError(f"has {length} bytes, expected {expected}")
+                self.inner.decode(value[offset : offset + length], self.inner.scratch)
+            except Exception as e:
+                self.bad.append(BadKey(key, f"{self.form.entry(position)}: {_reason(e)}"))
+
+
+def _reason(error: Exception) -> str:
+    text = error.message if isinstance(error, ChunkwiseError) else str(error)
+    return text or type(error).__name__

@@ -1,0 +1,1 @@
+"""Open arrays: what a driver gives when a spec is opened, one module per kind of array."""

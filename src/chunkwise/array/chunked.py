@@ -1,0 +1,298 @@
+"""An open array of a chunked format: n5, zarr (v2), zarr1, zarr3."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.array.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, open_array, read_metadata
+from chunkwise.driver.chunked.resize_flow import replaced, resize_array
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.dtype.data_type import DataType
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.execute.count_stored import count_stored, delete_outside
+from chunkwise.execute.flow import run
+from chunkwise.execute.future import Future
+from chunkwise.execute.pool import Pool, pool_of
+from chunkwise.execute.read import read_into
+from chunkwise.execute.single_chunk import SingleChunkReader
+from chunkwise.execute.write import write_from
+from chunkwise.execute.write_futures import WriteFutures
+from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.kvstore.adapter.cache import CacheStore, ValueCache
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.schema import Schema
+
+__all__ = ["ChunkedArray", "open_chunked"]
+
+
+class ChunkedArray:
+    """An array whose chunks lie in a kvstore.
+
+    The metadata is shared by all views; a resize through any of them replaces it here.
+    """
+
+    __slots__ = (
+        "_domain",
+        "_kv",
+        "_lock",
+        "_opened",
+        "_outside",
+        "_pool",
+        "_request",
+        "_schema",
+        "_single",
+        "_spec",
+        "_stored",
+        "readable",
+        "writable",
+    )
+
+    def __init__(
+        self,
+        spec: ChunkedSpec,
+        request: OpenRequest,
+        opened: Opened,
+        kv: KvStoreDriver,
+        pool: Pool,
+        *,
+        readable: bool,
+        writable: bool,
+        outside: ChunkedArray | None = None,
+    ) -> None:
+        self._outside = outside
+        self._spec = spec
+        self._request = request
+        self._kv = kv
+        self._pool = pool
+        self._lock = threading.Lock()
+        self.readable = readable
+        self.writable = writable
+        self._schema: tuple[Any, Schema] | None = None  # made when it is asked for, with its metadata
+        self._adopt(opened)
+
+    def _adopt(self, opened: Opened) -> None:
+        self._opened = opened
+        self._domain = self._request.format.domain_of(opened.metadata, self._request.options)
+        self._stored: StoredArray = self._request.format.stored_array(
+            opened.metadata, self._request.path, self._request.options
+        )
+        self._single = SingleChunkReader(self._stored, self._kv, self._pool)
+
+    def in_transaction(self, wrap: WrapStore | None) -> ChunkedArray:
+        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        outside = self._outside or self
+        if wrap is None:
+            return outside
+        return outside._over(_wrapped(self._spec, outside._kv, wrap), self._opened)
+
+    def _over(self, kv: KvStoreDriver, opened: Opened) -> ChunkedArray:
+        return ChunkedArray(
+            self._spec,
+            self._request,
+            opened,
+            kv,
+            self._pool,
+            readable=self.readable,
+            writable=self.writable,
+            outside=self,
+        )
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements."""
+        return self._stored.dtype
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory."""
+        return self._stored.fill_value.dtype
+
+    @property
+    def stored(self) -> StoredArray:
+        """The array as it lies in its kvstore: grid, keys, codecs."""
+        return self._stored
+
+    @property
+    def store(self) -> KvStoreDriver:
+        """The kvstore, with the keys that `stored` names."""
+        return self._kv
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The metadata document as stored."""
+        return dict(self._opened.metadata.document)
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain as far as it is known."""
+        return self._domain
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
+        self._current()
+        return resolve_bounds(transform, self._domain)
+
+    def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
+        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        fill_missing = self._spec.fill_missing_data_reads
+        done = self._single.read_into(transform, out, fill_missing=fill_missing)
+        return done or read_into(
+            self._stored,
+            self._kv,
+            transform,
+            out,
+            pool=self._pool,
+            fill_missing=fill_missing,
+        )
+
+    def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Write `source` where `transform`, which is bounded, says."""
+        done = write_from(
+            self._stored,
+            self._kv,
+            transform,
+            source,
+            pool=self._pool,
+            store_data_equal_to_fill_value=self._spec.store_data_equal_to_fill_value,
+        )
+        # The source is referred to until it is encoded, so it may change only when all is stored.
+        return WriteFutures.of(done, done)
+
+    def _current(self) -> StoredArray:
+        """Return the array, after asking the store for its metadata if what is known is too old."""
+        bound = self._spec.recheck_cached_metadata
+        if bound != "open" and bound is not False:
+            self._refresh(time.time() if bound is True else float(bound))
+        return self._stored
+
+    def _refresh(self, bound: float) -> None:
+        mode = self._request.mode
+        if self._opened.time >= bound or mode.assume_metadata:
+            return
+        with self._lock:
+            opened = run(read_metadata(self._request), self._kv)
+            if opened.generation == self._opened.generation:
+                self._opened = self._opened._replace(time=opened.time)
+                return
+            if not self._request.format.same_but_resized(self._opened.metadata, opened.metadata):
+                raise replaced(self._request, self._opened.metadata, opened.metadata)
+            self._adopt(opened)
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain as it is now, asking the storage as the recheck option says."""
+        try:
+            self._current()
+        except ChunkwiseError as e:
+            return Future.failed(e)
+        return Future.ready(self.domain)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Change the shape; chunks wholly outside are deleted unless only metadata is to change."""
+        if self._request.mode.assume_metadata:
+            return Future.failed(
+                InvalidArgumentError("Resize not supported because assume_metadata was specified")
+            )
+        rank = len(self._opened.metadata.shape)
+        changed = any(b is not None for b in (*request.inclusive_min, *request.exclusive_max))
+        if changed and self._stored.part is not None and not request.tied:
+            return Future.failed(
+                FailedPreconditionError(
+                    "Resize operation would affect other fields but `resize_tied_bounds` was not specified"
+                )
+            )
+        try:
+            with self._lock:
+                opened, before = run(
+                    resize_array(
+                        self._request,
+                        self._opened.metadata,
+                        request.inclusive_min[:rank],
+                        request.exclusive_max[:rank],
+                        expand_only=request.expand_only,
+                        shrink_only=request.shrink_only,
+                    ),
+                    self._kv,
+                )
+                self._adopt(opened)
+            shape = opened.metadata.shape
+            if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
+                delete_outside(self._stored, self._kv, before)
+        except ChunkwiseError as e:
+            return Future.failed(e)
+        return Future.ready(self.domain)
+
+    def schema(self) -> Schema:
+        """Everything that is known of the array, in its own index space."""
+        metadata = self._opened.metadata
+        if self._schema is None or self._schema[0] is not metadata:
+            self._schema = metadata, self._request.format.schema_of(metadata, self._request.options)
+        return self._schema[1].copy()
+
+    def spec(self) -> ChunkedSpec:
+        """Return a spec that opens this array again, with its context resources bound."""
+        return self._spec.with_metadata(self._opened.metadata)
+
+    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+        """Count the chunks that meet the view, and those of them that are stored."""
+        try:
+            transform = self.bounded(transform)
+            return Future.ready(StorageStatistics(*count_stored(self._stored, self._kv, transform)))
+        except ChunkwiseError as e:
+            return Future.failed(e)
+
+
+def _wrapped(spec: ChunkedSpec, kv: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
+    if isinstance(kv, CacheStore):
+        kv = kv.base  # a transaction looks at what is stored, and has a memory of its own
+    return wrap(kv, getattr(spec.kvstore, "atomic", True))
+
+
+def _cached(spec: ChunkedSpec, kv: KvStoreDriver) -> KvStoreDriver:
+    """Return `kv` with its values kept in the cache pool of `spec`, if that has room for any."""
+    pool = spec.resource("cache_pool")
+    if not pool.total_bytes_limit:
+        return kv
+    if pool.cache is None:
+        pool.cache = ValueCache(pool.total_bytes_limit)
+    bound, opened = spec.recheck_cached_data, time.time()
+
+    def oldest() -> float:
+        if bound is True:
+            return math.inf
+        if bound is False:
+            return -math.inf
+        return opened if bound == "open" else float(bound)
+
+    return CacheStore(kv, pool.cache, oldest)
+
+
+def open_chunked(
+    spec: ChunkedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
+) -> ChunkedArray:
+    """Open or create the array of a bound spec.
+
+    Parameters
+    ----------
+    spec : ChunkedSpec
+    readable, writable : bool
+        What it is to be opened for.
+    wrap : callable, optional
+        Gives the kvstore as a transaction sees it.
+    """
+    if spec.kvstore is None:
+        raise InvalidArgumentError('"kvstore" must be specified')
+    kv, path = spec.kvstore.open_driver()
+    request = spec.open_request(path, kv.describe)
+    pool = pool_of(spec.resource("data_copy_concurrency"))
+    seen = kv if wrap is None else _wrapped(spec, kv, wrap)
+    opened = run(open_array(request), seen)
+    stored = _cached(spec, kv)
+    array = ChunkedArray(spec, request, opened, stored, pool, readable=readable, writable=writable)
+    return array if wrap is None else array._over(seen, opened)

@@ -1,0 +1,289 @@
+"""An open stack: layers in one index space, each opened by the operations that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.array.based import Base, open_base, pool_under
+from chunkwise.array.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.driver.stack.combine import common_units
+from chunkwise.driver.stack.spec import StackSpec
+from chunkwise.dtype.data_type import DataType
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.execute.coroutine import in_event_loop
+from chunkwise.execute.future import Future
+from chunkwise.execute.join import gather, map_future
+from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.write_futures import WriteFutures
+from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.plan.layers import LayerBoxes
+from chunkwise.plan.stack import StackPart, plan_stack
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec import Spec
+
+__all__ = ["Layer", "StackArray", "open_stack"]
+
+Array = npt.NDArray[Any]
+
+_FEW = 64
+
+
+class Layer(NamedTuple):
+    """A layer: open, or how to open it.
+
+    Attributes
+    ----------
+    base : Base or None
+        An open array, with the transform from the stack to it.
+    spec : Spec or None
+        A bound spec; None if there is `base`.
+    domain : IndexDomain
+        Where it lies in the stack.
+    """
+
+    base: Base | None
+    spec: Spec | None
+    domain: IndexDomain
+
+    def opened(self, number: int, wrap: WrapStore | None, *, write: bool) -> Base:
+        """Return the layer open for reading, or for writing.
+
+        Raises
+        ------
+        ChunkwiseError
+            With the number of the layer in front.
+        """
+        if self.base is None:
+            assert self.spec is not None
+            driver = self.spec._driver
+            try:
+                if not write and driver.own_mode().create:
+                    error = InvalidArgumentError("Cannot specify an open mode of `create` without `write`")
+                    raise prefix(error, f'Error opening "{driver.driver}" driver')
+                base = open_base(self.spec, readable=not write, writable=write, wrap=wrap)
+            except ChunkwiseError as e:
+                raise prefix(e, f"While opening layer {number}") from None
+        else:
+            base = self.base
+        if write and not base.array.writable:
+            raise InvalidArgumentError(f"Layer {number}: Write mode not supported")
+        if not write and not base.array.readable:
+            raise InvalidArgumentError(f"Layer {number}: Read mode not supported")
+        return base
+
+
+class StackArray:
+    """Layers over each other.
+
+    A read or write of up to 64 layers holds these open while it lasts, one of more layers a single one for
+    each worker.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        Later ones on top.
+    domain : IndexDomain
+        Explicit.
+    spec : StackSpec
+        Bound; its layers are shown only if all `layers` are specs.
+    pool : Pool
+    readable, writable : bool
+    wrap : callable, optional
+        Gives stores as a transaction sees them.
+    """
+
+    __slots__ = ("_boxes", "_domain", "_layers", "_pool", "_spec", "_wrap", "readable", "writable")
+
+    def __init__(
+        self,
+        layers: Sequence[Layer],
+        domain: IndexDomain,
+        spec: StackSpec,
+        pool: Pool,
+        *,
+        readable: bool,
+        writable: bool,
+        wrap: WrapStore | None = None,
+    ) -> None:
+        self._layers = layers
+        self._domain = domain
+        self._spec = spec
+        self._pool = pool
+        self._wrap = wrap
+        self.readable = readable
+        self.writable = writable
+        self._boxes = LayerBoxes(
+            [layer.domain.inclusive_min for layer in layers],
+            [layer.domain.exclusive_max for layer in layers],
+            domain.rank,
+        )
+
+    def in_transaction(self, wrap: WrapStore | None) -> StackArray:
+        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        layers = [
+            layer if layer.base is None else layer._replace(base=layer.base.in_transaction(wrap))
+            for layer in self._layers
+        ]
+        return StackArray(
+            layers,
+            self._domain,
+            self._spec,
+            self._pool,
+            readable=self.readable,
+            writable=self.writable,
+            wrap=wrap,
+        )
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements of all layers."""
+        return self._spec.common.dtype
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory."""
+        return self.dtype.memory_dtype
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain, which does not change."""
+        return self._domain
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds resolved; raise if it leads out of the stack."""
+        return resolve_bounds(transform, self._domain)
+
+    def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
+        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+
+        def read(base: Base, part: StackPart) -> Future[Any]:
+            request, at = part.where()
+            request, view = base.bounded(request), part.view(out)
+            if not part.indexed:
+                return base.array.read_into(request, view[at])
+            values = np.empty(request.input_shape, out.dtype)
+            base.array.read_into(request, values).result()
+            view[at] = values
+            return Future.ready(None)
+
+        def finish(parts: Sequence[StackPart]) -> Array:
+            for part in parts:
+                part.finish(out)
+            return out
+
+        return self._work(transform, read, finish, write=False)
+
+    def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
+        """Write `source` where `transform`, which is bounded, says: to the topmost layer at each index."""
+
+        def write(base: Base, part: StackPart) -> Future[Any]:
+            request, at = part.where()
+            view = part.view(source, last=True)
+            done = base.array.write_from(base.bounded(request), view[at])
+            if part.indexed:
+                done.result()
+            return done.commit
+
+        done = self._work(transform, write, lambda _: None, write=True)
+        return WriteFutures.of(done, done)
+
+    def _work(
+        self,
+        transform: IndexTransform,
+        do: Callable[[Base, StackPart], Future[Any]],
+        finish: Callable[[Sequence[StackPart]], Any],
+        *,
+        write: bool,
+    ) -> Future[Any]:
+        try:
+            parts = plan_stack(
+                transform, self._boxes, self._domain.inclusive_min, max(1, self.dtype.itemsize)
+            )
+            groups: dict[int, list[StackPart]] = {}
+            for part in parts:
+                groups.setdefault(part.layer, []).append(part)
+            waits = any(part.indexed for part in parts) and in_event_loop()
+            if len(groups) <= _FEW and not waits:
+                futures = []
+                for number, group in groups.items():
+                    base = self._layers[number].opened(number, self._wrap, write=write)
+                    futures += [do(base, part) for part in group]
+                return map_future(lambda _: finish(parts), gather(futures))
+        except ChunkwiseError as e:
+            return Future.failed(e)
+
+        def open_worker(stop: Stop) -> Callable[[tuple[int, list[StackPart]]], None]:
+            def work(item: tuple[int, list[StackPart]]) -> None:
+                number, group = item
+                if stop:
+                    return
+                base = self._layers[number].opened(number, self._wrap, write=write)
+                for part in group:
+                    do(base, part).result()
+
+            return work
+
+        return self._pool.run(
+            list(groups.items()), open_worker, lambda: finish(parts), n_workers=self._pool.n_workers
+        )
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain; layers that have grown don't change it."""
+        return Future.ready(self._domain)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Fail: layers are resized by themselves."""
+        return Future.failed(UnsupportedError("Resize not supported"))
+
+    def schema(self) -> Schema:
+        """Type, domain, and the units that layers agree on."""
+        rank = self._domain.rank
+        own = self._spec.schema.dimension_units or (None,) * rank
+        units = common_units(map(_layer_schema, self._layers), rank)
+        out = Schema(dtype=self.dtype, domain=self._domain)
+        if any(own) or any(units):
+            out.update(dimension_units=[a or b for a, b in zip(own, units, strict=True)])
+        return out
+
+    def spec(self) -> StackSpec:
+        """Return a spec with the layers as they are now."""
+        schema = self._spec.schema.with_domain(self._domain)
+        layers = tuple(
+            layer.spec if layer.base is None and layer.spec is not None else _base_spec(layer)
+            for layer in self._layers
+        )
+        return replace(self._spec, schema=schema, layers=layers)
+
+    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+        """Fail: layers that are hidden would count too."""
+        return Future.failed(UnsupportedError("Storage statistics not supported"))
+
+
+def _layer_schema(layer: Layer) -> Schema:
+    if layer.base is not None:
+        return layer.base.array.schema().transformed(layer.base.transform)
+    assert layer.spec is not None
+    return layer.spec.schema
+
+
+def _base_spec(layer: Layer) -> Spec:
+    assert layer.base is not None
+    return layer.base.spec()
+
+
+def open_stack(
+    spec: StackSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
+) -> StackArray:
+    """Open the stack of a bound spec, which opens none of its layers."""
+    layers = []
+    for layer in spec.layers:
+        domain = layer.domain
+        assert domain is not None
+        layers.append(Layer(None, layer, domain))
+    return StackArray(
+        layers, spec.domain, spec, pool_under(spec), readable=readable, writable=writable, wrap=wrap
+    )

@@ -1,0 +1,167 @@
+"""Reading JSON members: each check says what was expected and what was received.
+
+The wording is TensorStore's, because code written for it matches on it: ``Error parsing object
+member "level": Expected integer in the range [0, 9], but received: 12``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+
+__all__ = [
+    "JSON",
+    "MISSING",
+    "Members",
+    "dump",
+    "expect_array",
+    "expect_bool",
+    "expect_int",
+    "expect_number",
+    "expect_object",
+    "expect_one_of",
+    "expect_string",
+    "parse_array",
+]
+
+JSON: TypeAlias = Any
+T = TypeVar("T")
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "<missing>"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        return "MISSING"  # it is compared by identity, so a pickle must give back the one there is
+
+
+MISSING: Any = _Missing()
+_REQUIRED: Any = _Missing()
+
+
+def dump(value: JSON) -> str:
+    """Return compact JSON text with sorted keys, the form used in messages and in stored documents."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+
+def _expected(what: str, value: JSON) -> SpecError:
+    if value is MISSING:
+        return SpecError(f"Expected {what}, but member is missing")
+    try:
+        received = dump(value)
+    except (TypeError, ValueError):
+        received = repr(value)
+    return SpecError(f"Expected {what}, but received: {received}")
+
+
+def expect_object(value: JSON) -> Mapping[str, JSON]:
+    """Return `value` if it is a JSON object."""
+    if not isinstance(value, Mapping):
+        raise _expected("object", value)
+    return value
+
+
+def expect_array(value: JSON, length: int | None = None) -> list[JSON]:
+    """Return `value` as a list if it is a JSON array, of `length` elements where that is given."""
+    if not isinstance(value, list | tuple):
+        raise _expected("array", value)
+    if length is not None and len(value) != length:
+        raise SpecError(f"Array has length {len(value)} but should have length {length}")
+    return list(value)
+
+
+def expect_string(value: JSON) -> str:
+    """Return `value` if it is a JSON string."""
+    if not isinstance(value, str):
+        raise _expected("string", value)
+    return value
+
+
+def expect_bool(value: JSON) -> bool:
+    """Return `value` if it is a JSON boolean."""
+    if not isinstance(value, bool):
+        raise _expected("boolean", value)
+    return value
+
+
+def expect_int(value: JSON, lo: int = -(2**63), hi: int = 2**63 - 1) -> int:
+    """Return `value` as int if it is a whole JSON number in ``[lo, hi]``; ``6.0`` is one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not lo <= value <= hi:
+        full = (lo, hi) == (-(2**63), 2**63 - 1)
+        raise _expected("64-bit signed integer" if full else f"integer in the range [{lo}, {hi}]", value)
+    return value
+
+
+def expect_number(value: JSON) -> float:
+    """Return `value` as float if it is a JSON number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _expected("64-bit floating-point number", value)
+    return float(value)
+
+
+def expect_one_of(value: JSON, choices: tuple[JSON, ...]) -> JSON:
+    """Return `value` if it is one of `choices`."""
+    if (value is None or isinstance(value, bool | int | float | str)) and any(
+        value == c and isinstance(value, bool) == isinstance(c, bool) for c in choices
+    ):
+        return value
+    raise _expected("one of " + ", ".join(dump(c) for c in choices), value)
+
+
+def parse_array(value: JSON, element: Callable[[JSON], T], length: int | None = None) -> list[T]:
+    """Return the elements of a JSON array, each read by `element`; an error names the position."""
+    out = []
+    for i, item in enumerate(expect_array(value, length)):
+        try:
+            out.append(element(item))
+        except InvalidArgumentError as e:
+            raise prefix(e, f"Error parsing value at position {i}") from None
+    return out
+
+
+class Members:
+    """The members of one JSON object, taken one at a time; what is left over is an error.
+
+    Examples
+    --------
+    >>> members = Members({"level": 3})
+    >>> members.take("level", expect_int, 1)
+    3
+    >>> members.finish()
+    """
+
+    __slots__ = ("_rest",)
+
+    def __init__(self, value: JSON) -> None:
+        self._rest = dict(expect_object(value))
+
+    def take(self, name: str, parse: Callable[[JSON], T], default: Any = _REQUIRED) -> T:
+        """Remove member `name` and return it as read by `parse`; `default` stands in for a missing one.
+
+        Without a default a missing member is an error.
+        """
+        if name not in self._rest and default is not _REQUIRED:
+            return default  # type: ignore[no-any-return]
+        try:
+            return parse(self._rest.pop(name, MISSING))
+        except InvalidArgumentError as e:
+            raise prefix(e, f'Error parsing object member "{name}"') from None
+
+    def rest(self) -> dict[str, JSON]:
+        """Remove and return all members not taken yet."""
+        rest, self._rest = self._rest, {}
+        return rest
+
+    def finish(self) -> None:
+        """Raise if a member was not taken."""
+        if self._rest:
+            raise SpecError("Object includes extra members: " + ",".join(dump(k) for k in sorted(self._rest)))

@@ -1,0 +1,196 @@
+"""Every built-in extension, as a table of contents: name, where it is, what each format calls it.
+
+Targets are strings, so reading this file imports nothing; :class:`~chunkwise.registry.Registry` loads
+one on first use.  Adding an extension is adding its file and its row here.
+"""
+
+from __future__ import annotations
+
+from chunkwise.registry import Entry, Registry
+
+__all__ = [
+    "arrays",
+    "codec_specs",
+    "codecs",
+    "context_resources",
+    "drivers",
+    "grids",
+    "key_encodings",
+    "kvstores",
+]
+
+CODECS: dict[str, Entry] = {
+    # array -> bytes
+    "bytes": Entry("chunkwise.codec.bytes:Bytes", zarr3=("bytes", "endian")),
+    "packbits": Entry("chunkwise.codec.packbits:PackBits", zarr3=("packbits",)),
+    "sharding_indexed": Entry("chunkwise.codec.sharding:ShardingIndexed", zarr3=("sharding_indexed",)),
+    "vlen-utf8": Entry("chunkwise.codec.vlen:VlenUtf8", zarr3=("vlen-utf8",), zarr2=("vlen-utf8",)),
+    "vlen-bytes": Entry("chunkwise.codec.vlen:VlenBytes", zarr3=("vlen-bytes",), zarr2=("vlen-bytes",)),
+    "vlen-array": Entry("chunkwise.codec.vlen:VlenArray", zarr2=("vlen-array",)),
+    "json2": Entry("chunkwise.codec.json2:Json2", zarr2=("json2",)),
+    "msgpack2": Entry("chunkwise.codec.json2:MsgPack2", zarr2=("msgpack2",)),
+    "pickle": Entry("chunkwise.codec.pickle:Pickle", zarr2=("pickle",)),
+    "numcodecs.pcodec": Entry("chunkwise.codec.numcodecs_generic:PCodec", zarr3=("numcodecs.pcodec",)),
+    "numcodecs.zfpy": Entry("chunkwise.codec.numcodecs_generic:Zfpy", zarr3=("numcodecs.zfpy",)),
+    # array -> array
+    "transpose": Entry("chunkwise.codec.transpose:Transpose", zarr3=("transpose",)),
+    "reshape": Entry("chunkwise.codec.reshape:Reshape", zarr3=("reshape",)),
+    "bitround": Entry(
+        "chunkwise.codec.bitround:BitRound", zarr3=("bitround", "numcodecs.bitround"), zarr2=("bitround",)
+    ),
+    "scale_offset": Entry("chunkwise.codec.scale_offset:ScaleOffset", zarr3=("scale_offset",)),
+    "cast_value": Entry("chunkwise.codec.cast_value:CastValue", zarr3=("cast_value",)),
+    "categorize": Entry("chunkwise.codec.numcodecs_array:Categorize", zarr2=("categorize",)),
+    "numcodecs.astype": Entry(
+        "chunkwise.codec.numcodecs_array:AsType", zarr3=("numcodecs.astype",), zarr2=("astype",)
+    ),
+    "numcodecs.delta": Entry(
+        "chunkwise.codec.numcodecs_array:Delta", zarr3=("numcodecs.delta",), zarr2=("delta",)
+    ),
+    "numcodecs.fixedscaleoffset": Entry(
+        "chunkwise.codec.numcodecs_array:FixedScaleOffset",
+        zarr3=("numcodecs.fixedscaleoffset",),
+        zarr2=("fixedscaleoffset",),
+    ),
+    "numcodecs.packbits": Entry(
+        "chunkwise.codec.numcodecs_array:PackBitsFilter", zarr3=("numcodecs.packbits",), zarr2=("packbits",)
+    ),
+    "numcodecs.quantize": Entry(
+        "chunkwise.codec.numcodecs_array:Quantize", zarr3=("numcodecs.quantize",), zarr2=("quantize",)
+    ),
+    # bytes -> bytes
+    "blosc": Entry(
+        "chunkwise.codec.blosc:Blosc", zarr3=("blosc", "numcodecs.blosc"), zarr2=("blosc",), n5=("blosc",)
+    ),
+    "gzip": Entry(
+        "chunkwise.codec.gzip:Gzip", zarr3=("gzip", "numcodecs.gzip"), zarr2=("gzip",), n5=("gzip",)
+    ),
+    "zstd": Entry(
+        "chunkwise.codec.zstd:Zstd", zarr3=("zstd", "numcodecs.zstd"), zarr2=("zstd",), n5=("zstd",)
+    ),
+    "crc32c": Entry("chunkwise.codec.crc32c:Crc32c", zarr3=("crc32c", "numcodecs.crc32c"), zarr2=("crc32c",)),
+    "numcodecs.bz2": Entry("chunkwise.codec.bz2:Bz2", zarr3=("numcodecs.bz2",), zarr2=("bz2",)),
+    "numcodecs.lz4": Entry("chunkwise.codec.lz4:Lz4", zarr3=("numcodecs.lz4",), zarr2=("lz4",)),
+    "numcodecs.lzma": Entry("chunkwise.codec.lzma:Lzma", zarr3=("numcodecs.lzma",), zarr2=("lzma",)),
+    "numcodecs.zlib": Entry("chunkwise.codec.zlib:Zlib", zarr3=("numcodecs.zlib",), zarr2=("zlib",)),
+    "numcodecs.adler32": Entry(
+        "chunkwise.codec.numcodecs_bytes:Adler32", zarr3=("numcodecs.adler32",), zarr2=("adler32",)
+    ),
+    "numcodecs.base64": Entry(
+        "chunkwise.codec.numcodecs_bytes:Base64", zarr3=("numcodecs.base64",), zarr2=("base64",)
+    ),
+    "numcodecs.crc32": Entry(
+        "chunkwise.codec.numcodecs_bytes:Crc32", zarr3=("numcodecs.crc32",), zarr2=("crc32",)
+    ),
+    "numcodecs.fletcher32": Entry(
+        "chunkwise.codec.numcodecs_bytes:Fletcher32", zarr3=("numcodecs.fletcher32",), zarr2=("fletcher32",)
+    ),
+    "numcodecs.jenkins_lookup3": Entry(
+        "chunkwise.codec.numcodecs_bytes:JenkinsLookup3",
+        zarr3=("numcodecs.jenkins_lookup3",),
+        zarr2=("jenkins_lookup3",),
+    ),
+    "numcodecs.shuffle": Entry(
+        "chunkwise.codec.numcodecs_bytes:Shuffle", zarr3=("numcodecs.shuffle",), zarr2=("shuffle",)
+    ),
+    # N5
+    "bzip2": Entry("chunkwise.codec.bzip2:Bzip2", n5=("bzip2",)),
+    "xz": Entry("chunkwise.codec.xz:Xz", n5=("xz",)),
+    "lz4_java": Entry("chunkwise.codec.lz4_java:Lz4Java", n5=("lz4",)),
+    "n5_block": Entry("chunkwise.codec.n5_block:N5Block"),
+    "n5_string_block": Entry("chunkwise.codec.n5_string_block:N5StringBlock"),
+    "n5_default": Entry("chunkwise.codec.n5_default:N5Default", zarr3=("n5_default",)),
+}
+
+GRIDS: dict[str, Entry] = {
+    "regular": Entry("chunkwise.grid.regular:RegularGrid", zarr3=("regular",)),
+    "rectilinear": Entry("chunkwise.grid.rectilinear:RectilinearGrid", zarr3=("rectilinear",)),
+}
+
+KEY_ENCODINGS: dict[str, Entry] = {
+    "default": Entry("chunkwise.chunk_key.default:default_keys", zarr3=("default",)),
+    "v2": Entry("chunkwise.chunk_key.v2:v2_keys", zarr3=("v2",)),
+}
+
+CODEC_SPECS: dict[str, Entry] = {
+    "n5": Entry("chunkwise.driver.n5.codec_spec:N5CodecSpec"),
+    "zarr": Entry("chunkwise.driver.zarr2.codec_spec:Zarr2CodecSpec"),
+    "zarr3": Entry("chunkwise.driver.zarr3.codec_spec:Zarr3CodecSpec"),
+}
+
+CONTEXT_RESOURCES: dict[str, Entry] = {
+    "cache_pool": Entry("chunkwise.spec.resources.cache_pool:CachePoolConfig"),
+    "data_copy_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
+    "memory_key_value_store": Entry("chunkwise.spec.resources.memory:MemoryKeyValueStore"),
+    "file_io_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
+    "file_io_sync": Entry("chunkwise.spec.resources.file_io:FileIoSync"),
+    "file_io_locking": Entry("chunkwise.spec.resources.file_io:FileIoLocking"),
+    "file_io_mode": Entry("chunkwise.spec.resources.file_io:FileIoMode"),
+    "file_io_retries": Entry("chunkwise.spec.resources.requests:FileIoRetries"),
+    "http_request_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
+    "s3_request_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
+    "gcs_request_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
+    "http_request_retries": Entry("chunkwise.spec.resources.requests:RequestRetries"),
+    "s3_request_retries": Entry("chunkwise.spec.resources.requests:RequestRetries"),
+    "gcs_request_retries": Entry("chunkwise.spec.resources.requests:RequestRetries"),
+    "azure_request_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
+    "azure_request_retries": Entry("chunkwise.spec.resources.requests:RequestRetries"),
+    "azure_credentials": Entry("chunkwise.spec.resources.credentials:AzureCredentials"),
+    "request_coalescing": Entry("chunkwise.spec.resources.requests:RequestCoalescing"),
+    "experimental_s3_rate_limiter": Entry("chunkwise.spec.resources.requests:RateLimiter"),
+    "experimental_gcs_rate_limiter": Entry("chunkwise.spec.resources.requests:RateLimiter"),
+    "aws_credentials": Entry("chunkwise.spec.resources.credentials:AwsCredentials"),
+    "gcs_user_project": Entry("chunkwise.spec.resources.credentials:GcsUserProject"),
+    "ocdbt_coordinator": Entry("chunkwise.spec.resources.ocdbt:OcdbtCoordinator"),
+    "experimental_gcs_grpc_credentials": Entry("chunkwise.spec.resources.credentials:GcsGrpcCredentials"),
+}
+
+KVSTORES: dict[str, Entry] = {
+    "memory": Entry("chunkwise.spec.kvstores.memory:MemoryKvStoreSpec", url=("memory",)),
+    "file": Entry("chunkwise.spec.kvstores.file:FileKvStoreSpec", url=("file",)),
+    "s3": Entry("chunkwise.spec.kvstores.s3:S3KvStoreSpec", url=("s3",)),
+    "gcs": Entry("chunkwise.spec.kvstores.gcs:GcsKvStoreSpec", url=("gs",)),
+    "azure": Entry("chunkwise.spec.kvstores.azure:AzureKvStoreSpec", url=("az", "abfs", "abfss")),
+    "http": Entry("chunkwise.spec.kvstores.http:HttpKvStoreSpec", url=("http", "https")),
+    "zip": Entry("chunkwise.spec.kvstores.zip:ZipKvStoreSpec"),
+    "object": Entry("chunkwise.spec.kvstores.object:ObjectKvStoreSpec"),
+    "kvstack": Entry("chunkwise.spec.kvstores.kvstack:KvStackSpec"),
+    "cache": Entry("chunkwise.spec.kvstores.cache:CacheKvStoreSpec"),
+}
+
+DRIVERS: dict[str, Entry] = {
+    "auto": Entry("chunkwise.driver.auto.spec:parse_auto", url=("auto",)),
+    "n5": Entry("chunkwise.driver.n5.spec:parse_n5", url=("n5",)),
+    "zarr": Entry("chunkwise.driver.zarr2.spec:parse_zarr2", url=("zarr2",)),
+    "zarr2": Entry("chunkwise.driver.zarr2.spec:parse_zarr2"),
+    "zarr1": Entry("chunkwise.driver.zarr1.spec:parse_zarr1", url=("zarr1",)),
+    "zarr3": Entry("chunkwise.driver.zarr3.spec:parse_zarr3", url=("zarr3",)),
+    "array": Entry("chunkwise.driver.array.spec:parse_array"),
+    "cast": Entry("chunkwise.driver.cast.spec:parse_cast"),
+    "downsample": Entry("chunkwise.driver.downsample.spec:parse_downsample"),
+    "stack": Entry("chunkwise.driver.stack.spec:parse_stack"),
+    "json": Entry("chunkwise.driver.json.spec:parse_json", url=("json",)),
+}
+
+ARRAYS: dict[str, Entry] = {
+    "auto": Entry("chunkwise.array.auto:open_auto"),
+    "n5": Entry("chunkwise.array.chunked:open_chunked"),
+    "zarr": Entry("chunkwise.array.chunked:open_chunked"),
+    "zarr1": Entry("chunkwise.array.chunked:open_chunked"),
+    "zarr3": Entry("chunkwise.array.chunked:open_chunked"),
+    "array": Entry("chunkwise.array.memory_array:open_memory_array"),
+    "cast": Entry("chunkwise.array.cast:open_cast"),
+    "downsample": Entry("chunkwise.array.downsample:open_downsample"),
+    "stack": Entry("chunkwise.array.stack:open_stack"),
+    "json": Entry("chunkwise.array.json_value:open_json"),
+    "virtual_chunked": Entry("chunkwise.array.virtual_chunked:open_virtual_chunked"),
+}
+
+arrays = Registry("open function of driver", ARRAYS, "chunkwise.arrays")
+context_resources = Registry("context resource", CONTEXT_RESOURCES, "chunkwise.context_resources")
+drivers = Registry("TensorStore driver", DRIVERS, "chunkwise.drivers")
+kvstores = Registry("KvStore driver", KVSTORES, "chunkwise.kvstores")
+codecs = Registry("codec", CODECS, "chunkwise.codecs")
+grids = Registry("chunk grid", GRIDS, "chunkwise.grids")
+key_encodings = Registry("chunk key encoding", KEY_ENCODINGS, "chunkwise.key_encodings")
+codec_specs = Registry("codec spec", CODEC_SPECS, "chunkwise.codec_specs")

@@ -1,0 +1,78 @@
+"""From a cell of the chunk grid to the key under which its chunk is stored, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+__all__ = ["KeyEncoding"]
+
+
+class KeyEncoding(NamedTuple):
+    """How the keys of an array's chunks are formed.
+
+    Attributes
+    ----------
+    prefix : str
+        What all keys start with, for example ``"volume/raw/c/"``.
+    separator : str
+        Between the numbers, ``"/"`` or ``"."``.
+    scalar : str
+        Key of the only chunk of an array of rank 0, complete with the path of the array.
+    inner : int
+        How many trailing dimensions keys don't name, since the grid has one cell along each.
+
+    Examples
+    --------
+    >>> encoding = KeyEncoding("c/", "/", "c").under("volume/")
+    >>> encoding.key((1, 23))
+    'volume/c/1/23'
+    >>> encoding.cell("volume/c/1/23", rank=2)
+    (1, 23)
+    """
+
+    prefix: str
+    separator: str
+    scalar: str
+    inner: int = 0
+
+    def under(self, path: str) -> KeyEncoding:
+        """Return the encoding for an array at `path`, which is empty or ends in ``"/"``."""
+        return KeyEncoding(path + self.prefix, self.separator, path + self.scalar, self.inner)
+
+    def key(self, cell: Sequence[int]) -> str:
+        """Return the key of one cell."""
+        cell = cell[: len(cell) - self.inner]
+        return self.prefix + self.separator.join(map(str, cell)) if cell else self.scalar
+
+    def keys(self, cells: Sequence[Sequence[int]]) -> Iterator[str]:
+        """Yield the keys of all cells in the product of `cells`, last dimension fastest."""
+        if self.inner:
+            return map(self.key, product(*cells))
+        if not cells:
+            return iter((self.scalar,))
+        head, *tail = ([str(number) for number in along] for along in cells)
+        return map(self.separator.join, product([self.prefix + number for number in head], *tail))
+
+    def cell(self, key: str, rank: int) -> tuple[int, ...] | None:
+        """Return the cell that is stored under `key`; None if `key` is not that of a chunk.
+
+        Only what :meth:`key` gives is a key: ``"c/01"``, ``"c/+1"`` and ``"c/1/"`` are not.
+        """
+        if self.inner:
+            outer = self._replace(inner=0).cell(key, rank - self.inner)
+            return None if outer is None else outer + (0,) * self.inner
+        if rank == 0:
+            return () if key == self.scalar else None
+        if not key.startswith(self.prefix):
+            return None
+        numbers = key[len(self.prefix) :].split(self.separator)
+        if len(numbers) != rank or not all(map(_is_number, numbers)):
+            return None
+        return tuple(map(int, numbers))
+
+
+def _is_number(text: str) -> bool:
+    # int() takes signs, spaces, underscores and other alphabets' digits; 2**63 has 19 digits
+    return text.isascii() and text.isdigit() and len(text) < 20 and (text == "0" or text[0] != "0")

@@ -1,0 +1,1 @@
+"""The command ``chunkwise``: one module a command, each thin over ``chunkwise.api``."""

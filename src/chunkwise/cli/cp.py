@@ -1,0 +1,158 @@
+"""``chunkwise cp``: copy an array to another place, format, chunking or compression."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+from chunkwise.api.array_copy import ArrayCopy
+from chunkwise.api.blockwise import n_block_threads
+from chunkwise.api.location import Location, locate
+from chunkwise.api.new_array import open_array
+from chunkwise.api.node import require_node
+from chunkwise.api.stored_node import occupancy, stored_array
+from chunkwise.cli.command import message, print_json
+from chunkwise.cli.form_options import add_form_arguments, check_ranks, choose_format, form_options
+from chunkwise.cli.options import parse_nbytes
+from chunkwise.cli.progress import open_progress
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
+from chunkwise.execute.future import Future
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+What isn't said stays as it is in the source, as far as the new format can hold it.  Memory use doesn't
+depend on the size of the array.
+
+An interrupted copy is no array: its metadata is written when everything else is there.  --resume goes on
+where it stopped.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("source", metavar="SRC", help="array to be copied")
+    parser.add_argument("destination", metavar="DST", help="where the copy is to be")
+    add_form_arguments(parser)
+    parser.add_argument("--verify", action="store_true", help="read everything again and compare")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with an interrupted copy, if there is one"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="delete an array that is at DST first")
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="how much to use, such as 2GB; one chunk of DST for each thread at least",
+    )
+    parser.add_argument(
+        "--no-sync",
+        action="store_true",
+        help="don't wait for the disk: faster, but after a power failure parts of the copy may be missing",
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    source, destination = locate(arguments.source), locate(arguments.destination)
+    store = open_array(source, read=True)
+    format = choose_format(arguments, destination, require_node(source).format)
+    options = form_options(arguments, store.dtype)
+    check_ranks(options, store.rank)
+    copy = ArrayCopy(
+        source,
+        destination,
+        format,
+        options,
+        resume=arguments.resume,
+        overwrite=arguments.overwrite,
+        block_nbytes=_block_nbytes(arguments.memory),
+        sync=not arguments.no_sync,
+    )
+    for note in copy.notes:
+        message(note)
+    if copy.complete:
+        message("nothing to do: the copy is there already")
+    seconds = 0.0
+    if not copy.complete:
+        if copy.nbytes_done:
+            message(f"going on after {format_nbytes(copy.nbytes_done)}")
+        seconds = _work("copying", copy, copy.run, copy.nbytes_done, show=not arguments.quiet)
+    verify_seconds = None
+    if arguments.verify:
+        verify_seconds = _work("verifying", copy, copy.verify, 0, show=not arguments.quiet)
+    copy.finish()
+    _report(arguments, copy, destination, format, seconds, verify_seconds)
+    return 0
+
+
+def _block_nbytes(memory: str | None) -> int | None:
+    """Return how large blocks may be: each thread has one as it is read, and as it is stored."""
+    if memory is None:
+        return None
+    return max(1, parse_nbytes(memory, "memory") // (2 * n_block_threads()))
+
+
+def _work(
+    what: str,
+    copy: ArrayCopy,
+    start: Callable[[Callable[[int], None]], Future[None]],
+    done: int,
+    *,
+    show: bool,
+) -> float:
+    """Do one pass over all blocks and return the seconds that it took."""
+    started = time.monotonic()
+    with open_progress(what, copy.nbytes, done, show=show) as progress:
+        future = start(progress.advance)
+        try:
+            while not future.done():
+                try:
+                    future.result(timeout=1.0)  # not for ever, so that Ctrl-C is heard on every system
+                except TimeoutError:
+                    continue
+            future.result()
+        except BaseException:
+            copy.interrupt(future)
+            raise
+    return time.monotonic() - started
+
+
+def _report(
+    arguments: argparse.Namespace,
+    copy: ArrayCopy,
+    destination: Location,
+    format: str,
+    seconds: float,
+    verify_seconds: float | None,
+) -> None:
+    node = require_node(destination)
+    stored = occupancy(node, stored_array(node))
+    copied = copy.nbytes - copy.nbytes_done
+    if arguments.json:
+        out: dict[str, Any] = {
+            "source": arguments.source,
+            "destination": arguments.destination,
+            "format": format,
+            "shape": copy.target.shape,
+            "dtype": copy.target.dtype.name,
+            "bytes": copy.nbytes,
+            "stored_bytes": stored.stored_nbytes,
+            "copied_bytes": copied,
+            "seconds": seconds,
+            "verified": verify_seconds is not None,
+            "notes": copy.notes,
+        }
+        print_json(out)
+        return
+    text = format_nbytes(copied)
+    if copied:
+        text += f" in {format_duration(seconds)} ({format_rate(copied, seconds)})"
+    if stored.ratio is not None:
+        text += f", stored in {format_nbytes(stored.stored_nbytes)} ({stored.ratio:.2f} times smaller)"
+    if verify_seconds is not None:
+        text += f"; every element compared in {format_duration(verify_seconds)}: equal"
+    print(f"{arguments.source} -> {arguments.destination} ({format}): {text}")

@@ -1,0 +1,138 @@
+"""Options of ``create`` and ``cp`` that say what the new array is to be like."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import PurePath
+from typing import Any
+
+from chunkwise.api.compressor import Compressor, parse_compressor
+from chunkwise.api.location import Location
+from chunkwise.cli.command import UsageError
+from chunkwise.cli.options import parse_codec, parse_names, parse_sizes
+from chunkwise.dtype.data_type import DataType
+from chunkwise.dtype.zarr3 import parse_fill_value_zarr3
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.spec.unit import Unit
+
+__all__ = ["FORMATS", "add_form_arguments", "check_ranks", "choose_format", "fill_value_of", "form_options"]
+
+FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
+_WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
+
+
+def add_form_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what both commands have."""
+    parser.add_argument("--format", choices=FORMATS, help="by default what the name says: *.n5 or zarr3")
+    parser.add_argument("--chunk", metavar="SIZES", help="chunk shape, such as 64,64,32")
+    parser.add_argument("--shard", metavar="SIZES", help="shard shape (zarr3), or none")
+    parser.add_argument(
+        "--codec",
+        metavar="CODEC",
+        help="none, zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, bz2:LEVEL, xz:LEVEL, "
+        "zlib:LEVEL, or JSON in the format's own words",
+    )
+    parser.add_argument("--fill-value", metavar="VALUE", help="what missing chunks read as")
+    parser.add_argument("--dtype", metavar="TYPE", help="data type, such as uint16")
+    parser.add_argument(
+        "--dimension-names", "--labels", metavar="NAMES", dest="names", help="dimension names, such as x,y,z"
+    )
+    parser.add_argument("--units", metavar="UNITS", help="units of the dimensions, such as '4 nm,4 nm,40 nm'")
+
+
+def choose_format(arguments: argparse.Namespace, location: Location, default: str | None = None) -> str:
+    """Return the format that was asked for, or that the path suggests.
+
+    Raises
+    ------
+    UsageError
+        If neither says one.
+    """
+    if arguments.format is not None:
+        return str(arguments.format)
+    suffixes = [PurePath(part).suffix for part in location.path.split("/")]
+    if ".n5" in suffixes:
+        return "n5"
+    if default is not None:
+        return default
+    if {".zarr", ".zarr3"} & set(suffixes):
+        return "zarr3"
+    raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
+
+
+def form_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
+    """Return the fields of a Form that the command line asks for.
+
+    Parameters
+    ----------
+    dtype : DataType, optional
+        Of the elements, if option ``--dtype`` doesn't say it: what the fill value is read as.
+
+    Raises
+    ------
+    UsageError
+        If an option is malformed.
+    """
+    options: dict[str, Any] = {}
+    if arguments.chunk is not None:
+        options["chunks"] = parse_sizes(arguments.chunk, "chunk")
+    if arguments.shard is not None:
+        none = arguments.shard.strip() == "none"
+        options["shards"] = None if none else parse_sizes(arguments.shard, "shard")
+    if arguments.codec is not None:
+        options["codec"] = _codec(arguments.codec)
+    if arguments.dtype is not None:
+        options["dtype"] = dtype = _dtype(arguments.dtype)
+    if arguments.fill_value is not None:
+        if dtype is None:
+            raise UsageError("--fill-value needs a --dtype")
+        options["fill_value"] = fill_value_of(arguments.fill_value, dtype)
+    if arguments.names is not None:
+        options["names"] = tuple(name or None for name in parse_names(arguments.names))
+    if arguments.units is not None:
+        options["units"] = tuple(Unit(unit) if unit else None for unit in parse_names(arguments.units))
+    return options
+
+
+def check_ranks(options: dict[str, Any], rank: int) -> None:
+    """Raise UsageError if an option has not one value for each of `rank` dimensions."""
+    names = {"chunks": "chunk", "shards": "shard", "names": "dimension-names", "units": "units"}
+    for field, name in names.items():
+        values = options.get(field)
+        if values is not None and len(values) != rank:
+            raise UsageError(f"--{name} has {len(values)} values, but the array has {rank} dimensions")
+
+
+def _codec(text: str) -> Compressor | Any:
+    codec = parse_codec(text)
+    try:
+        return parse_compressor(codec) if isinstance(codec, str) else codec
+    except InvalidArgumentError as e:
+        raise UsageError(f"--codec: {e.message}") from None
+
+
+def _dtype(text: str) -> DataType:
+    try:
+        return DataType(text)
+    except (ValueError, TypeError) as e:
+        raise UsageError(f"--dtype: {e}") from None
+
+
+def fill_value_of(text: str, dtype: DataType) -> Any:
+    """Return the fill value that `text` means: JSON as in Zarr v3 metadata, or a bare word.
+
+    Raises
+    ------
+    UsageError
+        If it is no value of `dtype`.
+    """
+    value: Any
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = _WORDS.get(text.lower(), text)
+    try:
+        return parse_fill_value_zarr3(value, dtype)
+    except InvalidArgumentError as e:
+        raise UsageError(f'--fill-value: "{text}" is no {dtype.name}: {e.message}') from None

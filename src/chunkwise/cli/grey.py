@@ -1,0 +1,64 @@
+"""From values to grey levels, with a contrast that outliers don't spoil."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.cli.command import UsageError
+
+__all__ = ["PERCENTILES", "contrast_limits", "to_grey", "to_real"]
+
+PERCENTILES = (0.5, 99.8)
+"""Share of the elements, in percent, that is below what is black, and below what is white."""
+
+
+def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return numbers that can be ordered: magnitudes of complex numbers, 0 and 1 for booleans.
+
+    Raises
+    ------
+    UsageError
+        If the elements are no numbers.
+    """
+    if values.dtype.kind == "c":
+        return np.asarray(np.abs(values))
+    if values.dtype.kind == "b":
+        return values.astype(np.uint8)
+    if values.dtype.kind in "iuf":
+        return values
+    try:
+        return values.astype(np.float32)  # the small floats and integers of ml_dtypes
+    except (TypeError, ValueError):
+        raise UsageError(f"elements of type {values.dtype} can't be made a picture") from None
+
+
+def contrast_limits(
+    values: list[npt.NDArray[Any]], percentiles: tuple[float, float] = PERCENTILES
+) -> tuple[float, float]:
+    """Return what is black and what is white for all of `values` together; NaN and infinities don't count."""
+    parts = []
+    for part in values:
+        flat = part.reshape(-1)
+        flat = flat[:: max(1, flat.size // 1_000_000)]
+        parts.append(flat[np.isfinite(flat)] if flat.dtype.kind == "f" else flat)
+    sample = np.concatenate([p.astype(np.float64) for p in parts]) if parts else np.zeros(0)
+    if not sample.size:
+        return 0.0, 1.0
+    low, high = np.percentile(sample, percentiles)
+    if low == high:
+        low, high = sample.min(), sample.max()
+    if low == high:
+        low, high = (0.0, high) if high > 0 else (low, low + 1)
+    return float(low), float(high)
+
+
+def to_grey(values: npt.NDArray[Any], limits: tuple[float, float], depth: int = 8) -> npt.NDArray[Any]:
+    """Return `values` as grey levels of 8 or 16 bits; what isn't finite is black or white."""
+    low, high = limits
+    top = 2**depth - 1
+    scaled = (values.astype(np.float64) - low) * (top / (high - low))
+    levels = np.rint(np.nan_to_num(scaled, nan=0, posinf=top, neginf=0).clip(0, top))
+    return np.asarray(levels, np.uint8 if depth == 8 else np.uint16)

@@ -1,0 +1,141 @@
+"""``chunkwise info``: what an array is, and how much of it is stored."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from chunkwise.api.attributes import read_attributes
+from chunkwise.api.location import locate
+from chunkwise.api.node import Node, require_node
+from chunkwise.api.stored_node import Occupancy, occupancy, stored_array
+from chunkwise.api.summary import ArraySummary, summarize
+from chunkwise.api.walk import walk
+from chunkwise.cli.command import message, print_json
+from chunkwise.cli.quantities import format_nbytes, format_shape, plural
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["add_arguments", "run"]
+
+FORMATS = {"zarr3": "Zarr v3", "zarr2": "Zarr v2", "zarr1": "Zarr v1", "n5": "N5"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("path", metavar="PATH", help="array or group")
+    parser.add_argument(
+        "--no-count", action="store_true", help="don't count the stored chunks, which means listing them"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    node = require_node(locate(arguments.path))
+    if node.kind == "group":
+        return _group(node, arguments)
+    summary = summarize(node)
+    error = ""
+    stored: Occupancy | None = None
+    try:
+        array = stored_array(node)
+        if not arguments.no_count:
+            stored = occupancy(node, array)
+    except ChunkwiseError as e:
+        error = e.message
+    attributes = read_attributes(node.location)
+    if arguments.json:
+        print_json(_as_json(arguments.path, node, summary, attributes, stored, error))
+    else:
+        for label, value in _rows(node, summary, attributes, stored):
+            print(f"{label:<12} {value}")
+    if error:
+        message(f"this array can't be read: {error}")
+        return 1
+    return 0
+
+
+def _group(node: Node, arguments: argparse.Namespace) -> int:
+    nodes = [walked.node for walked in walk(node)][1:]
+    n_arrays = sum(1 for below in nodes if below.kind == "array")
+    n_groups = len(nodes) - n_arrays
+    attributes = read_attributes(node.location)
+    if arguments.json:
+        print_json(
+            {
+                "path": arguments.path,
+                "format": node.format,
+                "kind": "group",
+                "arrays": n_arrays,
+                "groups": n_groups,
+                "attributes": attributes,
+            }
+        )
+        return 0
+    format = FORMATS[node.format] if node.format else "directory"
+    print(f"{'format':<12} {format} group{' (implicit)' if node.implicit else ''}")
+    print(f"{'contains':<12} {plural(n_arrays, 'array')}, {plural(n_groups, 'group')}")
+    print(f"{'attributes':<12} {len(attributes)}")
+    return 0
+
+
+def _rows(
+    node: Node, summary: ArraySummary, attributes: dict[str, Any], stored: Occupancy | None
+) -> list[tuple[str, str]]:
+    assert node.format is not None
+    rows = [("format", FORMATS[node.format])]
+    rows.append(("shape", "?" if summary.shape is None else format_shape(summary.shape)))
+    rows.append(("dtype", summary.dtype or "?"))
+    rows.append(("chunks", "?" if summary.chunks is None else format_shape(summary.chunks)))
+    if summary.shards is not None:
+        rows.append(("shards", format_shape(summary.shards)))
+    rows.append(("codecs", ", ".join(summary.codecs) or "none"))
+    if node.format != "n5":
+        rows.append(("fill value", "null" if summary.fill_value is None else str(summary.fill_value)))
+    if summary.dimension_names is not None and any(summary.dimension_names):
+        rows.append(("dimensions", ", ".join(name or "-" for name in summary.dimension_names)))
+    if summary.dimension_units is not None and any(summary.dimension_units):
+        rows.append(("units", ", ".join(unit or "-" for unit in summary.dimension_units)))
+    rows.append(("attributes", str(len(attributes))))
+    if stored is not None:
+        noun = "chunk" if summary.shards is None else "shard"
+        share = f"{stored.n_stored:,} of {plural(stored.n_possible, noun)}"
+        if stored.inner is not None:
+            share += f", {stored.inner.n_stored:,} of {plural(stored.inner.n_chunks, 'chunk')}"
+        rows.append(("stored", share))
+        size = f"{format_nbytes(stored.stored_nbytes)} for {format_nbytes(stored.nbytes)}"
+        if stored.ratio is not None:
+            size += f" ({stored.ratio:.2f} times smaller)"
+        rows.append(("size", size))
+    return rows
+
+
+def _as_json(
+    path: str,
+    node: Node,
+    summary: ArraySummary,
+    attributes: dict[str, Any],
+    stored: Occupancy | None,
+    error: str,
+) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "path": path,
+        "format": node.format,
+        "kind": "array",
+        **summary._asdict(),
+        "attributes": attributes,
+        "metadata": dict(node.document),
+    }
+    if stored is not None:
+        out["stored"] = {
+            "chunks": stored.n_stored,
+            "possible_chunks": stored.n_possible,
+            "bytes": stored.stored_nbytes,
+            "decoded_bytes": stored.nbytes,
+            "ratio": stored.ratio,
+        }
+        if stored.inner is not None:
+            out["stored"]["inner_chunks"] = stored.inner.n_stored
+            out["stored"]["possible_inner_chunks"] = stored.inner.n_chunks
+    if error:
+        out["error"] = error
+    return out

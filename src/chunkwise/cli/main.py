@@ -1,0 +1,133 @@
+"""``chunkwise COMMAND …``: choose the command, run it, turn failures into messages and exit statuses.
+
+Data goes to stdout, messages and progress to stderr.  Exit status: 0 fine, 1 failed, 2 wrong command
+line, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from chunkwise.cli.command import UsageError, message
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "info": "what an array is and how much of it is stored",
+    "tree": "the groups and arrays of a hierarchy",
+    "attrs": "show, set or remove attributes",
+    "create": "make an array",
+    "cp": "copy an array to another place, format, chunking or compression",
+    "slice": "print a region, or save it as .npy or .png",
+    "plan": "how many requests reading a region takes",
+    "verify": "read and check every stored chunk",
+}
+"""Name and purpose of each command, whose module is loaded when it is used."""
+
+# Options whose values may begin with a minus sign without being a number.
+_SIGNED = ("--fill-value", "--region")
+
+_FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
+
+# What the library raises for wrong input and failing storage; anything else is a defect of chunkwise.
+_EXPECTED = (ChunkwiseError, OSError, ValueError, IndexError, NotImplementedError, OverflowError, MemoryError)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Command and arguments; by default those of this process.
+    """
+    argv = _joined(sys.argv[1:] if argv is None else argv)
+    try:
+        arguments = _parser(argv).parse_args(argv)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else _USAGE
+    except UsageError as e:
+        message(str(e))
+        return _USAGE
+    try:
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
+    except UsageError as e:
+        message(str(e))
+        return _USAGE
+    except KeyboardInterrupt:
+        message("interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILED
+    except _EXPECTED as e:
+        message(_text(e))
+        return _FAILED
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """Return `argv` with values that begin with "-" put to their options: ``--fill-value=-inf``."""
+    out: list[str] = []
+    for word in argv:
+        if out and out[-1] in _SIGNED and word.startswith("-"):
+            out[-1] += f"={word}"
+        else:
+            out.append(word)
+    return out
+
+
+def _text(error: BaseException) -> str:
+    text = str(error) or type(error).__name__
+    return f"out of memory: {text}" if isinstance(error, MemoryError) else text
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, text: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        message(text)
+        raise SystemExit(_USAGE)
+
+
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="chunkwise",
+        description="Large N-dimensional arrays in Zarr v1, v2, v3 and N5.",
+        epilog="PATH is a local path or a URL; `chunkwise COMMAND --help` tells more.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    wanted = next((word for word in argv if not word.startswith("-")), "")
+    for name, purpose in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=purpose,
+            description=purpose[0].upper() + purpose[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if name == wanted:
+            module = import_module(f"chunkwise.cli.{name}")
+            command.add_argument("--json", action="store_true", help="print JSON")
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, *_: object, **__: object) -> None:
+        from importlib.metadata import version
+
+        print(f"chunkwise {version('chunkwise')}")
+        raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

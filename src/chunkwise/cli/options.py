@@ -1,0 +1,90 @@
+"""Options of several commands as text: shapes, compressors, values."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from chunkwise.cli.command import UsageError
+
+__all__ = ["parse_codec", "parse_json", "parse_names", "parse_nbytes", "parse_sizes"]
+
+_NBYTES = re.compile(r"([0-9]+\.?[0-9]*)\s*([kKMGT]?)(i?)B?")
+_SEPARATORS = re.compile(r"\s*[,x×]\s*")
+
+
+def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:
+    """Read sizes such as ``64,64,32`` or ``64x64x32``, each at least `lowest`; ``scalar`` has none.
+
+    Raises
+    ------
+    UsageError
+        If one is not such a number.
+    """
+    if text.strip() in ("scalar", "()", "[]", ""):
+        return ()
+    sizes = []
+    for part in _SEPARATORS.split(text.strip().strip("()[]").strip().removesuffix(",")):
+        if not (part.isascii() and part.isdigit()) or int(part) < lowest:
+            raise UsageError(
+                f'--{name}: expected sizes of at least {lowest} such as 64,64,32, but received "{text}"'
+            )
+        sizes.append(int(part))
+    return tuple(sizes)
+
+
+def parse_nbytes(text: str, name: str) -> int:
+    """Read a number of bytes: ``500MB``, ``1.5 GiB``, ``1000000``.
+
+    Raises
+    ------
+    UsageError
+        If it isn't one.
+    """
+    found = _NBYTES.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f'--{name}: expected a size such as 500MB or 2GiB, but received "{text}"')
+    number, prefix, binary = found[1], found[2].upper(), found[3]
+    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix or " "))
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Read names separated by commas; an empty one is none."""
+    return tuple(part.strip() for part in text.split(","))
+
+
+def parse_codec(text: str) -> Any:
+    """Read a compressor: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``, or JSON in the format's own words.
+
+    Returns
+    -------
+    str, dict or list
+        The text itself unless it is JSON.
+
+    Raises
+    ------
+    UsageError
+        If it begins like JSON but isn't.
+    """
+    if text.lstrip()[:1] in ("{", "["):
+        return parse_json(text, "--codec")
+    return text.strip()
+
+
+def parse_json(text: str, what: str) -> Any:
+    """Read JSON.
+
+    Raises
+    ------
+    UsageError
+        If `text` is not JSON.
+    """
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"JSON has no {name}")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as e:
+        raise UsageError(f"{what}: expected JSON, but received {text!r} ({e})") from None

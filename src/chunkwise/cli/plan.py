@@ -1,0 +1,38 @@
+"""``chunkwise plan``: what reading a region will ask of the storage, without reading it."""
+
+from __future__ import annotations
+
+import argparse
+
+from chunkwise.api.explain import explain
+from chunkwise.api.location import locate
+from chunkwise.api.new_array import open_array
+from chunkwise.cli.command import print_json
+from chunkwise.cli.region import parse_region
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+  chunkwise plan https://example.com/a.zarr --region '100:110, 110, :'
+
+Only the metadata is read.  How many requests inner chunks of shards take depends on the shards' indexes.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("path", metavar="PATH", help="array")
+    parser.add_argument("--region", metavar="REGION", default="...", help="by default all of it")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    region = parse_region(arguments.region)
+    view = open_array(locate(arguments.path), read=True)[region]
+    explanation = explain(view)
+    if arguments.json:
+        print_json(explanation.to_json())
+    else:
+        print(explanation)
+    return 0

@@ -1,0 +1,171 @@
+"""How far a long command is, with rate and time left, on stderr.
+
+In a terminal there is a bar, rich's if that is installed; elsewhere there is a line now and then.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, Self, TextIO
+
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
+
+__all__ = ["Progress", "open_progress"]
+
+
+class Progress(Protocol):
+    """Something that shows how much of a known amount is done; a context manager, for any thread."""
+
+    def advance(self, nbytes: int) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: Any) -> None: ...
+
+
+def open_progress(what: str, total_nbytes: int, done_nbytes: int = 0, *, show: bool = True) -> Progress:
+    """Return the display that suits stderr.
+
+    Parameters
+    ----------
+    what : str
+        What is being done, one word.
+    total_nbytes, done_nbytes : int
+        The whole amount, and what of it was done before.
+    show : bool
+        Whether to display anything.
+    """
+    if not show:
+        return _Silent()
+    stream = sys.stderr
+    if not stream.isatty():
+        return _Lines(what, total_nbytes, done_nbytes, stream)
+    try:
+        return _RichBar(what, total_nbytes, done_nbytes)
+    except ImportError:
+        return _Bar(what, total_nbytes, done_nbytes, stream)
+
+
+class _Silent:
+    def advance(self, nbytes: int) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
+class _Text:
+    """A display that writes text, at most once in `interval` seconds."""
+
+    interval = 0.2
+
+    def __init__(
+        self,
+        what: str,
+        total: int,
+        done: int,
+        stream: TextIO,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.what, self.total, self.done, self.before = what, total, done, done
+        self.stream, self.clock = stream, clock
+        self.started = self.shown = clock()
+        self.lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.show()
+
+    def advance(self, nbytes: int) -> None:
+        with self.lock:
+            self.done += nbytes
+            now = self.clock()
+            if now - self.shown >= self.interval:
+                self.shown = now
+                self.show()
+
+    def show(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.done / self.total) if self.total else 1.0
+
+    def numbers(self) -> str:
+        """Return percentage, amount, rate and time left."""
+        seconds = self.clock() - self.started
+        moved = self.done - self.before
+        text = f"{self.share:4.0%}  {format_nbytes(self.done)} of {format_nbytes(self.total)}"
+        if moved and seconds > 0:
+            text += f"  {format_rate(moved, seconds)}"
+            if self.done < self.total:
+                text += f"  {format_duration((self.total - self.done) * seconds / moved)} left"
+        return text
+
+
+class _Bar(_Text):
+    """One line that is drawn again and again."""
+
+    def show(self) -> None:
+        width = shutil.get_terminal_size().columns
+        numbers = self.numbers()
+        room = min(40, width - len(self.what) - len(numbers) - 5)
+        full = int(self.share * room)
+        bar = f"{'━' * full}{'╌' * (room - full)} " if room >= 5 else ""
+        text = f"{self.what} {bar}{numbers}"[: width - 1]
+        self.stream.write(f"\r\x1b[K{text}")
+        self.stream.flush()
+
+    def __exit__(self, *error: Any) -> None:
+        self.show()
+        self.stream.write("\n")
+        self.stream.flush()
+
+
+class _Lines(_Text):
+    """For files and pipes: a line every few seconds."""
+
+    interval = 10.0
+
+    def show(self) -> None:
+        self.stream.write(f"{self.what} {self.numbers()}\n")
+        self.stream.flush()
+
+
+class _RichBar:
+    """rich's bar; raises ImportError where it isn't installed."""
+
+    def __init__(self, what: str, total: int, done: int) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.TaskProgressColumn(),
+            progress.DownloadColumn(),
+            progress.TransferSpeedColumn(),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._task = self._bar.add_task(what, total=total, completed=done)
+
+    def advance(self, nbytes: int) -> None:
+        self._bar.advance(self._task, nbytes)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._bar.stop()

@@ -1,0 +1,68 @@
+"""Sizes, rates, times and shapes as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["format_duration", "format_nbytes", "format_rate", "format_shape", "plural"]
+
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+
+
+def format_nbytes(nbytes: float) -> str:
+    """Return a size with three digits and a decimal prefix.
+
+    Examples
+    --------
+    >>> format_nbytes(999), format_nbytes(14_300_000), format_nbytes(999_999)
+    ('999 B', '14.3 MB', '1.00 MB')
+    """
+    if nbytes < 1000:
+        return f"{nbytes:.0f} B"
+    for prefix in _PREFIXES[1:]:
+        nbytes /= 1000
+        text = f"{nbytes:.2f}" if nbytes < 9.995 else f"{nbytes:.1f}" if nbytes < 99.95 else f"{nbytes:.0f}"
+        if float(text) < 1000:
+            return f"{text} {prefix}B"
+    return f"{nbytes:.3g} {prefix}B"
+
+
+def format_rate(nbytes: float, seconds: float) -> str:
+    """Return how fast `nbytes` were moved in `seconds`: ``"310 MB/s"``."""
+    return f"{format_nbytes(nbytes / max(seconds, 1e-9))}/s"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time span with its two largest units.
+
+    Examples
+    --------
+    >>> format_duration(0.25), format_duration(75), format_duration(7260)
+    ('0.2 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def format_shape(shape: Sequence[int | None]) -> str:
+    """Return ``64 × 64 × 32``; ``scalar`` for rank 0."""
+    return " × ".join("?" if n is None else str(n) for n in shape) if shape else "scalar"
+
+
+def plural(n: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "chunk"), plural(1200, "chunk")
+    ('1 chunk', '1,200 chunks')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -1,0 +1,155 @@
+"""``chunkwise slice``: print a region of an array, or save it as ``.npy`` or as a picture."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.blockwise import work_through
+from chunkwise.api.copy import divide
+from chunkwise.api.location import locate
+from chunkwise.api.new_array import open_array
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.grey import PERCENTILES
+from chunkwise.cli.quantities import format_nbytes
+from chunkwise.cli.region import parse_region
+from chunkwise.cli.slice_picture import orthogonal_picture, plain_picture
+from chunkwise.index_space import IndexDomain
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+  chunkwise slice PATH --region '100:110, 110, :'             print
+  chunkwise slice PATH --region '..., 0' --npy plane.npy      save for NumPy
+  chunkwise slice PATH --region ':, :, 50' --png plane.png    one pixel for each element
+  chunkwise slice PATH --orthogonal --png slices.png          three labelled slices through the middle
+
+Of a region with two dimensions, x is drawn to the right and y down if that is how they are called;
+otherwise the one whose elements are next to each other in a chunk is drawn to the right.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("path", metavar="PATH", help="array")
+    parser.add_argument("--region", metavar="REGION", default="...", help="by default all of it")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--npy", metavar="OUT", help="save as a NumPy file")
+    output.add_argument("--png", metavar="OUT", help="save as a picture")
+    parser.add_argument(
+        "--orthogonal", action="store_true", help="three slices through the middle, in one picture"
+    )
+    parser.add_argument(
+        "--contrast",
+        metavar="LOW,HIGH",
+        help=f"percentiles that are black and white (by default {PERCENTILES[0]},{PERCENTILES[1]})",
+    )
+    parser.add_argument("--depth", type=int, choices=(8, 16), default=8, help="bits of a grey level")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    region = parse_region(arguments.region)
+    if arguments.orthogonal and arguments.png is None:
+        raise UsageError("--orthogonal needs --png OUT")
+    if arguments.orthogonal and arguments.depth != 8:
+        raise UsageError("--orthogonal pictures have a --depth of 8")
+    percentiles = PERCENTILES if arguments.contrast is None else _percentiles(arguments.contrast)
+    view = open_array(locate(arguments.path), read=True)[region]
+    if arguments.npy is not None:
+        _save_npy(view, arguments.npy)
+        return _saved(arguments, arguments.npy, view)
+    if arguments.png is not None:
+        title = "/".join(arguments.path.rstrip("/").split("/")[-2:])
+        if arguments.orthogonal:
+            png = orthogonal_picture(view, title, percentiles)
+        else:
+            png = plain_picture(view, title, percentiles, arguments.depth)
+        _write(Path(arguments.png), png)
+        return _saved(arguments, arguments.png, view)
+    values = view.read().result()
+    if arguments.json:
+        print_json({"domain": view.domain.to_json(), "dtype": view.dtype.name, "values": _items(values)})
+    else:
+        with np.printoptions(threshold=10_000, linewidth=110):
+            print(values)
+    return 0
+
+
+def _percentiles(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f'--contrast: expected two percentiles such as 1,99, but received "{text}"'
+        ) from None
+    if not 0 <= low < high <= 100:
+        raise UsageError(f"--contrast: expected 0 <= LOW < HIGH <= 100, but received {text}")
+    return low, high
+
+
+def _save_npy(view: TensorStore, path: str) -> None:
+    """Write the region block by block: it may be larger than memory."""
+    dtype = view.dtype.memory_dtype
+    if dtype.hasobject:
+        raise UsageError(f"elements of type {view.dtype.name} can't be saved as .npy")
+    part = Path(f"{path}.part")
+    try:
+        if view.size == 0:
+            with part.open("wb") as file:
+                np.lib.format.write_array(file, np.empty(view.shape, dtype))
+        else:
+            out = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=view.shape)
+            origin = view.origin
+
+            def work(block: IndexDomain) -> None:
+                at = tuple(
+                    slice(lo - first, hi - first)
+                    for lo, hi, first in zip(block.inclusive_min, block.exclusive_max, origin, strict=True)
+                )
+                out[at if at else ...] = view[block].read().result()
+
+            work_through(divide(view, view).domains(), work).result()
+            out.flush()
+            del out
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    part = Path(f"{path}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _saved(arguments: argparse.Namespace, path: str, view: TensorStore) -> int:
+    if arguments.json:
+        out = {"file": path, "shape": list(view.shape), "dtype": view.dtype.name}
+        print(json.dumps(out))
+    else:
+        message(f"{path}: {format_nbytes(os.path.getsize(path))}")
+    sys.stdout.flush()
+    return 0
+
+
+def _items(values: npt.NDArray[Any]) -> Any:
+    """Return nested lists of JSON values."""
+    if values.dtype.kind in "mMSV":
+        return values.astype(str).tolist()
+    try:
+        return values.tolist()
+    except TypeError:
+        return values.astype(np.float64).tolist()

@@ -1,0 +1,70 @@
+"""``chunkwise verify``: read and check every stored chunk of an array or a whole hierarchy."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from chunkwise.api.location import locate
+from chunkwise.api.node import find_node
+from chunkwise.api.verify import NodeReport, verify
+from chunkwise.cli.command import print_json
+from chunkwise.cli.quantities import format_duration, format_nbytes, plural
+from chunkwise.errors import NotFoundError
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("path", metavar="PATH", help="array or group")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; the exit status is 1 if anything is bad."""
+    location = locate(arguments.path)
+    root = find_node(location)
+    if root is None:
+        raise NotFoundError(f"there is no array or group at {arguments.path}")
+    started = time.monotonic()
+    reports: list[NodeReport] = []
+    for report in verify(root):
+        reports.append(report)
+        if not arguments.json:
+            _show(report, location.path)
+    n_bad = sum(len(report.bad) for report in reports)
+    if arguments.json:
+        print_json([_as_json(report, location.path) for report in reports])
+    else:
+        n_arrays = sum(1 for report in reports if report.kind == "array")
+        n_chunks = sum(report.n_chunks for report in reports)
+        size = format_nbytes(sum(report.nbytes for report in reports))
+        what = f"{plural(n_chunks, 'chunk')} of {plural(n_arrays, 'array')}, {size}"
+        verdict = f"{n_bad} BAD" if n_bad else "all good"
+        print(f"{what}: {verdict} ({format_duration(time.monotonic() - started)})")
+    sys.stdout.flush()
+    return 1 if n_bad else 0
+
+
+def _show(report: NodeReport, root: str) -> None:
+    name = report.name or "."
+    if report.kind == "array":
+        state = f"{len(report.bad)} BAD" if report.bad else "good"
+        print(f"{name}: {plural(report.n_chunks, 'chunk')}, {format_nbytes(report.nbytes)}: {state}")
+    for key, reason in report.bad:
+        print(f"  BAD   {key[len(root) :]}: {reason}")
+    for note in report.notes:
+        print(f"  note  {note}")
+
+
+def _as_json(report: NodeReport, root: str) -> dict[str, object]:
+    return {
+        "name": report.name,
+        "kind": report.kind,
+        "format": report.format,
+        "chunks": report.n_chunks,
+        "bytes": report.nbytes,
+        "bad": [{"key": key[len(root) :], "reason": reason} for key, reason in report.bad],
+        "notes": report.notes,
+    }

@@ -1,0 +1,238 @@
+"""The ``blosc`` codec: the Blosc 1 container, with its shuffles and inner compressors.
+
+Specification
+-------------
+https://zarr-specs.readthedocs.io/en/latest/v3/codecs/blosc/ ;
+https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst .
+
+Names
+-----
+zarr3: ``blosc`` (``numcodecs.blosc`` is read); zarr2: ``blosc``; N5: ``blosc``.
+
+Configuration
+-------------
+>>> Blosc.parse("zarr2", "blosc", {"cname": "zstd", "shuffle": 2}).to_json("zarr2")
+{'cname': 'zstd', 'clevel': 5, 'shuffle': 2, 'blocksize': 0}
+
+Compatibility
+-------------
+``shuffle`` is a number in Zarr v2 and N5, -1 meaning bit-shuffle for items of one byte and byte-shuffle
+for others; it is a word in Zarr v3.  N5 readers other than n5-java use the item size as type size, and
+so does this; TensorStore refuses members beyond the four written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import Any, ClassVar, Self
+
+import numcodecs.blosc
+import numpy as np
+
+from chunkwise.binding import JSON, Members, dump, expect_int
+from chunkwise.codec.blosc_library import MAX_OVERHEAD, open_library
+from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.size import byte_view, size_error
+from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
+
+__all__ = ["Blosc"]
+
+_CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+_AUTO = -1
+# The inner compressor as the header's flags name it, bits 5 to 7.
+_FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
+_MAX_NBYTES = 2**31 - 1 - 16
+_sizes = Struct("<4xI4xI").unpack_from
+
+
+def _parse_cname(value: JSON) -> str:
+    if value not in _CNAMES:
+        raise SpecError(f"Expected one of {','.join(_CNAMES)} but received: {dump(value)}")
+    return value  # type: ignore[no-any-return]
+
+
+def _parse_shuffle(value: JSON, *, words: bool) -> int:
+    if isinstance(value, str) and value in _SHUFFLES:
+        return _SHUFFLES.index(value)
+    if not words:
+        return expect_int(value, _AUTO, 2)
+    raise SpecError(f'Expected one of "noshuffle", "shuffle", "bitshuffle", but received: {dump(value)}')
+
+
+@dataclass(frozen=True)
+class Blosc:
+    """Bytes to bytes: Blosc.
+
+    Attributes
+    ----------
+    cname : str or None
+        Inner compressor; None until bound, then "lz4".
+    clevel : int or None
+        0 to 9; None until bound, then 5.
+    shuffle : int or None
+        0 none, 1 bytes, 2 bits, -1 chosen by the type size; None until bound.
+    typesize : int or None
+        Stride of the shuffle, in bytes; None until bound, then the item size.
+    blocksize : int or None
+        Bytes in a block; 0 is automatic.
+    """
+
+    cname: str | None = None
+    clevel: int | None = None
+    shuffle: int | None = None
+    typesize: int | None = None
+    blocksize: int | None = None
+
+    kind: ClassVar[str] = "bytes->bytes"
+    name: ClassVar[str] = "blosc"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        words = format == "zarr3" and name == "blosc"
+        defaults: tuple[Any, ...] = {
+            "zarr3": (None, None, None, None),
+            "zarr2": ("lz4", 5, _AUTO, 0),
+            "n5": ("blosclz", 6, 0, 0),
+        }[format]
+        codec = cls(
+            members.take("cname", _parse_cname, defaults[0]),
+            members.take("clevel", lambda v: expect_int(v, 0, 9), defaults[1]),
+            members.take("shuffle", lambda v: _parse_shuffle(v, words=words), defaults[2]),
+            # n5-blosc stores a type size that it does not use; the others use the item size.
+            None
+            if format == "n5"
+            else members.take("typesize", lambda v: v if v is None else expect_int(v, 1, 255), None),
+            members.take("blocksize", lambda v: expect_int(v, 0, 2**31 - 1), defaults[3]),
+        )
+        if format == "n5":
+            members.rest()
+        members.finish()
+        return codec
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        words = format == "zarr3"
+        shuffle: int | str | None = self.shuffle
+        if words and self.shuffle is not None:
+            if self.shuffle == _AUTO:
+                raise UnsupportedError('"blosc" codec of Zarr v3 has no automatic "shuffle"')
+            shuffle = _SHUFFLES[self.shuffle]
+        members = {"cname": self.cname, "clevel": self.clevel, "shuffle": shuffle}
+        # TensorStore leaves the type size out where nothing is shuffled, and Zarr v2 and N5 know none.
+        if words and self.shuffle != 0:
+            members["typesize"] = self.typesize
+        members["blocksize"] = self.blocksize
+        return {key: value for key, value in members.items() if value is not None}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        """Settle what is open: the type size is the item size, 1 for variable-length values."""
+        itemsize = 1 if item.dtype.hasobject else item.dtype.itemsize
+        typesize = self.typesize
+        if typesize is None:
+            typesize = itemsize if 1 <= itemsize <= 255 else 1
+        shuffle = self.shuffle
+        if shuffle is None:
+            shuffle = 2 if typesize == 1 else 1
+        return replace(
+            self,
+            cname=self.cname or "lz4",
+            clevel=5 if self.clevel is None else self.clevel,
+            shuffle=shuffle,
+            typesize=typesize,
+            blocksize=self.blocksize or 0,
+        )
+
+    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
+        return None
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        decompress = open_library().decompress
+
+        def decode(encoded: Buffer) -> Buffer:
+            nbytes = _checked_nbytes(encoded, decoded_nbytes)
+            if nbytes == 0:
+                return b""
+            out = np.empty(nbytes, np.uint8).data
+            if decompress(encoded, out) != nbytes:
+                raise _corrupt(encoded)
+            return out
+
+        return decode
+
+    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+        if decoded_nbytes == 0:
+            return None
+        decompress = open_library().decompress
+
+        def decode(encoded: Buffer, out: memoryview) -> None:
+            _checked_nbytes(encoded, decoded_nbytes)
+            if decompress(encoded, out) != decoded_nbytes:
+                raise _corrupt(encoded)
+
+        return decode
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]:
+        cname, clevel = self.cname or "lz4", 5 if self.clevel is None else self.clevel
+        typesize, blocksize = self.typesize or 1, self.blocksize or 0
+        shuffle = self.shuffle
+        if shuffle is None or shuffle == _AUTO:
+            shuffle = 2 if typesize == 1 else 1
+        if cname not in numcodecs.blosc.list_compressors():
+            raise UnsupportedError(
+                f'"blosc" codec: the installed c-blosc has no {cname!r}; '
+                f"it has {', '.join(numcodecs.blosc.list_compressors())}"
+            )
+        compress = open_library().compress
+        scratch: list[memoryview] = []
+
+        def encode(decoded: Buffer) -> Buffer:
+            view = byte_view(decoded) if type(decoded) is not bytes else decoded
+            if len(view) > _MAX_NBYTES:
+                raise CodecError(
+                    f'"blosc" codec: a chunk of {len(view)} bytes is larger than the limit of {_MAX_NBYTES}'
+                )
+            room = len(view) + MAX_OVERHEAD
+            if not scratch or len(scratch[0]) < room:
+                scratch[:] = [np.empty(room, np.uint8).data]
+            out = scratch[0][:room]
+            written = compress(view, out, cname, clevel, shuffle, blocksize, typesize)
+            if written <= 0:
+                raise CodecError(f'"blosc" codec: c-blosc can\'t compress {len(view)} bytes with {cname!r}')
+            return out[:written]
+
+        return encode
+
+
+def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
+    """Return the decoded size that the header claims, once it agrees with what there is.
+
+    Notes
+    -----
+    Header: version, inner version, flags, type size (a byte each), then decoded size, block size and
+    encoded size (4 bytes each, little-endian).
+    """
+    if len(encoded) < 16:
+        raise DataCorruptionError(f'"blosc" codec: {len(encoded)} bytes can\'t hold the header of 16 bytes')
+    nbytes: int
+    nbytes, cbytes = _sizes(encoded)
+    if cbytes != len(encoded):
+        raise DataCorruptionError(
+            f'"blosc" codec: header claims {cbytes} encoded bytes, but there are {len(encoded)}'
+        )
+    if nbytes != expected and (expected is not None or nbytes > _MAX_NBYTES):
+        raise size_error("blosc", nbytes, _MAX_NBYTES if expected is None else expected)
+    return nbytes
+
+
+def _corrupt(encoded: Buffer) -> Exception:
+    flags = encoded[2]
+    cname = _FORMATS.get(flags >> 5)
+    # Bit 1 says that the content is stored uncompressed: then the inner compressor does not matter.
+    if cname is not None and not flags & 2 and cname not in numcodecs.blosc.list_compressors():
+        return UnsupportedError(
+            f'"blosc" codec: the installed c-blosc has no {cname!r}, which this chunk needs'
+        )
+    return DataCorruptionError("Invalid blosc-compressed data")

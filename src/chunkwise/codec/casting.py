@@ -1,0 +1,183 @@
+"""Conversion of real numbers between data types, by given rules for rounding and for the range.
+
+Specification
+-------------
+https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/cast_value , "rounding" and
+"out_of_range".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.number import is_integer, value_range
+from chunkwise.errors import CodecError
+
+__all__ = ["ROUNDING", "cast_values"]
+
+_Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+
+
+def _nearest_away(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    whole = np.trunc(x)
+    away: npt.NDArray[Any] = np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole)
+    return away
+
+
+ROUNDING: dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]] = {
+    "nearest-even": np.rint,
+    "towards-zero": np.trunc,
+    "towards-positive": np.ceil,
+    "towards-negative": np.floor,
+    "nearest-away": _nearest_away,
+}
+
+
+def cast_values(
+    array: npt.NDArray[Any], target: np.dtype[Any], rounding: str, out_of_range: str
+) -> npt.NDArray[Any]:
+    """Return the values of `array` as `target`.
+
+    Parameters
+    ----------
+    rounding : str
+        A key of :data:`ROUNDING`.
+    out_of_range : {"error", "clamp", "wrap"}
+        What becomes of values that `target` can't hold; "wrap" only for integers.
+
+    Raises
+    ------
+    CodecError
+        For a value out of range, if the rule says so, and for NaN and infinity without a place.
+    """
+    cast = _cast_to_integer if is_integer(target) else _cast_to_float
+    return cast(array, target, ROUNDING[rounding], out_of_range)
+
+
+def _cast_to_integer(
+    array: npt.NDArray[Any], target: np.dtype[Any], rounding: _Apply, rule: str
+) -> npt.NDArray[Any]:
+    lo, hi = value_range(target)
+    if not is_integer(array.dtype):
+        wide = array.astype(np.float64)
+        if np.isnan(wide).any():
+            raise CodecError(
+                f'"cast_value" codec: NaN has no value in {target}; "scalar_map" can give it one'
+            )
+        whole = rounding(wide)
+        # 2.0**64 is a float, 2**64 - 1 is not: the upper bound is compared exclusively.
+        outside = (whole < float(lo)) | (whole >= float(hi + 1))
+        if not outside.any():
+            return _to_integers(whole, target)
+        _reject_unless(rule, array, outside, target)
+        if rule == "clamp":
+            inside = _to_integers(np.where(outside, 0, whole), target)
+            return np.where(outside, np.where(whole < 0, _scalar(lo, target), _scalar(hi, target)), inside)
+        if np.isinf(whole).any():
+            raise CodecError(f'"cast_value" codec: infinity can\'t wrap around in {target}')
+        values = [(int(v) - lo) % (hi - lo + 1) + lo for v in whole.flat]
+        return np.array(values, np.int64 if lo < 0 else np.uint64).astype(target).reshape(array.shape)
+    integers = array.astype(np.int64) if array.dtype.isbuiltin == 2 else array
+    source_lo, source_hi = value_range(array.dtype)
+    if lo <= source_lo and source_hi <= hi:
+        return integers.astype(target)
+    outside = np.zeros(integers.shape, bool)
+    if source_lo < lo:
+        outside |= integers < lo
+    if source_hi > hi:
+        outside |= integers > hi
+    if not outside.any():
+        return integers.astype(target)
+    _reject_unless(rule, array, outside, target)
+    if rule == "clamp":
+        bounds = integers.dtype.type(max(lo, source_lo)), integers.dtype.type(min(hi, source_hi))
+        clipped: npt.NDArray[Any] = np.clip(integers, *bounds).astype(target)
+        return clipped
+    if target.isbuiltin == 2:
+        values = [(int(v) - lo) % (hi - lo + 1) + lo for v in integers.flat]
+        return np.array(values, np.int64).astype(target).reshape(array.shape)
+    return integers.astype(target)  # two's complement
+
+
+def _cast_to_float(
+    array: npt.NDArray[Any], target: np.dtype[Any], rounding: _Apply, rule: str
+) -> npt.NDArray[Any]:
+    wide = array.astype(np.float64) if array.dtype.isbuiltin == 2 else array
+    with np.errstate(all="ignore"):
+        result = wide.astype(target)
+    floating = wide.dtype.kind == "f"
+    finite = np.isfinite(wide) if floating else np.ones(wide.shape, bool)
+    lo, hi = value_range(target)
+    if floating and not _holds(np.nan, target) and np.isnan(wide).any():
+        raise CodecError(f'"cast_value" codec: NaN has no value in {target}; "scalar_map" can give it one')
+    # As in IEEE 754, what rounds to the greatest value is not out of range.
+    outside = finite & ~np.isfinite(result)
+    if not _holds(np.inf, target):
+        outside |= (wide > hi) | (wide < lo)
+    if rounding is not np.rint:
+        inexact = finite & ~outside & np.asarray(_exact(result) != _exact(wide), bool)
+        if inexact.any():
+            result[inexact] = _directed(wide[inexact], result[inexact], rounding)
+    if not outside.any():
+        return result
+    _reject_unless(rule, array, outside, target)
+    return np.where(outside, np.where(wide < 0, _scalar(lo, target), _scalar(hi, target)), result)
+
+
+def _holds(value: float, target: np.dtype[Any]) -> bool:
+    """Whether infinity or NaN stays what it is as `target`."""
+    with np.errstate(all="ignore"):
+        return bool(np.array_equal(np.array(value).astype(target).astype(np.float64), value, equal_nan=True))
+
+
+def _exact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return finite values in a form that compares and subtracts without rounding."""
+    if values.dtype.kind in "iu" or values.dtype == np.float64:
+        # Whole numbers beyond 2**53 need Python's integers; below, float64 holds them and every fraction.
+        large = np.abs(np.nan_to_num(values.astype(np.float64), posinf=0, neginf=0)) >= 2.0**53
+        if large.any():
+            exact = values.astype(object)
+            exact[large] = [int(v) for v in values[large].tolist()]
+            return exact
+    return values.astype(np.float64)
+
+
+def _directed(wide: npt.NDArray[Any], nearest: npt.NDArray[Any], rounding: _Apply) -> npt.NDArray[Any]:
+    """Round finite values that `nearest` does not hold exactly in the direction asked for."""
+    infinity = np.array(np.inf).astype(nearest.dtype)
+    exact, near = _exact(wide), _exact(nearest)
+    above = np.asarray(near > exact, bool)
+    negative = np.asarray(exact < 0, bool)
+    with np.errstate(all="ignore"):
+        other = np.where(above, np.nextafter(nearest, -infinity), np.nextafter(nearest, infinity))
+    if rounding is _nearest_away:
+        tie = np.asarray(abs(near - exact) == abs(_exact(other) - exact), bool)
+        towards_zero = above == negative
+        return np.where(tie & towards_zero, other, nearest)
+    if rounding is np.trunc:
+        wrong = above != negative
+    else:
+        wrong = above if rounding is np.floor else ~above
+    return np.where(wrong, other, nearest)
+
+
+def _to_integers(whole: npt.NDArray[Any], target: np.dtype[Any]) -> npt.NDArray[Any]:
+    return (whole.astype(np.int64) if target.isbuiltin == 2 else whole).astype(target)
+
+
+def _scalar(value: Any, target: np.dtype[Any]) -> npt.NDArray[Any]:
+    return np.array(value).astype(target)
+
+
+def _reject_unless(
+    rule: str, array: npt.NDArray[Any], outside: npt.NDArray[Any], target: np.dtype[Any]
+) -> None:
+    if rule == "error":
+        raise CodecError(
+            f'"cast_value" codec: {array[outside].flat[0]} is outside the range of {target}; '
+            '"out_of_range" can be "clamp" or "wrap"'
+        )

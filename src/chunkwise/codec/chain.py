@@ -1,0 +1,127 @@
+"""A codec chain, prepared for one chunk shape.
+
+Specification
+-------------
+Zarr v3 core, "Codecs": any number of array to array codecs, exactly one array to bytes codec, any
+number of bytes to bytes codecs; encoding applies them in that order.  Every format is translated into
+such a chain.
+
+How a chain is decoded is chosen when a decoder is opened (:mod:`chunkwise.codec.decode`), not for each
+chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chunkwise.binding import dump
+from chunkwise.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
+from chunkwise.codec.decode import Stages, open_decoder
+from chunkwise.codec.encode import open_encoder
+from chunkwise.codec.protocol import (
+    ArrayToArray,
+    ArrayToBytes,
+    BytesToBytes,
+    ChunkSpec,
+    Codec,
+    DecodeInto,
+    Encode,
+)
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
+
+__all__ = ["Chain", "codecs_to_json", "parse_codecs", "prepare_chain", "split_chain"]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A :class:`~chunkwise.codec.protocol.PreparedChain`.
+
+    Attributes
+    ----------
+    stages : Stages
+        The bound codecs by kind, and the chunk each sees.
+    encoded_nbytes : int or None
+        Size of every encoded chunk in bytes, or None if it depends on the content.
+    """
+
+    stages: Stages
+    encoded_nbytes: int | None
+
+    @property
+    def item(self) -> ChunkSpec:
+        """What decoding gives."""
+        return self.stages.items[0]
+
+    @property
+    def codecs(self) -> tuple[Codec, ...]:
+        """The bound codecs, in the order of encoding."""
+        return (*self.stages.filters, self.stages.serializer, *self.stages.compressors)
+
+    def open_decoder(self) -> DecodeInto:
+        """Return a decoder for the use of one worker at a time."""
+        return open_decoder(self.stages)
+
+    def open_encoder(self) -> Encode:
+        """Return an encoder for the use of one worker at a time."""
+        return open_encoder(self.stages)
+
+
+def split_chain(codecs: Sequence[Codec]) -> tuple[list[Any], Any, list[Any]]:
+    """Return the array to array codecs, the array to bytes codec and the bytes to bytes codecs.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no array to bytes codec where it must be, or something that does not belong after it.
+    """
+    n = 0
+    while n < len(codecs) and codecs[n].kind == "array->array":
+        n += 1
+    if n == len(codecs) or codecs[n].kind != "array->bytes":
+        raise InvalidArgumentError("array -> bytes codec must be specified")
+    for codec in codecs[n + 1 :]:
+        if codec.kind != "bytes->bytes":
+            raise InvalidArgumentError(
+                f"Expected bytes -> bytes codec, but received: {dump(codec_to_json(codec))}"
+            )
+    return list(codecs[:n]), codecs[n], list(codecs[n + 1 :])
+
+
+def _bind(codec: Any, item: ChunkSpec) -> Any:
+    try:
+        return codec.bind(item)
+    except ChunkwiseError as e:
+        try:
+            described = dump(codec_to_json(codec))
+        except ChunkwiseError:
+            described = codec.name
+        raise prefix(e, f"Error resolving codec spec through codec {described}") from None
+
+
+def prepare_chain(codecs: Sequence[Codec], item: ChunkSpec) -> Chain:
+    """Bind `codecs`, given in the order of encoding, to chunks of the form `item`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the kinds of the codecs are not in a valid order, or one can't encode what reaches it.
+    """
+    filters, serializer, compressors = split_chain(codecs)
+    items = [item]
+    bound_filters: list[ArrayToArray] = []
+    for codec in filters:
+        bound = _bind(codec, items[-1])
+        bound_filters.append(bound)
+        items.append(bound.output(items[-1]))
+    bound_serializer: ArrayToBytes = _bind(serializer, items[-1])
+    bound_compressors: list[BytesToBytes] = [_bind(codec, items[-1]) for codec in compressors]
+    sizes: list[int | None] = [bound_serializer.encoded_nbytes(items[-1])]
+    for compressor in bound_compressors:
+        size = sizes[-1]
+        sizes.append(None if size is None else compressor.encoded_nbytes(size))
+    stages = Stages(
+        tuple(bound_filters), bound_serializer, tuple(bound_compressors), tuple(items), tuple(sizes)
+    )
+    return Chain(stages, sizes[-1])

@@ -1,0 +1,92 @@
+"""Codec lists as metadata documents write them, to and from codec records.
+
+Specification
+-------------
+Zarr v3 core, "codecs" and "Extension definition": an object with ``name``, ``configuration`` and
+``must_understand``, or the bare name where there is no configuration.  Zarr v2: an object with an
+``id`` next to the options.  N5: an object with a ``type`` next to them.
+
+Compatibility
+-------------
+``must_understand: false`` on a codec that is not known is an error all the same: a chunk can't be
+decoded without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chunkwise import catalogue
+from chunkwise.binding import JSON, Members, expect_bool, expect_object, expect_string, parse_array
+from chunkwise.codec.protocol import Codec
+from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, prefix
+
+__all__ = ["codec_to_json", "codecs_to_json", "parse_codec", "parse_codecs"]
+
+# The member that holds the name of a codec next to its options, for the formats that have one.
+_NAME_MEMBER = {"zarr2": "id", "n5": "type"}
+
+
+def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
+    """Read one codec as `format` ("zarr3", "zarr2" or "n5") writes it.
+
+    Raises
+    ------
+    SpecError
+        If a member is unknown, malformed or out of range.
+    UnknownExtensionError
+        If nothing is registered under the name.
+    """
+    if format in _NAME_MEMBER:
+        members = Members(value)
+        member = _NAME_MEMBER[format]
+        name = members.take(member, expect_string)
+        return _find(name, format, member).parse(format, name, members.rest())  # type: ignore[no-any-return]
+    if isinstance(value, str):
+        value = {"name": value}
+    members = Members(value)
+    name = members.take("name", expect_string)
+    members.take("must_understand", expect_bool, True)
+    configuration = members.take("configuration", expect_object, {})
+    members.finish()
+    cls = _find(name, format, "name")
+    try:
+        return cls.parse(format, name, configuration)  # type: ignore[no-any-return]
+    except InvalidArgumentError as e:
+        raise prefix(e, 'Error parsing object member "configuration"') from None
+
+
+def _find(name: str, format: str, member: str) -> Any:
+    try:
+        return catalogue.codecs.find(name, format)
+    except UnknownExtensionError as e:
+        raise prefix(e, f'Error parsing object member "{member}"') from None
+
+
+def parse_codecs(value: JSON, format: str = "zarr3") -> list[Codec]:
+    """Read a JSON array of codecs; an error names the position."""
+    return parse_array(value, lambda v: parse_codec(v, format))
+
+
+def codec_to_json(codec: Codec, format: str = "zarr3") -> dict[str, JSON]:
+    """Return one codec as `format` writes it.
+
+    A ``configuration`` without members is left out, except of the codecs that zarr-python calls
+    ``numcodecs.…``: it demands one of those.
+    """
+    entry = catalogue.CODECS.get(codec.name)
+    names = entry.names.get(format, ()) if entry is not None else (codec.name,)
+    if not names:
+        raise SpecError(f'codec "{codec.name}" can\'t be written in format {format}')
+    configuration = codec.to_json(format)
+    if format in _NAME_MEMBER:
+        return {_NAME_MEMBER[format]: names[0], **configuration}
+    if configuration or names[0].startswith("numcodecs."):
+        return {"name": names[0], "configuration": configuration}
+    return {"name": names[0]}
+
+
+def codecs_to_json(codecs: Sequence[Codec], format: str = "zarr3") -> list[dict[str, JSON]]:
+    """Return codecs as `format` writes them."""
+    return [codec_to_json(codec, format) for codec in codecs]

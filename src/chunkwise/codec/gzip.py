@@ -1,0 +1,90 @@
+"""The ``gzip`` codec: DEFLATE in gzip framing.
+
+Specification
+-------------
+https://zarr-specs.readthedocs.io/en/latest/v3/codecs/gzip/ ; RFC 1951 and 1952.
+
+Names
+-----
+zarr3: ``gzip`` (``numcodecs.gzip`` is read); zarr2: ``gzip``; N5: ``gzip``.
+
+Configuration
+-------------
+>>> Gzip.parse("zarr3", "gzip", {"level": 1}).to_json("zarr3")
+{'level': 1}
+>>> Gzip.parse("n5", "gzip", {"useZlib": True}).to_json("n5")
+{'level': 6, 'useZlib': True}
+
+Compatibility
+-------------
+Several members in a row are read, as by the gzip tool; TensorStore 0.1.86 does not.  Either framing is
+read whatever ``useZlib`` says, as z5py does not store that member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+from chunkwise.binding import Members, expect_bool, expect_int
+from chunkwise.codec.deflate import Framing, open_deflate_decoder, open_deflate_encoder
+from chunkwise.codec.protocol import Buffer, ChunkSpec
+
+__all__ = ["Gzip"]
+
+
+@dataclass(frozen=True)
+class Gzip:
+    """Bytes to bytes: DEFLATE.
+
+    Attributes
+    ----------
+    level : int or None
+        0 (stored) to 9; -1 (only in N5) is zlib's default.  None until bound, then 6.
+    framing : {"gzip", "zlib"}
+        What is written; both are read.  "zlib" only in N5.
+    library : {"zlib", "isal"}
+        What compresses.  ISA-L is many times faster but has levels 0 to 3 only, of other meaning; so it
+        is used only where the caller says so, and is no part of the metadata.
+    """
+
+    level: int | None = None
+    framing: Framing = "gzip"
+    library: Literal["zlib", "isal"] = field(default="zlib", compare=False)
+
+    kind: ClassVar[str] = "bytes->bytes"
+    name: ClassVar[str] = "gzip"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        if format == "n5":
+            level = members.take("level", lambda v: expect_int(v, -1, 9), 6)
+            use_zlib = members.take("useZlib", expect_bool, False)
+            members.rest()
+            return cls(level, "zlib" if use_zlib else "gzip")
+        level = members.take("level", lambda v: expect_int(v, 0, 9), 1 if format == "zarr2" else None)
+        members.finish()
+        return cls(level)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        members: dict[str, Any] = {} if self.level is None else {"level": self.level}
+        if format == "n5":
+            members["useZlib"] = self.framing == "zlib"
+        return members
+
+    def bind(self, item: ChunkSpec) -> Self:
+        return self if self.level is not None else replace(self, level=6)
+
+    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
+        return None
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        return open_deflate_decoder("gzip", decoded_nbytes)
+
+    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+        return None
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]:
+        return open_deflate_encoder(self.framing, 6 if self.level is None else self.level, self.library)

@@ -1,0 +1,98 @@
+"""The ``lz4`` codec of NumCodecs: one LZ4 block behind its decoded size.
+
+Specification
+-------------
+https://numcodecs.readthedocs.io/en/stable/compression/lz4.html : the decoded size as a little-endian
+32-bit integer, then a bare LZ4 block.
+
+Names
+-----
+zarr2: ``lz4``; zarr3: ``numcodecs.lz4``.  The ``lz4`` of N5 is another codec.
+
+Configuration
+-------------
+>>> Lz4.parse("zarr2", "lz4", {"acceleration": 2}).to_json("zarr2")
+{'acceleration': 2}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import lz4.block
+
+from chunkwise.binding import Members, expect_int
+from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.size import size_error
+from chunkwise.errors import CodecError, DataCorruptionError
+
+__all__ = ["Lz4"]
+
+# The largest input of an LZ4 block; a header that claims more is corrupt.
+_MAX_NBYTES = 0x7E000000
+
+
+@dataclass(frozen=True)
+class Lz4:
+    """Bytes to bytes: an LZ4 block; a larger `acceleration` is faster and compresses less."""
+
+    acceleration: int = 1
+
+    kind: ClassVar[str] = "bytes->bytes"
+    name: ClassVar[str] = "numcodecs.lz4"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        acceleration = members.take("acceleration", lambda v: expect_int(v, -(2**31), 2**31 - 1), 1)
+        members.finish()
+        return cls(acceleration)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return {"acceleration": self.acceleration}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        return self
+
+    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
+        return None
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        decompress, error = lz4.block.decompress, lz4.block.LZ4BlockError
+
+        def decode(encoded: Buffer) -> Buffer:
+            head = encoded[:4]
+            if len(head) < 4:
+                raise DataCorruptionError(f'"lz4" codec: {len(head)} bytes can\'t hold the size of 4 bytes')
+            nbytes = int.from_bytes(head, "little")
+            if nbytes != decoded_nbytes and (decoded_nbytes is not None or nbytes > _MAX_NBYTES):
+                raise size_error("lz4", nbytes, _MAX_NBYTES if decoded_nbytes is None else decoded_nbytes)
+            if nbytes == 0:
+                return b""
+            try:
+                data: bytes = decompress(memoryview(encoded)[4:], uncompressed_size=nbytes)
+            except (error, ValueError) as e:
+                raise DataCorruptionError(f'"lz4" codec: {e}') from e
+            if len(data) != nbytes:
+                raise size_error("lz4", len(data), nbytes)
+            return data
+
+        return decode
+
+    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+        return None
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]:
+        acceleration, compress = self.acceleration, lz4.block.compress
+
+        def encode(decoded: Buffer) -> Buffer:
+            if len(decoded) > _MAX_NBYTES:
+                raise CodecError(
+                    f'"lz4" codec: a chunk of {len(decoded)} bytes is larger than the {_MAX_NBYTES} '
+                    "that it can hold"
+                )
+            return compress(decoded, mode="fast", acceleration=acceleration, store_size=True)  # type: ignore[no-any-return]
+
+        return encode

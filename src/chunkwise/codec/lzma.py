@@ -1,0 +1,117 @@
+"""The ``lzma`` codec of Zarr v2: LZMA in the containers of Python's :mod:`lzma`.
+
+Specification
+-------------
+https://numcodecs.readthedocs.io/en/stable/compression/lzma.html ; the numbers are those of liblzma.
+
+Names
+-----
+zarr2: ``lzma``; zarr3: ``numcodecs.lzma``.
+
+Configuration
+-------------
+>>> Lzma.parse("zarr2", "lzma", {"preset": 1}).to_json("zarr2")
+{'format': 1, 'check': -1, 'preset': 1, 'filters': None}
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from chunkwise.binding import JSON, Members, expect_array, expect_int, expect_object
+from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.streams import decode_streams
+from chunkwise.errors import CodecError
+
+__all__ = ["Lzma"]
+
+# A decoder never needs more than the dictionary of preset 9 (64 MiB) and some.
+_MEMORY_LIMIT = 256 * 2**20
+
+
+def _parse_preset(value: JSON) -> int | None:
+    return None if value is None else expect_int(value, 0, 2**32 - 1)
+
+
+def _parse_filters(value: JSON) -> tuple[tuple[tuple[str, int], ...], ...] | None:
+    if value is None:
+        return None
+    return tuple(tuple(sorted(expect_object(f).items())) for f in expect_array(value))
+
+
+@dataclass(frozen=True)
+class Lzma:
+    """Bytes to bytes: LZMA.
+
+    Attributes
+    ----------
+    format : int
+        1 .xz, 2 the legacy .lzma, 3 raw (which needs `filters`).
+    check : int
+        Integrity check of .xz; -1 is CRC64.
+    preset : int or None
+        0 to 9, perhaps with the flag for "extreme".
+    filters : tuple or None
+        Filter chain, each filter as sorted pairs of option and value.
+    """
+
+    format: int = lzma.FORMAT_XZ
+    check: int = -1
+    preset: int | None = None
+    filters: tuple[tuple[tuple[str, int], ...], ...] | None = None
+
+    kind: ClassVar[str] = "bytes->bytes"
+    name: ClassVar[str] = "numcodecs.lzma"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        codec = cls(
+            members.take("format", lambda v: expect_int(v, 1, 3), lzma.FORMAT_XZ),
+            members.take("check", lambda v: expect_int(v, -1, 10), -1),
+            members.take("preset", _parse_preset, None),
+            members.take("filters", _parse_filters, None),
+        )
+        members.finish()
+        return codec
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        filters = None if self.filters is None else [dict(f) for f in self.filters]
+        return {"format": self.format, "check": self.check, "preset": self.preset, "filters": filters}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        return self
+
+    def _filters(self) -> list[dict[str, int]] | None:
+        return None if self.filters is None else [dict(f) for f in self.filters]
+
+    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
+        return None
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        def new() -> lzma.LZMADecompressor:
+            if self.format == lzma.FORMAT_RAW:
+                try:
+                    return lzma.LZMADecompressor(self.format, filters=self._filters())
+                except (lzma.LZMAError, ValueError, TypeError) as e:
+                    raise CodecError(f'"lzma" codec can\'t be used as configured: {e}') from e
+            return lzma.LZMADecompressor(self.format, memlimit=_MEMORY_LIMIT)
+
+        return lambda encoded: decode_streams("lzma", new, encoded, decoded_nbytes, errors=lzma.LZMAError)
+
+    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+        return None
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]:
+        filters = self._filters()
+
+        def encode(decoded: Buffer) -> Buffer:
+            try:
+                return lzma.compress(decoded, self.format, self.check, self.preset, filters)
+            except (lzma.LZMAError, ValueError, TypeError) as e:
+                raise CodecError(f'"lzma" codec can\'t be used as configured: {e}') from e
+
+        return encode

@@ -1,0 +1,127 @@
+"""The ``compression`` object of an N5 dataset: which compressor, and how it encodes.
+
+Two readings.  In a spec every member is checked, as TensorStore does.  In a stored document only
+``type`` and what decoding needs matter: other writers leave members out, add their own or give them
+other ranges, and n5-java ignores that; encoder settings that can't be used get n5-java's defaults.
+
+Specification: N5 README, "File-system specification", item 4; n5-blosc and n5-zstandard for their types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise import catalogue
+from chunkwise.binding import JSON, Members, dump, expect_int, expect_object, expect_string
+from chunkwise.codec.protocol import BytesToBytes
+from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, prefix
+
+__all__ = ["compression_to_json", "parse_compression", "read_compression"]
+
+_DEFAULTS: dict[str, dict[str, JSON]] = {
+    "raw": {},
+    "gzip": {"level": -1, "useZlib": False},
+    "bzip2": {"blockSize": 9},
+    "xz": {"preset": 6},
+    "lz4": {"blockSize": 65536},
+    "zstd": {"level": 0},
+    "blosc": {"cname": "blosclz", "clevel": 6, "shuffle": 0, "blocksize": 0},
+}
+"""Documented members of the common types, and what stands in for missing ones.
+
+For ``gzip`` and ``zstd`` that is the library's own default, which is what n5-java's numbers are, too.
+"""
+
+_REQUIRED: dict[str, dict[str, str]] = {
+    "blosc": {
+        "cname": 'one of "blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"',
+        "clevel": "integer in the range [0, 9]",
+        "shuffle": "integer in the range [0, 2]",
+    },
+}
+"""Members without a default in a spec, and what is expected of them."""
+
+
+def parse_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:
+    """Read a ``compression`` object, checking every member.
+
+    Returns
+    -------
+    canonical : dict
+        The object with all defaults filled in.
+    compression : tuple of BytesToBytes
+        The compressor; empty for ``raw``.
+
+    Raises
+    ------
+    SpecError
+        For a member that is unknown, missing, malformed or out of range.
+    UnknownExtensionError
+        For a ``type`` that nothing is registered for.
+    """
+    members = Members(value)
+    type = members.take("type", expect_string)
+    given = members.rest()
+    documented = _DEFAULTS.get(type)
+    if documented is not None:
+        extra = sorted(set(given) - set(documented))
+        if extra:
+            raise SpecError("Object includes extra members: " + ",".join(map(dump, extra)))
+        for name, expected in _REQUIRED.get(type, {}).items():
+            if name not in given:
+                raise SpecError(
+                    f'Error parsing object member "{name}": Expected {expected}, but member is missing'
+                )
+        given = {**documented, **given}
+    if type == "blosc":
+        # n5-blosc has -1 for automatic, which TensorStore could not read
+        Members(given).take("shuffle", lambda v: expect_int(v, 0, 2))
+    if type == "raw":
+        return {"type": "raw"}, ()
+    codec = _find(type).parse("n5", type, given)
+    return {"type": type, **codec.to_json("n5")}, (codec,)
+
+
+def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:
+    """Read the ``compression`` object of a stored document, forgiving what decoding doesn't need.
+
+    Returns and raises as :func:`parse_compression`, but of the documented types only ``type`` can be wrong.
+    """
+    stored = expect_object(value)
+    type = Members(stored).take("type", expect_string)
+    defaults = _DEFAULTS.get(type)
+    if defaults is None:
+        return parse_compression(stored)
+    canonical, compression = parse_compression({"type": type, **defaults})
+    for name in defaults:
+        if name in stored:
+            try:
+                canonical, compression = parse_compression({**canonical, name: stored[name]})
+            except InvalidArgumentError:
+                continue
+    return canonical, compression
+
+
+def compression_to_json(compression: tuple[BytesToBytes, ...]) -> dict[str, JSON]:
+    """Return the ``compression`` object of what :func:`parse_compression` returned.
+
+    Raises
+    ------
+    SpecError
+        If there is more than one compressor, which N5 metadata can't say.
+    """
+    if not compression:
+        return {"type": "raw"}
+    if len(compression) > 1:
+        raise SpecError(f"N5 blocks have at most one compression, not {len(compression)}")
+    (codec,) = compression
+    entry = catalogue.CODECS.get(codec.name)
+    names = entry.names.get("n5", ()) if entry is not None else ()
+    return {"type": names[0] if names else codec.name, **codec.to_json("n5")}
+
+
+def _find(type: str) -> Any:
+    try:
+        return catalogue.codecs.find(type, "n5")
+    except UnknownExtensionError as e:
+        raise prefix(e, 'Error parsing object member "type"') from None

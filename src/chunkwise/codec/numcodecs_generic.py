@@ -1,0 +1,198 @@
+"""Codecs of Zarr v2 that only the registry of NumCodecs knows: images, floating-point compressors.
+
+``imagecodecs`` and others register theirs there (``imagecodecs_jpegxl``, ``zfpy``, ``pcodec``, ...).  As a
+compressor such a codec receives the array, so here it is an array to bytes codec; after a codec that
+made bytes, it is a bytes to bytes codec.
+
+Names
+-----
+zarr2: whatever :func:`numcodecs.get_codec` finds; zarr3: ``numcodecs.pcodec``, ``numcodecs.zfpy``.
+
+Configuration
+-------------
+As the codec's own; it is kept as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numcodecs.registry
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import JSON, Members, expect_object, expect_string
+from chunkwise.codec.numcodecs_array import _freeze, _thaw
+from chunkwise.codec.protocol import Buffer, ChunkSpec, Codec, DecodeInto, Encode
+from chunkwise.codec.size import byte_view, size_error
+from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
+
+__all__ = ["NumcodecsCompressor", "NumcodecsSerializer", "PCodec", "Zfpy", "find_numcodecs"]
+
+# Where the implementation of codecs with these beginnings comes from.
+_PACKAGES = {"imagecodecs_": "imagecodecs", "zfpy": "zfpy", "pcodec": "pcodec"}
+
+
+def _get(id: str, configuration: tuple[tuple[str, JSON], ...]) -> Any:
+    package = next((p for start, p in _PACKAGES.items() if id.startswith(start)), None)
+    if package == "imagecodecs":
+        try:
+            from imagecodecs.numcodecs import register_codecs
+        except ImportError:
+            raise _missing(id, package) from None
+        register_codecs(verbose=False)
+    try:
+        return numcodecs.registry.get_codec({"id": id, **{k: _thaw(v) for k, v in configuration}})
+    except ImportError:
+        raise _missing(id, package or "numcodecs") from None
+    except (TypeError, ValueError, KeyError) as e:
+        if package is not None and id not in numcodecs.registry.codec_registry:
+            raise _missing(id, package) from None
+        raise SpecError(f'"{id}" codec can\'t be used as configured: {e}') from e
+
+
+def _missing(id: str, package: str) -> UnsupportedError:
+    return UnsupportedError(f'"{id}" codec needs the package "{package}", which is not installed')
+
+
+def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Codec | None:
+    """Return the codec that NumCodecs has for a Zarr v2 codec object; None if it has none.
+
+    Parameters
+    ----------
+    value : mapping
+        The object, with its ``id``.
+    is_compressor : bool
+        Whether it is the compressor; a filter can't be told to be of one kind or another.
+    serialized : bool
+        Whether the codecs before it have made bytes of the array.
+    """
+    members = Members(expect_object(value))
+    id = members.take("id", expect_string)
+    known = id in numcodecs.registry.codec_registry or any(id.startswith(start) for start in _PACKAGES)
+    if not known and id not in numcodecs.registry.entries:
+        return None
+    configuration = tuple(sorted((k, _freeze(v)) for k, v in members.rest().items()))
+    _get(id, configuration)
+    if serialized:
+        return NumcodecsCompressor(configuration, id)
+    if not is_compressor:
+        raise UnsupportedError(f'"{id}" codec is supported as compressor only, not as filter')
+    return NumcodecsSerializer(configuration, id)
+
+
+@dataclass(frozen=True)
+class NumcodecsCompressor:
+    """Bytes to bytes, by any codec of NumCodecs."""
+
+    configuration: tuple[tuple[str, JSON], ...]
+    id: str
+
+    kind: ClassVar[str] = "bytes->bytes"
+    name: ClassVar[str] = "numcodecs_compressor"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        return cls(tuple(sorted((k, _freeze(v)) for k, v in configuration.items())), name)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        # The name differs from codec to codec, so it is given here.
+        return {**{k: _thaw(v) for k, v in self.configuration}, "id": self.id}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        return self
+
+    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
+        return None
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        instance = _get(self.id, self.configuration)
+
+        def decode(encoded: Buffer) -> Buffer:
+            decoded = _run(self.id, instance.decode, bytes(encoded), DataCorruptionError)
+            view = byte_view(np.ascontiguousarray(np.asarray(memoryview(decoded))).data)
+            if decoded_nbytes is not None and len(view) != decoded_nbytes:
+                raise size_error(self.id, len(view), decoded_nbytes)
+            return view
+
+        return decode
+
+    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+        return None
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]:
+        instance = _get(self.id, self.configuration)
+        return lambda decoded: byte_view(_run(self.id, instance.encode, bytes(decoded), CodecError))
+
+
+@dataclass(frozen=True)
+class NumcodecsSerializer:
+    """Array to bytes, by any codec of NumCodecs that takes arrays."""
+
+    configuration: tuple[tuple[str, JSON], ...]
+    id: str
+
+    kind: ClassVar[str] = "array->bytes"
+    name: ClassVar[str] = "numcodecs_serializer"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        id = name.removeprefix("numcodecs.")
+        frozen = tuple(sorted((k, _freeze(v)) for k, v in configuration.items()))
+        _get(id, frozen)
+        return cls(frozen, id)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        members = {k: _thaw(v) for k, v in self.configuration}
+        return members if format == "zarr3" else {**members, "id": self.id}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        if item.dtype.hasobject:
+            raise CodecError(f'"{self.id}" codec does not support data type {item.dtype}')
+        return self
+
+    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
+        return None
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        instance = _get(self.id, self.configuration)
+
+        def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
+            decoded = np.asarray(_run(self.id, instance.decode, bytes(encoded), DataCorruptionError))
+            if decoded.dtype != item.dtype:
+                if decoded.nbytes != item.nbytes:
+                    raise size_error(self.id, decoded.nbytes, item.nbytes)
+                decoded = np.ascontiguousarray(decoded).reshape(-1).view(np.uint8).view(item.dtype)
+            if decoded.size != out.size:
+                raise size_error(self.id, decoded.nbytes, item.nbytes)
+            np.copyto(out, decoded.reshape(item.shape))
+
+        return decode
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        instance = _get(self.id, self.configuration)
+        return lambda array: byte_view(
+            _run(self.id, instance.encode, np.ascontiguousarray(array), CodecError)
+        )
+
+
+def _run(id: str, function: Callable[[Any], Any], value: Any, error: type[CodecError]) -> Any:
+    try:
+        return function(value)
+    except Exception as e:
+        # A codec of another package may raise anything for data it does not like.
+        raise error(f'"{id}" codec: {type(e).__name__}: {e}') from e
+
+
+class PCodec(NumcodecsSerializer):
+    """Pcodec, a compressor of numbers; needs the package ``pcodec``."""
+
+    name: ClassVar[str] = "numcodecs.pcodec"
+
+
+class Zfpy(NumcodecsSerializer):
+    """ZFP, a compressor of floating-point arrays; needs the package ``zfpy``."""
+
+    name: ClassVar[str] = "numcodecs.zfpy"

@@ -1,0 +1,162 @@
+"""What a codec is, at each of its four stages.
+
+description   JSON in a metadata document; ``parse`` reads it, ``to_json`` writes it
+bound         a frozen record that knows the data type it will see; made at open by ``bind``
+prepared      a :class:`PreparedChain`: the whole chain for one chunk shape; once per array and level
+opened        a decoder or encoder: plain closures that own contexts and scratch; one per worker
+
+The three kinds are those of the Zarr v3 core specification, "Codecs"; every format is translated
+into them when it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "ArrayToArray",
+    "ArrayToBytes",
+    "Buffer",
+    "BytesToBytes",
+    "ChunkSpec",
+    "Codec",
+    "DecodeInto",
+    "Encode",
+    "PreparedChain",
+]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""Anything with one contiguous run of bytes.  A buffer that a function is given is only valid during the call."""
+
+DecodeInto: TypeAlias = Callable[[Buffer, np.ndarray], None]
+"""Fill the given array (shape and dtype of the chunk, any strides, writable) from encoded bytes."""
+
+Encode: TypeAlias = Callable[[np.ndarray], Buffer]
+"""Return the encoded bytes of an array that has the chunk's shape and dtype, with any strides."""
+
+
+class ChunkSpec(NamedTuple):
+    """What a codec sees of one chunk.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        In elements.
+    dtype : numpy.dtype
+        In native byte order; ``object`` for variable-length values.
+    fill_value : ndarray
+        Of shape ``()`` and `dtype`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fill_value: npt.NDArray[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the chunk in memory, in bytes."""
+        n = self.dtype.itemsize
+        for size in self.shape:
+            n *= size
+        return n
+
+
+class Codec(Protocol):
+    """Common to all kinds.  Implementations are frozen dataclasses; equality is equality of configuration."""
+
+    kind: ClassVar[str]  # "array->array", "array->bytes" or "bytes->bytes"
+    name: ClassVar[str]  # own name: the key of its row in the catalogue
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        """Read the configuration members as `format` ("zarr3", "zarr2" or "n5") writes them under `name`.
+
+        Members that are left out get their defaults or stay ``None`` until :meth:`bind` knows them.
+
+        Raises
+        ------
+        SpecError
+            For a member that is unknown, malformed or out of range.
+        """
+        ...
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        """Return the configuration members for `format`, without the name; exact inverse of `parse`."""
+        ...
+
+    def bind(self, item: ChunkSpec) -> Self:
+        """Return this codec with every open option settled for `item`; raise if it can't encode that.
+
+        Only ``shape`` rank, ``dtype`` and ``fill_value`` of `item` may matter here, not its extents.
+        """
+        ...
+
+
+class ArrayToArray(Codec, Protocol):
+    """Turns a chunk into another array: transpose, delta, cast."""
+
+    def output(self, item: ChunkSpec) -> ChunkSpec: ...
+    def open_decoder(self, item: ChunkSpec) -> Callable[[np.ndarray], np.ndarray]: ...
+    def open_encoder(self, item: ChunkSpec) -> Callable[[np.ndarray], np.ndarray]: ...
+
+
+class ArrayToBytes(Codec, Protocol):
+    """Turns an array into bytes: bytes, vlen-utf8, sharding_indexed, n5_block."""
+
+    def encoded_nbytes(self, item: ChunkSpec) -> int | None: ...
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto: ...
+    def open_encoder(self, item: ChunkSpec) -> Encode: ...
+
+
+class BytesToBytes(Codec, Protocol):
+    """Turns bytes into bytes: compressors and checksums."""
+
+    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
+        """Size in bytes after encoding `decoded_nbytes`, or None if it depends on the content."""
+        ...
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        """Return a function that decodes to exactly `decoded_nbytes` bytes, or to any number if None.
+
+        The function raises :class:`~chunkwise.errors.DataCorruptionError` for anything else, and never
+        allocates more than was promised: what a header claims is checked first.
+        """
+        ...
+
+    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+        """Like `open_decoder`, but the function fills a writable view of exactly that size; None if it can't."""
+        ...
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]: ...
+
+
+class PreparedChain(Protocol):
+    """A codec chain for one chunk shape; immutable and shared by workers.
+
+    Attributes
+    ----------
+    item : ChunkSpec
+        What decoding gives.
+    codecs : tuple of Codec
+        The bound codecs, in the order of encoding.
+    encoded_nbytes : int or None
+        Size of every encoded chunk in bytes, or None if it depends on the content.
+    """
+
+    @property
+    def item(self) -> ChunkSpec: ...
+    @property
+    def codecs(self) -> tuple[Codec, ...]: ...
+    @property
+    def encoded_nbytes(self) -> int | None: ...
+    def open_decoder(self) -> DecodeInto:
+        """Return a decoder for the use of one worker at a time."""
+        ...
+
+    def open_encoder(self) -> Encode:
+        """Return an encoder for the use of one worker at a time."""
+        ...

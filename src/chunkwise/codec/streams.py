@@ -1,0 +1,79 @@
+"""Decoding one or more compressed streams that follow each other, within a promised size.
+
+Works with the decompressor objects of the standard library (``bz2``, ``lzma``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from chunkwise.codec.protocol import Buffer
+from chunkwise.codec.size import byte_view
+from chunkwise.errors import DataCorruptionError
+
+__all__ = ["decode_streams"]
+
+
+def decode_streams(
+    name: str,
+    open_stream: Callable[[], Any],
+    data: Buffer,
+    decoded_nbytes: int | None,
+    *,
+    errors: type[Exception] = OSError,
+    padding: int = 0,
+) -> bytes:
+    """Decode all streams in `data` and return their content, joined.
+
+    Parameters
+    ----------
+    name : str
+        Of the codec, for messages.
+    open_stream : callable
+        Returns a new decompressor: ``decompress(data, max_length)``, ``eof`` and ``unused_data``.
+    decoded_nbytes : int or None
+        Size that the content must have, in bytes; None if any will do.
+    errors : exception type
+        What the decompressor raises for bad input, besides OSError, ValueError and EOFError.
+    padding : int, default 0
+        Zero bytes are skipped between and after streams in multiples of this; 0 if there can be none.
+
+    Raises
+    ------
+    DataCorruptionError
+        If a stream is damaged or cut short, or the content has another size.  At most one byte more than
+        promised is decoded.
+    """
+    parts: list[bytes] = []
+    room = -1 if decoded_nbytes is None else decoded_nbytes + 1
+    got = 0
+    rest: Buffer = byte_view(data)
+    while True:
+        stream = open_stream()
+        try:
+            part: bytes = stream.decompress(rest, max_length=room)
+        except (OSError, ValueError, EOFError, errors) as e:
+            raise DataCorruptionError(f"{name}: {e}; at uncompressed byte {got}") from e
+        got += len(part)
+        parts.append(part)
+        if decoded_nbytes is not None:
+            if got > decoded_nbytes:
+                raise DataCorruptionError(
+                    f"{name} stream holds more than the expected {decoded_nbytes} bytes"
+                )
+            room = decoded_nbytes + 1 - got
+        if not stream.eof:
+            raise DataCorruptionError(f"{name}: truncated stream; at uncompressed byte {got}")
+        unused: bytes = stream.unused_data
+        if padding:
+            kept = unused.lstrip(b"\0")
+            if (len(unused) - len(kept)) % padding:
+                raise DataCorruptionError(f"{name}: stream padding is not a multiple of {padding} bytes")
+            unused = kept
+        if not unused:
+            break
+        rest = unused
+    if decoded_nbytes is not None and got != decoded_nbytes:
+        raise DataCorruptionError(f"{name} stream holds {got} bytes, expected {decoded_nbytes}")
+    return parts[0] if len(parts) == 1 else b"".join(parts)

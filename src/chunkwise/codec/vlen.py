@@ -1,0 +1,232 @@
+"""The ``vlen-utf8``, ``vlen-bytes`` and ``vlen-array`` codecs: values of variable length.
+
+Specification
+-------------
+https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/vlen-utf8 and ``vlen-bytes``;
+https://numcodecs.readthedocs.io/en/stable/other/vlen.html : the number of values as a little-endian
+32-bit integer, then for each value, in C order, its size in bytes in the same form and its bytes.
+
+Names
+-----
+zarr3: ``vlen-utf8``, ``vlen-bytes``; zarr2: also ``vlen-array``.
+
+Configuration
+-------------
+None, except the ``dtype`` of the elements of ``vlen-array``.
+
+>>> VlenArray.parse("zarr2", "vlen-array", {"dtype": "<i4"}).to_json("zarr2")
+{'dtype': '<i4'}
+
+Compatibility
+-------------
+``None`` and the number 0, which Zarr v2 uses as fill values, are written as a value of no bytes, as
+NumCodecs does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numcodecs.vlen
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import JSON, Members, expect_string
+from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.size import byte_view
+from chunkwise.errors import CodecError, DataCorruptionError, SpecError
+
+__all__ = ["VlenArray", "VlenBytes", "VlenUtf8"]
+
+
+def _require_object(name: str, item: ChunkSpec) -> None:
+    if item.dtype != np.dtype(object):
+        raise CodecError(
+            f'"{name}" codec supports only variable-length data types, but the data type is {item.dtype}'
+        )
+
+
+def _open_decoder(name: str, item: ChunkSpec, implementation: Any) -> DecodeInto:
+    n = 1
+    for size in item.shape:
+        n *= size
+
+    def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
+        view = byte_view(encoded)
+        if len(view) < 4 + 4 * n:
+            raise DataCorruptionError(f'"{name}" codec: {len(view)} bytes can\'t hold a chunk of {n} values')
+        stored = int.from_bytes(view[:4], "little")
+        if stored != n:
+            raise DataCorruptionError(f'"{name}" codec: chunk holds {stored} values, but expected {n}')
+        flat = np.empty(n, object)
+        try:
+            implementation.decode(np.frombuffer(view, np.uint8), flat)
+        except (ValueError, UnicodeDecodeError) as e:
+            raise DataCorruptionError(f'"{name}" codec: {e}') from e
+        np.copyto(out, flat.reshape(item.shape))
+
+    return decode
+
+
+def _open_encoder(
+    name: str, implementation: Any, missing: object, valid: tuple[type, ...], what: str
+) -> Encode:
+    def prepare(value: Any) -> Any:
+        if isinstance(value, valid):
+            return value
+        if value is None or (isinstance(value, int | np.integer) and value == 0):
+            return missing
+        raise CodecError(f'"{name}" codec encodes {what}, but received: {value!r}')
+
+    def encode(array: npt.NDArray[Any]) -> Buffer:
+        values = np.empty(array.size, object)
+        for i, value in enumerate(array.flat):
+            values[i] = prepare(value)
+        try:
+            return bytes(implementation.encode(values))
+        except (ValueError, OverflowError) as e:
+            raise CodecError(f'"{name}" codec: {e}') from e
+
+    return encode
+
+
+@dataclass(frozen=True)
+class VlenUtf8:
+    """Array to bytes: strings of any length, as UTF-8."""
+
+    kind: ClassVar[str] = "array->bytes"
+    name: ClassVar[str] = "vlen-utf8"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        Members(configuration).finish()
+        return cls()
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return {}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        _require_object(self.name, item)
+        return self
+
+    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
+        return None
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        return _open_decoder(self.name, item, numcodecs.vlen.VLenUTF8())
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        return _open_encoder(self.name, numcodecs.vlen.VLenUTF8(), "", (str,), "strings")
+
+
+@dataclass(frozen=True)
+class VlenBytes:
+    """Array to bytes: byte strings of any length."""
+
+    kind: ClassVar[str] = "array->bytes"
+    name: ClassVar[str] = "vlen-bytes"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        Members(configuration).finish()
+        return cls()
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return {}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        _require_object(self.name, item)
+        return self
+
+    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
+        return None
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        return _open_decoder(self.name, item, numcodecs.vlen.VLenBytes())
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        return _open_encoder(self.name, numcodecs.vlen.VLenBytes(), b"", (bytes,), "byte strings")
+
+
+def _parse_dtype(value: JSON) -> str:
+    text = expect_string(value)
+    try:
+        dtype = np.dtype(text)
+    except TypeError:
+        raise SpecError(f'Expected data type, but received: "{text}"') from None
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise SpecError(f'Expected data type with elements of fixed size, but received: "{text}"')
+    return text
+
+
+@dataclass(frozen=True)
+class VlenArray:
+    """Array to bytes: one-dimensional arrays of any length, whose elements have data type `dtype`."""
+
+    dtype: str
+
+    kind: ClassVar[str] = "array->bytes"
+    name: ClassVar[str] = "vlen-array"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        dtype = members.take("dtype", _parse_dtype)
+        members.finish()
+        return cls(dtype)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return {"dtype": self.dtype}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        _require_object(self.name, item)
+        return self
+
+    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
+        return None
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        stored = np.dtype(self.dtype)
+        native = stored.newbyteorder("=")
+        decode_bytes = _open_decoder(self.name, item, numcodecs.vlen.VLenBytes())
+
+        def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
+            raw = np.empty(item.shape, object)
+            decode_bytes(encoded, raw)
+            flat = np.empty(raw.size, object)
+            for i, value in enumerate(raw.flat):
+                if len(value) % stored.itemsize:
+                    raise DataCorruptionError(
+                        f'"vlen-array" codec: value of {len(value)} bytes is no whole number of {self.dtype}'
+                    )
+                flat[i] = np.frombuffer(value, stored).astype(native)
+            np.copyto(out, flat.reshape(item.shape))
+
+        return decode
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        stored = np.dtype(self.dtype)
+        encode_bytes = _open_encoder(self.name, numcodecs.vlen.VLenBytes(), b"", (bytes,), "arrays")
+
+        def encode(array: npt.NDArray[Any]) -> Buffer:
+            values = np.empty(array.size, object)
+            for i, value in enumerate(array.flat):
+                if value is None or (isinstance(value, int) and value == 0):
+                    values[i] = b""
+                    continue
+                try:
+                    part = np.asarray(value)
+                    if part.ndim != 1:
+                        raise CodecError(
+                            f'"vlen-array" codec encodes one-dimensional arrays, but received: {value!r}'
+                        )
+                    values[i] = part.astype(stored, casting="same_kind").tobytes()
+                except (TypeError, ValueError) as e:
+                    if isinstance(e, CodecError):
+                        raise
+                    raise CodecError(f'"vlen-array" codec: {e}') from e
+            return encode_bytes(values)
+
+        return encode

@@ -1,0 +1,66 @@
+"""The ``zlib`` codec of Zarr v2: DEFLATE in zlib framing.
+
+Specification
+-------------
+RFC 1950 and 1951; https://numcodecs.readthedocs.io/en/stable/compression/zlib.html .
+
+Names
+-----
+zarr2: ``zlib``; zarr3: ``numcodecs.zlib``.
+
+Configuration
+-------------
+>>> Zlib.parse("zarr2", "zlib", {}).to_json("zarr2")
+{'level': 1}
+
+Compatibility
+-------------
+gzip framing is read as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from chunkwise.binding import Members, expect_int
+from chunkwise.codec.deflate import open_deflate_decoder, open_deflate_encoder
+from chunkwise.codec.protocol import Buffer, ChunkSpec
+
+__all__ = ["Zlib"]
+
+
+@dataclass(frozen=True)
+class Zlib:
+    """Bytes to bytes: DEFLATE with a zlib header; `level` is 0 to 9, or -1 for zlib's default."""
+
+    level: int = 1
+
+    kind: ClassVar[str] = "bytes->bytes"
+    name: ClassVar[str] = "numcodecs.zlib"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        level = members.take("level", lambda v: expect_int(v, -1, 9), 1)
+        members.finish()
+        return cls(level)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return {"level": self.level}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        return self
+
+    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
+        return None
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        return open_deflate_decoder("zlib", decoded_nbytes)
+
+    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+        return None
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]:
+        return open_deflate_encoder("zlib", self.level, "zlib")

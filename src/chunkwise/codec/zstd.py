@@ -1,0 +1,173 @@
+"""The ``zstd`` codec: Zstandard compression.
+
+Specification
+-------------
+https://github.com/zarr-developers/zarr-extensions/tree/main/codecs/zstd ; frames as in RFC 8878.
+
+Names
+-----
+zarr3: ``zstd`` (``numcodecs.zstd`` is read); zarr2: ``zstd``; N5: ``zstd``.
+
+Configuration
+-------------
+>>> Zstd.parse("zarr3", "zstd", {"level": 5, "checksum": True}).to_json("zarr3")
+{'level': 5, 'checksum': True}
+
+Compatibility
+-------------
+Reads frames without a content size and several frames in a row, which TensorStore 0.1.86 does not;
+bytes after the last frame are an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numcodecs.zstd
+import zstandard
+
+from chunkwise.binding import Members, expect_bool, expect_int
+from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.size import size_error
+from chunkwise.errors import DataCorruptionError
+
+__all__ = ["Zstd"]
+
+_LEVELS = (-131072, 22)
+# From this size on, decoding straight into the caller's memory beats a context that is kept.
+_INTO_FROM = 256 * 1024
+_DEFAULT_LEVEL = {"zarr2": 1, "n5": 3}
+# 1 KiB of compressed data can expand to 32 MiB (4 bytes to a block of 128 KiB).
+_READ_STEP, _MAX_RATIO = 1024, 32768
+
+
+@dataclass(frozen=True)
+class Zstd:
+    """Bytes to bytes: Zstandard.
+
+    Attributes
+    ----------
+    level : int or None
+        -131072 to 22; 0 is the library's default; None until bound, then 3.
+    checksum : bool or None
+        Whether a checksum of the content is stored; it is verified wherever there is one.
+    """
+
+    level: int | None = None
+    checksum: bool | None = None
+
+    kind: ClassVar[str] = "bytes->bytes"
+    name: ClassVar[str] = "zstd"
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        members = Members(configuration)
+        level = members.take("level", lambda v: expect_int(v, *_LEVELS), _DEFAULT_LEVEL.get(format))
+        if format == "n5":
+            members.rest()
+            return cls(level)
+        checksum = members.take("checksum", expect_bool, None)
+        members.finish()
+        return cls(level, checksum)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        members: dict[str, Any] = {} if self.level is None else {"level": self.level}
+        if self.checksum is not None and (format == "zarr3" or (format == "zarr2" and self.checksum)):
+            members["checksum"] = self.checksum
+        return members
+
+    def bind(self, item: ChunkSpec) -> Self:
+        level = 3 if self.level is None else self.level
+        return replace(self, level=level, checksum=bool(self.checksum))
+
+    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
+        return None
+
+    def open_encoder(self) -> Callable[[Buffer], Buffer]:
+        compressor = zstandard.ZstdCompressor(
+            level=self.level if self.level is not None else 3,
+            write_checksum=bool(self.checksum),
+            write_content_size=True,
+        )
+        return compressor.compress
+
+    def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+        context = zstandard.ZstdDecompressor()
+        decompress, content_size, error = (
+            context.decompress,
+            zstandard.frame_content_size,
+            zstandard.ZstdError,
+        )
+
+        def decode(encoded: Buffer) -> Buffer:
+            try:
+                size = content_size(encoded)
+                if size == decoded_nbytes:
+                    # What a header claims is allocated only if it is what the metadata promises.
+                    try:
+                        data: bytes = decompress(encoded, allow_extra_data=False)
+                    except error:
+                        data = _read_frames(context, encoded, decoded_nbytes)
+                else:
+                    data = _read_frames(context, encoded, decoded_nbytes)
+            except error as e:
+                raise DataCorruptionError(f'"zstd" codec: {e}') from e
+            if decoded_nbytes is not None and len(data) != decoded_nbytes:
+                raise _size_error(len(data), decoded_nbytes)
+            return data
+
+        return decode
+
+    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+        if decoded_nbytes < _INTO_FROM:
+            return None
+        general: list[Callable[[Buffer], Buffer]] = []
+        content_size, into = zstandard.frame_content_size, numcodecs.zstd.decompress
+
+        def decode(encoded: Buffer, out: memoryview) -> None:
+            try:
+                simple = content_size(encoded) == decoded_nbytes
+            except zstandard.ZstdError as e:
+                raise DataCorruptionError(f'"zstd" codec: {e}') from e
+            if simple:
+                try:
+                    into(encoded, out)
+                    return
+                except (RuntimeError, ValueError):
+                    pass  # perhaps more frames follow: let the general decoder judge
+            if not general:
+                general.append(self.open_decoder(decoded_nbytes))
+            out[:] = general[0](encoded)
+
+        return decode
+
+
+def _size_error(got: int, expected: int) -> DataCorruptionError:
+    return size_error("zstd", f"more than {expected}" if got > expected else got, expected)
+
+
+def _read_frames(context: Any, encoded: Buffer, expected: int | None) -> bytes:
+    """Decode any number of frames, of known content size or not, to at most ``expected + 1`` bytes."""
+    parts: list[bytes] = []
+    total = 0
+    rest = memoryview(encoded)
+    while len(rest):
+        frame = context.decompressobj()
+        size = zstandard.frame_content_size(rest)
+        if expected is not None and size > expected - total:
+            raise _size_error(expected + 1, expected)
+        # A frame is fed in pieces, so that what it expands to is noticed before it is all there.
+        at, step = 0, max(_READ_STEP, (1 << 16) if expected is None else expected // _MAX_RATIO)
+        while at < len(rest) and not frame.eof:
+            part = frame.decompress(rest[at : at + step])
+            at += step
+            parts.append(part)
+            total += len(part)
+            if expected is not None and total > expected:
+                raise _size_error(total, expected)
+        if not frame.eof:
+            raise DataCorruptionError('"zstd" codec: truncated frame')
+        rest = rest[min(at, len(rest)) - len(frame.unused_data) :]
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,124 @@
+"""Specs of the driver ``array``: an array in memory, given by its elements.
+
+Configuration
+-------------
+>>> from chunkwise.spec.spec import Spec
+>>> Spec({"driver": "array", "array": [[1, 2, 3], [4, 5, 6]], "dtype": "uint8"}).shape
+(2, 3)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy.typing as npt
+
+from chunkwise.binding import JSON, Members
+from chunkwise.dtype.data_type import DataType
+from chunkwise.dtype.schema_value import array_from_json, array_to_json
+from chunkwise.errors import InvalidArgumentError, SpecError
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.resource_members import take_resources
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec_members import SpecMembers
+
+__all__ = ["ArraySpec", "parse_array"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ArraySpec(DriverSpec):
+    """``{"driver": "array", "array": …, "dtype": …}``.
+
+    Attributes
+    ----------
+    array : ndarray
+        Of the memory type of ``schema.dtype``; not to be changed.
+    """
+
+    resource_kinds: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
+
+    array: npt.NDArray[Any]
+
+    @property
+    def driver(self) -> str:
+        """Driver id."""
+        return "array"
+
+    @property
+    def element_type(self) -> DataType:
+        """Data type of the elements, which is always known."""
+        assert self.schema.dtype is not None
+        return self.schema.dtype
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the elements as nested lists."""
+        return {"array": array_to_json(self.array, self.element_type)}
+
+    def effective_schema(self) -> Schema:
+        """Return type, domain and dimension units."""
+        out = Schema(dtype=self.element_type, domain=IndexDomain(shape=self.array.shape))
+        units = self.schema.dimension_units
+        if units is not None and len(units) == self.array.ndim:
+            out.update(dimension_units=units)
+        return out
+
+    def with_open_mode(self, mode: OpenMode) -> ArraySpec:
+        """Return the spec: there is nothing to open or create."""
+        return self
+
+    def check(self) -> None:
+        """Raise if the schema demands what an array in memory doesn't have.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The text names the member.
+        """
+        schema = self.schema
+        if schema.fill_value is not None:
+            raise InvalidArgumentError("fill_value not supported")
+        if schema.codec is not None:
+            raise InvalidArgumentError("codec not supported")
+        layout = schema.chunk_layout
+        for grid in (layout.write_chunk, layout.read_chunk, layout.codec_chunk):
+            if any(grid.shape or ()):
+                raise InvalidArgumentError("chunking not supported")
+        domain, shape = schema.domain, self.array.shape
+        if domain is not None and (domain.origin != (0,) * len(shape) or domain.shape != shape):
+            origin = ", ".join("0" for _ in shape)
+            raise InvalidArgumentError(
+                f"Mismatch between domain in schema {{ {domain} }} and array "
+                f"{{ {{origin={{{origin}}}, shape={{{', '.join(map(str, shape))}}}}} }}"
+            )
+
+
+def parse_array(members: Members, common: SpecMembers) -> ArraySpec:
+    """Take the members of a spec of this driver."""
+    dtype = common.schema.dtype
+    if dtype is None:
+        raise SpecError("dtype must be specified")
+
+    def elements(value: JSON) -> npt.NDArray[Any]:
+        rank = common.schema.rank
+        return array_from_json(value, dtype, _depth(value) if rank is None and dtype.kind == "json" else rank)
+
+    array = members.take("array", elements)
+    schema = common.schema.copy()
+    schema._set_rank(array.ndim)
+    return ArraySpec(
+        schema=schema,
+        context=common.context,
+        resources=take_resources(members, ArraySpec.resource_kinds),
+        array=array,
+    )
+
+
+def _depth(value: JSON) -> int:
+    depth = 0
+    while isinstance(value, list):
+        depth += 1
+        value = value[0] if value else None
+    return depth

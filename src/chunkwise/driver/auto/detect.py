@@ -1,0 +1,78 @@
+"""Which format lies at a path: what its metadata is called tells.
+
+One request for each candidate; every one of them is made, because two formats side by side are an error
+that must not depend on the order of the requests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+from chunkwise.driver.flow import Flow, Get
+from chunkwise.errors import FailedPreconditionError
+
+__all__ = ["detect_format"]
+
+
+class Signature(NamedTuple):
+    """A key that gives a format away.
+
+    Attributes
+    ----------
+    driver : str
+        Driver id of the format.
+    key : str
+        Name of its metadata, relative to the array.
+    fits : callable
+        Whether the bytes under that key are this format's.
+    """
+
+    driver: str
+    key: str
+    fits: Callable[[bytes], bool]
+
+
+def _any(raw: bytes) -> bool:
+    return True
+
+
+def _zarr1(raw: bytes) -> bool:
+    # "meta" is a common word, so its content decides.
+    try:
+        document = json.loads(raw)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and document.get("zarr_format") == 1
+
+
+SIGNATURES = (
+    Signature("n5", "attributes.json", _any),
+    Signature("zarr", ".zarray", _any),
+    Signature("zarr3", "zarr.json", _any),
+    Signature("zarr1", "meta", _zarr1),
+)
+
+
+def detect_format(path: str, describe: Callable[[str], str]) -> Flow[str]:
+    """Return the driver id of the array at `path`, which is empty or ends in "/".
+
+    Raises
+    ------
+    FailedPreconditionError
+        If nothing is found, naming what was looked for, or more than one format.
+    """
+    found = []
+    for signature in SIGNATURES:
+        stamped = yield Get(path + signature.key)
+        if stamped.value is not None and signature.fits(bytes(stamped.value)):
+            found.append(signature.driver)
+    where = describe(path)
+    if not found:
+        probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
+        raise FailedPreconditionError(f"Failed to detect format for {where}: none of {probed} is there")
+    if len(found) > 1:
+        names = ", ".join("zarr2" if name == "zarr" else name for name in sorted(found))
+        raise FailedPreconditionError(f"Multiple possible formats detected for {where}: {{{names}}}")
+    return found[0]

@@ -1,0 +1,87 @@
+"""Whether an existing array has the schema that a spec asks for; each conflict names both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise.binding import dump
+from chunkwise.dtype.fill_value import same_fill
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
+from chunkwise.index_space import merge_domains
+from chunkwise.spec.dimension_units import merge_dimension_units
+from chunkwise.spec.schema import Schema
+
+__all__ = ["check_schema"]
+
+
+def check_schema(stored: Schema, wanted: Schema) -> None:
+    """Compare what metadata says with what the schema of a spec demands.
+
+    Soft constraints on the chunk layout demand nothing.
+
+    Raises
+    ------
+    FailedPreconditionError
+        For the first of rank, data type, domain, chunk layout, codec, fill value and dimension units
+        that differs.
+    """
+    if wanted.rank is not None and wanted.rank != stored.rank:
+        raise FailedPreconditionError(
+            f"Rank specified by schema ({wanted.rank}) does not match "
+            f"rank specified by metadata ({stored.rank})"
+        )
+    if wanted.dtype is not None and wanted.dtype != stored.dtype:
+        raise FailedPreconditionError(
+            f"dtype from metadata ({_name(stored.dtype)}) does not match "
+            f"dtype in schema ({_name(wanted.dtype)})"
+        )
+    if wanted.domain is not None:
+        assert stored.domain is not None
+        try:
+            merge_domains(wanted.domain, stored.domain)
+        except ChunkwiseError as e:
+            raise _failed(prefix(e, "Mismatch between metadata and schema")) from None
+    wanted.chunk_layout.merged(stored.chunk_layout)
+    if wanted.codec is not None:
+        try:
+            assert stored.codec is not None
+            stored.codec.merge(wanted.codec)
+        except ChunkwiseError as e:
+            raise _failed(prefix(e, "codec from metadata does not match codec in schema")) from None
+    _check_fill_value(stored, wanted)
+    if wanted.dimension_units is not None and any(u is not None for u in wanted.dimension_units):
+        try:
+            merge_dimension_units(stored.dimension_units, wanted.dimension_units)
+        except ChunkwiseError as e:
+            raise _failed(
+                prefix(e, "dimension_units from metadata does not match dimension_units in schema")
+            ) from None
+
+
+def _check_fill_value(stored: Schema, wanted: Schema) -> None:
+    assert stored.dtype is not None
+    required = wanted.converted_fill_value(stored.dtype)
+    if required is None:
+        return
+    if stored.fill_value is None:
+        raise FailedPreconditionError(
+            f"Invalid fill_value: schema requires fill value of {dump(_json(required))}, "
+            "but metadata specifies no fill value"
+        )
+    if not same_fill(required.reshape(()), stored.fill_value):
+        raise FailedPreconditionError(
+            f"Invalid fill_value: schema requires fill value of {dump(_json(required))}, "
+            f"but metadata specifies fill value of {dump(_json(stored.fill_value))}"
+        )
+
+
+def _failed(error: ChunkwiseError) -> FailedPreconditionError:
+    return FailedPreconditionError(error.message)
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype.name)
+
+
+def _json(value: Any) -> Any:
+    return value.tolist() if value.dtype != object else str(value)

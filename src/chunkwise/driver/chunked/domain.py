@@ -1,0 +1,122 @@
+"""What every chunked format derives from a shape, labels, units and fill values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import dump
+from chunkwise.dtype.data_type import DataType
+from chunkwise.dtype.fill_value import same_fill
+from chunkwise.dtype.schema_value import array_from_json
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+from chunkwise.index_space import IndexDomain, inf, merge_domains
+from chunkwise.spec.dimension_units import merge_dimension_units
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.unit import Unit
+
+__all__ = ["create_domain", "domain_of_shape", "fill_scalar", "merged_units"]
+
+
+def domain_of_shape(shape: Sequence[int | None], names: Sequence[str | None]) -> IndexDomain:
+    """Return ``[0, n*)`` for each dimension: the upper bounds can be resized, so they are implicit.
+
+    Parameters
+    ----------
+    shape : sequence of (int or None)
+        None for a size that is not known.
+    names : sequence of (str or None)
+        Labels; a name that occurs twice labels nothing, since labels must be unique.
+    """
+    labels = [name or "" for name in names]
+    labels = [label if labels.count(label) == 1 else "" for label in labels]
+    return IndexDomain(
+        inclusive_min=[0] * len(labels),
+        exclusive_max=[inf + 1 if size is None else size for size in shape],
+        implicit_upper_bounds=[True] * len(labels),
+        labels=labels,
+    )
+
+
+def create_domain(
+    shape: Sequence[int] | None, names: Sequence[str | None] | None, rank: int | None, schema: Schema
+) -> IndexDomain:
+    """Return the domain of a new array from metadata constraints and schema.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it stays unknown or infinite.
+    FailedPreconditionError
+        If the two contradict each other.
+    """
+    if schema.rank is not None and rank is not None and schema.rank != rank:
+        raise FailedPreconditionError(
+            f"Rank specified by schema ({schema.rank}) does not match rank specified by metadata ({rank})"
+        )
+    rank = rank if rank is not None else schema.rank
+    if rank is None:
+        raise InvalidArgumentError("domain must be specified")
+    domain = domain_of_shape(shape or (None,) * rank, names or (None,) * rank)
+    if schema.domain is not None:
+        try:
+            domain = merge_domains(schema.domain, domain)
+        except ChunkwiseError as e:
+            error = prefix(e, "Mismatch between metadata and schema")
+            raise FailedPreconditionError(error.message) from None
+    if any(size > inf for size in domain.shape):
+        raise InvalidArgumentError("domain must be specified")
+    return domain
+
+
+def fill_scalar(
+    wanted: npt.NDArray[Any] | None, constrained: npt.NDArray[Any] | None, dtype: DataType
+) -> npt.NDArray[Any]:
+    """Return the fill value of a new array, shape ``()``; zero if none is asked for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the schema's is not the same for all elements.
+    FailedPreconditionError
+        If it is another one than the metadata's.
+    """
+    if wanted is not None and wanted.size != 1:
+        shape = ", ".join(map(str, wanted.shape))
+        raise InvalidArgumentError(
+            f"Invalid fill_value: Cannot broadcast array of shape {{{shape}}} to target shape {{}}"
+        )
+    if wanted is not None:
+        wanted = wanted.reshape(())
+        if wanted.dtype.hasobject and not dtype.memory_dtype.hasobject:  # JSON from before the type was known
+            wanted = array_from_json(wanted.item(), dtype)
+        else:
+            wanted = wanted.astype(dtype.memory_dtype)
+    if constrained is None:
+        return dtype.zero() if wanted is None else wanted
+    if wanted is not None and not same_fill(wanted, constrained):
+        raise FailedPreconditionError(
+            f"Invalid fill_value: schema requires fill value of {_show(wanted)}, "
+            f"but metadata specifies fill value of {_show(constrained)}"
+        )
+    return constrained
+
+
+def _show(value: npt.NDArray[Any]) -> str:
+    item = np.asarray(value).item()
+    return dump(item) if isinstance(item, bool | int | float | str) else repr(item)
+
+
+def merged_units(
+    wanted: Sequence[Unit | None] | None, constrained: Sequence[Unit | None] | None, rank: int
+) -> tuple[Unit | None, ...]:
+    """Return the units of a new array from schema and metadata."""
+    if wanted is None or constrained is None:
+        return tuple(wanted or constrained or (None,) * rank)
+    try:
+        return tuple(merge_dimension_units(wanted, constrained) or (None,) * rank)
+    except ChunkwiseError as e:
+        raise prefix(e, "Invalid dimension_units") from None

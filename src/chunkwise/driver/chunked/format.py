@@ -1,0 +1,115 @@
+"""What a chunked format is to the code that opens, resizes and describes its arrays.
+
+One object per format, without state: ``driver/n5/format.py``, ``driver/zarr2/format.py``, …  All of it is
+pure; the keys and bytes it names are moved by others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from chunkwise.binding import JSON, Members
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.dtype.data_type import DataType
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.schema import Schema
+
+__all__ = ["Format", "Metadata"]
+
+
+class Metadata(Protocol):
+    """Parsed metadata of one array."""
+
+    @property
+    def document(self) -> dict[str, Any]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> DataType: ...
+
+
+class Format(Protocol):
+    """One chunked array format.
+
+    `options` are the members of a spec that only this format has (Zarr v2: ``field``); the value that
+    :meth:`parse_options` returned, `constraints` what :meth:`parse_constraints` returned, and
+    `metadata` what :meth:`parse_metadata` or :meth:`create` returned; each format has its own classes.
+    """
+
+    driver: ClassVar[str]
+    """Driver id, as a spec names it."""
+
+    def parse_options(self, members: Members) -> Any:
+        """Take the format's own members out of a spec."""
+        ...
+
+    def options_to_json(self, options: Any) -> dict[str, Any]: ...
+
+    def parse_constraints(self, value: JSON) -> Any:
+        """Read the ``metadata`` member; an empty object constrains nothing."""
+        ...
+
+    def constraints_to_json(self, constraints: Any) -> dict[str, Any]: ...
+
+    def inner_rank(self, constraints: Any, options: Any) -> int:
+        """Return how many dimensions, the last ones, lie inside each element and can't be resized."""
+        ...
+
+    def constraint_schema(self, constraints: Any, options: Any, schema: Schema) -> Schema:
+        """Return what constraints and `schema` say together, as far as it can be known before opening."""
+        ...
+
+    def metadata_key(self, options: Any) -> str:
+        """Return the key of the metadata document, relative to the array."""
+        ...
+
+    def parse_document(self, raw: bytes) -> JSON:
+        """Read the stored bytes as JSON, as leniently as the format's other readers do."""
+        ...
+
+    def is_array(self, document: JSON) -> bool:
+        """Whether a document under the metadata key is an array's; N5 groups and Zarr v3 groups aren't."""
+        ...
+
+    def parse_metadata(self, document: JSON) -> Metadata: ...
+
+    def create(self, constraints: Any, options: Any, schema: Schema) -> Metadata:
+        """Choose the metadata of a new array."""
+        ...
+
+    def adopt(self, metadata: Any, existing: Mapping[str, Any]) -> Metadata | None:
+        """Return `metadata` with the attributes of a node that isn't an array; None if it can't become one."""
+        ...
+
+    def check(self, metadata: Any, constraints: Any, options: Any, schema: Schema) -> None:
+        """Raise if stored metadata doesn't satisfy constraints and schema."""
+        ...
+
+    def schema_of(self, metadata: Any, options: Any) -> Schema:
+        """Return the schema of an existing array, its domain included."""
+        ...
+
+    def domain_of(self, metadata: Any, options: Any) -> IndexDomain:
+        """Return the domain of an existing array, which is that of its schema."""
+        ...
+
+    def metadata_to_json(self, metadata: Any) -> dict[str, Any]:
+        """Return the metadata as the ``metadata`` member of a spec has it."""
+        ...
+
+    def companions(self, options: Any) -> dict[str, bytes]:
+        """Return further documents that a new array must have, by key."""
+        ...
+
+    def resized(self, metadata: Any, shape: tuple[int, ...]) -> Metadata: ...
+
+    def same_but_resized(self, a: Any, b: Any) -> bool:
+        """Whether two documents differ in nothing but extents and attributes."""
+        ...
+
+    def encode(self, metadata: Any) -> bytes:
+        """Return the bytes of the metadata document."""
+        ...
+
+    def stored_array(self, metadata: Any, prefix: str, options: Any) -> StoredArray: ...

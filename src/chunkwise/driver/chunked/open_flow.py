@@ -1,0 +1,154 @@
+"""Opening and creating a chunked array, in the order that makes concurrent creators safe.
+
+1. With ``assume_metadata`` or ``assume_cached_metadata`` nothing is read: the spec alone decides.
+2. ``delete_existing`` removes everything under the array's prefix.
+3. With ``open``, the metadata is read; if it is there it is checked against the spec.
+4. With ``create``, it is chosen from the spec and written on condition that it is still missing.
+   Whoever loses that race goes on at 3, or is told that the array exists already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from chunkwise.binding import dump
+from chunkwise.driver.chunked.format import Format, Metadata
+from chunkwise.driver.flow import DeletePrefix, Flow, Get, Put
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    NotFoundError,
+    prefix,
+)
+from chunkwise.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION
+from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.schema import Schema
+
+__all__ = ["OpenRequest", "Opened", "open_array", "read_metadata"]
+
+
+class OpenRequest(NamedTuple):
+    """What to open.
+
+    Attributes
+    ----------
+    format : Format
+    path : str
+        Prefix of the array's keys: empty or ending in "/".
+    mode : OpenMode
+    constraints, options
+        As the format parsed them.
+    schema : Schema
+    describe : callable
+        How the kvstore names a key in messages.
+    """
+
+    format: Format
+    path: str
+    mode: OpenMode
+    constraints: Any
+    options: Any
+    schema: Schema
+    describe: Callable[[str], str] = dump
+
+    @property
+    def key(self) -> str:
+        """Key of the metadata document."""
+        return self.path + self.format.metadata_key(self.options)
+
+    @property
+    def name(self) -> str:
+        """What messages call the metadata document."""
+        return self.describe(self.key)
+
+
+class Opened(NamedTuple):
+    """Metadata and the version of the document that it was read from or written as."""
+
+    metadata: Metadata
+    generation: bytes
+    time: float
+
+
+def open_array(request: OpenRequest) -> Flow[Opened]:
+    """Open or create the array that `request` describes.
+
+    Raises
+    ------
+    NotFoundError, AlreadyExistsError
+        If it is missing and may not be created, or the other way round.
+    FailedPreconditionError
+        If what is stored does not satisfy the request, or can't be read.
+    """
+    mode = request.mode
+    if mode.assume_metadata or mode.assume_cached_metadata:
+        return Opened(_create(request), UNKNOWN_GENERATION, float("-inf"))
+    if mode.delete_existing:
+        yield DeletePrefix(request.path)
+    while True:
+        stamped = yield Get(request.key)
+        existing = None if stamped.value is None else bytes(stamped.value)
+        if existing is not None and mode.open:
+            document = _document(request, existing)
+            if not mode.create or request.format.is_array(document):
+                metadata = _parse(request, document)
+                request.format.check(metadata, request.constraints, request.options, request.schema)
+                return Opened(metadata, stamped.generation, stamped.time)
+        if not mode.create:
+            raise NotFoundError(f"Metadata at {request.name} does not exist")
+        try:
+            metadata = _create(request)
+            if existing is not None:
+                document = _document(request, existing)
+                adopted = (
+                    None if request.format.is_array(document) else request.format.adopt(metadata, document)
+                )
+                if adopted is None:
+                    raise AlreadyExistsError("an array exists already")
+                metadata = adopted
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error writing {request.name}") from None
+        if_equal = MISSING_GENERATION if existing is None else stamped.generation
+        written = yield Put(request.key, request.format.encode(metadata), if_equal)
+        if written is not None:
+            for key, value in request.format.companions(request.options).items():
+                yield Put(request.path + key, value, MISSING_GENERATION)
+            if mode.open:
+                request.format.check(metadata, request.constraints, request.options, request.schema)
+            return Opened(metadata, written, stamped.time)
+
+
+def read_metadata(request: OpenRequest) -> Flow[Opened]:
+    """Read and parse the metadata without checking it against anything."""
+    stamped = yield Get(request.key)
+    if stamped.value is None:
+        raise FailedPreconditionError(f"Metadata at {request.name} does not exist")
+    metadata = _parse(request, _document(request, bytes(stamped.value)))
+    return Opened(metadata, stamped.generation, stamped.time)
+
+
+def _create(request: OpenRequest) -> Metadata:
+    try:
+        return request.format.create(request.constraints, request.options, request.schema)
+    except ChunkwiseError as e:
+        raise prefix(e, 'Cannot create using specified "metadata" and schema') from None
+
+
+def _document(request: OpenRequest, raw: bytes) -> Any:
+    try:
+        return request.format.parse_document(raw)
+    except (ChunkwiseError, ValueError, RecursionError) as e:
+        raise FailedPreconditionError(f"Error reading {request.name}: {_text(e)}") from e
+
+
+def _parse(request: OpenRequest, document: Any) -> Metadata:
+    try:
+        return request.format.parse_metadata(document)
+    except ChunkwiseError as e:
+        raise FailedPreconditionError(f"Error reading {request.name}: {_text(e)}") from e
+
+
+def _text(error: BaseException) -> str:
+    return error.message if isinstance(error, ChunkwiseError) else str(error)

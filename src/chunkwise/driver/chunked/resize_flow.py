@@ -1,0 +1,107 @@
+"""Changing the shape of a stored array.
+
+The metadata is read, changed and written on condition that it is still what was read, so that two
+resizes, or a resize and a change of attributes, lose nothing.  Chunks that are then wholly outside are
+deleted afterwards: who opens the array in between sees the new shape, and never misses a chunk of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chunkwise.binding import dump
+from chunkwise.driver.chunked.format import Metadata
+from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
+from chunkwise.driver.flow import Flow, Put
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+
+__all__ = ["new_shape", "replaced", "resize_array"]
+
+
+def replaced(request: OpenRequest, known: Metadata, found: Metadata) -> FailedPreconditionError:
+    """Return the error of an array whose metadata is no longer that of the array that was opened."""
+    name = request.format.driver
+    return FailedPreconditionError(
+        f"Updated {name.upper() if name == 'n5' else name} metadata {dump(found.document)} "
+        f"is incompatible with existing metadata {dump(known.document)} at {request.name}"
+    )
+
+
+def new_shape(
+    shape: tuple[int, ...],
+    inclusive_min: Sequence[int | None],
+    exclusive_max: Sequence[int | None],
+    *,
+    expand_only: bool,
+    shrink_only: bool,
+) -> tuple[int, ...]:
+    """Return the shape after a resize of an array whose origin is 0.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the origin were to change or a size to become negative.
+    FailedPreconditionError
+        If `expand_only` or `shrink_only` forbids it.
+    """
+    out = []
+    for dim, (size, lower, upper) in enumerate(zip(shape, inclusive_min, exclusive_max, strict=True)):
+        if lower not in (None, 0):
+            raise FailedPreconditionError(
+                f"Cannot change inclusive lower bound of output dimension {dim}, "
+                f"which is fixed at 0, to {lower}"
+            )
+        wanted = size if upper is None else upper
+        if wanted < 0:
+            raise InvalidArgumentError(
+                f"Invalid resize request for output dimension {dim}: "
+                f"expected an upper bound of at least 0, got {wanted}"
+            )
+        for change, limit, forbidden in (
+            ("expand", "shrink_only", shrink_only and wanted > size),
+            ("shrink", "expand_only", expand_only and wanted < size),
+        ):
+            if forbidden:
+                raise FailedPreconditionError(
+                    f"Resize operation would {change} output dimension {dim} "
+                    f"from [0, {size}) to [0, {wanted}) but `{limit}` was specified"
+                )
+        out.append(wanted)
+    return tuple(out)
+
+
+def resize_array(
+    request: OpenRequest,
+    known: Metadata,
+    inclusive_min: Sequence[int | None],
+    exclusive_max: Sequence[int | None],
+    *,
+    expand_only: bool = False,
+    shrink_only: bool = False,
+) -> Flow[tuple[Opened, tuple[int, ...]]]:
+    """Write metadata with a new shape; return it, and the shape before.
+
+    Parameters
+    ----------
+    request : OpenRequest
+        As the array was opened with.
+    known : Metadata
+        What the caller believes the array to be: another chunk shape, say, means that it was replaced.
+    """
+    while True:
+        current = yield from read_metadata(request)
+        if not request.format.same_but_resized(known, current.metadata):
+            raise replaced(request, known, current.metadata)
+        before = current.metadata.shape
+        try:
+            shape = new_shape(
+                before, inclusive_min, exclusive_max, expand_only=expand_only, shrink_only=shrink_only
+            )
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error writing {request.name}") from None
+        if shape == before:
+            return current, before
+        metadata = request.format.resized(current.metadata, shape)
+        written = yield Put(request.key, request.format.encode(metadata), current.generation)
+        if written is not None:
+            return Opened(metadata, written, current.time), before

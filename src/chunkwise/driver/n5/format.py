@@ -1,0 +1,159 @@
+"""The N5 format as the code for chunked arrays sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from chunkwise.binding import JSON, Members
+from chunkwise.chunk_key.key_encoding import KeyEncoding
+from chunkwise.codec.chain import prepare_chain
+from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.driver.chunked.domain import domain_of_shape
+from chunkwise.driver.n5.constraints import N5Constraints, constraints_to_json, parse_constraints
+from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, load_document
+from chunkwise.driver.n5.metadata import N5Metadata, block_codec, parse_metadata, resize, to_json
+from chunkwise.driver.n5.schema import check_metadata, constraint_schema, create_metadata, schema_of
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.grid.regular import RegularGrid
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.schema import Schema
+
+__all__ = ["N5Format", "to_stored_array"]
+
+
+class N5Format:
+    """Datasets of N5 containers.  The format has no options of its own: they are always None."""
+
+    driver: ClassVar[str] = "n5"
+
+    def parse_options(self, members: Members) -> None:
+        """Take nothing."""
+
+    def options_to_json(self, options: None) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def parse_constraints(self, value: JSON) -> N5Constraints:
+        """Read the ``metadata`` member of a spec."""
+        return parse_constraints(value)
+
+    def constraints_to_json(self, constraints: N5Constraints) -> dict[str, Any]:
+        """Return the ``metadata`` member of a spec."""
+        return constraints_to_json(constraints)
+
+    def inner_rank(self, constraints: N5Constraints, options: None) -> int:
+        """Return 0: no dimension lies inside an element."""
+        return 0
+
+    def constraint_schema(self, constraints: N5Constraints, options: None, schema: Schema) -> Schema:
+        """Return what constraints and schema say together."""
+        return constraint_schema(constraints, schema)
+
+    def metadata_key(self, options: None) -> str:
+        """Return ``attributes.json``."""
+        return ATTRIBUTES_KEY
+
+    def parse_document(self, raw: bytes) -> JSON:
+        """Read the stored bytes as JSON."""
+        return load_document(raw)
+
+    def is_array(self, document: JSON) -> bool:
+        """Whether a document is that of a dataset, not of a group."""
+        return is_dataset(document)
+
+    def parse_metadata(self, document: JSON) -> N5Metadata:
+        """Read an ``attributes.json``; its compression must be a known one."""
+        metadata = parse_metadata(document)
+        block_codec(metadata)
+        return metadata
+
+    def create(self, constraints: N5Constraints, options: None, schema: Schema) -> N5Metadata:
+        """Choose the metadata of a new dataset."""
+        return create_metadata(constraints, schema)
+
+    def adopt(self, metadata: N5Metadata, existing: Mapping[str, Any]) -> N5Metadata | None:
+        """Return the metadata with the attributes that the group has already."""
+        if not isinstance(existing, Mapping) or is_dataset(existing):
+            return None
+        kept = {name: value for name, value in existing.items() if name != "compressionType"}
+        return parse_metadata({**kept, **metadata.document})
+
+    def check(self, metadata: N5Metadata, constraints: N5Constraints, options: None, schema: Schema) -> None:
+        """Raise if stored metadata isn't what a spec asks for."""
+        check_metadata(metadata, constraints, schema)
+
+    def schema_of(self, metadata: N5Metadata, options: None) -> Schema:
+        """Return the schema of an existing dataset."""
+        return schema_of(metadata)
+
+    def domain_of(self, metadata: N5Metadata, options: None) -> IndexDomain:
+        """Return the domain of an existing array."""
+        return domain_of_shape(metadata.dimensions, metadata.axes)
+
+    def metadata_to_json(self, metadata: N5Metadata) -> dict[str, Any]:
+        """Return the canonical form of the document."""
+        return to_json(metadata)
+
+    def companions(self, options: None) -> dict[str, bytes]:
+        """Return nothing: a dataset has one document."""
+        return {}
+
+    def resized(self, metadata: N5Metadata, shape: tuple[int, ...]) -> N5Metadata:
+        """Return the metadata of the dataset with another shape."""
+        return resize(metadata, shape)
+
+    def same_but_resized(self, a: N5Metadata, b: N5Metadata) -> bool:
+        """Whether two documents differ in nothing but dimensions and attributes."""
+        return _identity(a) == _identity(b)
+
+    def encode(self, metadata: N5Metadata) -> bytes:
+        """Return the bytes of ``attributes.json``."""
+        return dump_document(metadata.document)
+
+    def stored_array(self, metadata: N5Metadata, prefix: str, options: None) -> StoredArray:
+        """Return the array as it lies in its kvstore."""
+        return to_stored_array(metadata, prefix)
+
+
+def _identity(metadata: N5Metadata) -> tuple[Any, ...]:
+    return (
+        metadata.rank,
+        metadata.block_size,
+        metadata.data_type,
+        metadata.compression,
+        metadata.axes,
+        metadata.units,
+        metadata.resolution,
+    )
+
+
+def to_stored_array(metadata: N5Metadata, prefix: str) -> StoredArray:
+    """Return a dataset as it lies in its kvstore.
+
+    Parameters
+    ----------
+    metadata : N5Metadata
+    prefix : str
+        Path of the dataset: empty or ending in ``/``.
+
+    Raises
+    ------
+    UnknownExtensionError
+        If nothing is registered for the compression.
+    UnsupportedError
+        For data type ``object``.
+    """
+    fill_value = metadata.dtype.zero()
+    item = ChunkSpec(metadata.block_size, fill_value.dtype, fill_value)
+    return StoredArray(
+        shape=metadata.dimensions,
+        dtype=metadata.dtype,
+        fill_value=fill_value,
+        grid=RegularGrid(metadata.block_size),
+        chain=prepare_chain([block_codec(metadata)], item),
+        keys=KeyEncoding("", "/", "0").under(prefix),
+        shard=None,
+        store_fill_chunks=False,
+        document=metadata.document,
+    )

@@ -1,0 +1,217 @@
+"""Between ``attributes.json`` and a schema, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise.driver.chunked.domain import domain_of_shape
+from chunkwise.driver.n5.codec_spec import N5CodecSpec
+from chunkwise.driver.n5.constraints import N5Constraints, check_constraints
+from chunkwise.driver.n5.members import array_data_type, dtype_of
+from chunkwise.driver.n5.metadata import N5Metadata, parse_metadata
+from chunkwise.driver.n5.units import choose_units, units_of
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
+from chunkwise.index_space import IndexDomain, inf, merge_domains
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.chunk_shape import choose_chunk_shape
+from chunkwise.spec.dimension_units import format_dimension_units, merge_dimension_units
+from chunkwise.spec.schema import Schema
+
+__all__ = ["check_metadata", "constraint_schema", "create_metadata", "default_compression", "schema_of"]
+
+
+def schema_of(metadata: N5Metadata) -> Schema:
+    """Return the schema of an existing dataset."""
+    return Schema(
+        dtype=metadata.dtype,
+        domain=domain_of_shape(metadata.dimensions, metadata.axes),
+        chunk_layout=_layout(metadata.rank, metadata.block_size),
+        codec=N5CodecSpec.of(dict(metadata.compression)),
+        dimension_units=units_of(metadata.units, metadata.resolution),
+    )
+
+
+def _layout(rank: int, block_size: tuple[int, ...] | None) -> ChunkLayout:
+    """Return the layout that every dataset has: the first dimension innermost, blocks from the origin."""
+    layout = ChunkLayout(rank=rank)
+    layout.set_grid_origin([0] * rank, hard=True)
+    layout.set_inner_order(list(range(rank))[::-1], hard=True)
+    if block_size is not None:
+        layout.update(chunk_shape=block_size)
+    return layout
+
+
+def _domain(constraints: N5Constraints, schema: Schema) -> IndexDomain | None:
+    """Return what is known of the domain: the origin, as soon as anything else is."""
+    rank = constraints.rank if constraints.rank is not None else schema.rank
+    known = (constraints.dimensions, constraints.axes, schema.domain)
+    if rank is None or all(part is None for part in known):
+        return None
+    return domain_of_shape(constraints.dimensions or (None,) * rank, constraints.axes or (None,) * rank)
+
+
+def constraint_schema(constraints: N5Constraints, schema: Schema) -> Schema:
+    """Return what the constraints of a spec and its schema say together, as far as they agree.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If they don't.
+    """
+    if schema.dtype is not None:
+        array_data_type(schema.dtype)
+    rank = constraints.rank if constraints.rank is not None else schema.rank
+    derived = Schema(rank=rank)
+    if constraints.data_type is not None:
+        derived.update(dtype=dtype_of(constraints.data_type))
+    if (domain := _domain(constraints, schema)) is not None:
+        derived.update(domain=domain)
+    if rank is not None:
+        derived.update(chunk_layout=_layout(rank, constraints.block_size))
+    derived.update(codec=N5CodecSpec.of(constraints.compression))
+    if constraints.units is not None:
+        derived.update(dimension_units=units_of(constraints.units, constraints.resolution))
+    return derived.merged(schema)
+
+
+def default_compression(itemsize: int) -> dict[str, Any]:
+    """Return TensorStore's choice for elements of `itemsize` bytes: Blosc with lz4, bit shuffle for bytes."""
+    return {
+        "type": "blosc",
+        "cname": "lz4",
+        "clevel": 5,
+        "shuffle": 2 if itemsize == 1 else 1,
+        "blocksize": 0,
+    }
+
+
+def create_metadata(constraints: N5Constraints, schema: Schema) -> N5Metadata:
+    """Choose the metadata of a new dataset.
+
+    Raises
+    ------
+    ChunkwiseError
+        If data type or domain are missing, or constraints and schema contradict each other.
+    """
+    domain = _create_domain(constraints, schema)
+    data_type = _create_data_type(constraints, schema)
+    rank = domain.rank
+    layout = schema.chunk_layout.merged(_layout(rank, constraints.block_size))
+    if any(size is not None for size in layout.codec_chunk.shape or ()):
+        raise InvalidArgumentError("codec_chunk_shape not supported")
+    block_size = choose_chunk_shape(layout, domain.shape)
+    own = N5CodecSpec.of(constraints.compression)
+    codec = own if schema.codec is None else own.merge(schema.codec)
+    assert isinstance(codec, N5CodecSpec)
+    _check_no_fill_value(schema)
+    units, resolution = choose_units(constraints.units, constraints.resolution, schema.dimension_units)
+    document: dict[str, Any] = dict(constraints.attributes)
+    document["dimensions"] = list(domain.shape)
+    document["blockSize"] = list(block_size)
+    document["dataType"] = data_type
+    document["compression"] = codec.compression or default_compression(_default_itemsize(data_type))
+    if any(domain.labels):
+        document["axes"] = list(domain.labels)
+    if units is not None:
+        document["units"] = list(units)
+    if resolution is not None:
+        document["resolution"] = list(resolution)
+    return parse_metadata(document)
+
+
+def _default_itemsize(data_type: str) -> int:
+    dtype = dtype_of(data_type)
+    return 1 if dtype.memory_dtype.hasobject else dtype.itemsize
+
+
+def _create_domain(constraints: N5Constraints, schema: Schema) -> IndexDomain:
+    ranks = {rank for rank in (constraints.rank, schema.rank) if rank is not None}
+    if len(ranks) > 1:
+        raise FailedPreconditionError(
+            f"Rank specified by schema ({schema.rank}) does not match rank specified by metadata "
+            f"({constraints.rank})"
+        )
+    if not ranks:
+        raise InvalidArgumentError("domain must be specified")
+    (rank,) = ranks
+    domain = domain_of_shape(constraints.dimensions or (None,) * rank, constraints.axes or (None,) * rank)
+    if schema.domain is not None:
+        try:
+            domain = merge_domains(schema.domain, domain)
+        except ChunkwiseError as e:
+            raise prefix(e, "Mismatch between metadata and schema") from None
+    if any(size > inf for size in domain.shape):
+        raise InvalidArgumentError("domain must be specified")
+    return domain
+
+
+def _create_data_type(constraints: N5Constraints, schema: Schema) -> str:
+    if schema.dtype is None:
+        if constraints.data_type is None:
+            raise InvalidArgumentError("dtype must be specified")
+        return constraints.data_type
+    wanted = array_data_type(schema.dtype)
+    if constraints.data_type not in (None, wanted):
+        raise InvalidArgumentError(
+            f"dtype from metadata ({constraints.data_type}) does not match dtype in schema ({wanted})"
+        )
+    return wanted
+
+
+def _check_no_fill_value(schema: Schema) -> None:
+    if schema.fill_value is not None:
+        raise InvalidArgumentError("fill_value not supported by N5 format")
+
+
+def check_metadata(metadata: N5Metadata, constraints: N5Constraints, schema: Schema) -> None:
+    """Raise if an existing dataset isn't what a spec asks for.
+
+    Raises
+    ------
+    FailedPreconditionError, InvalidArgumentError
+        For the first thing that differs; which of the two it is follows TensorStore.
+    """
+    check_constraints(constraints, metadata)
+    if schema.rank is not None and schema.rank != metadata.rank:
+        raise FailedPreconditionError(
+            f"Rank specified by schema ({schema.rank}) does not match rank specified by metadata "
+            f"({metadata.rank})"
+        )
+    if schema.dtype is not None and schema.dtype != metadata.dtype:
+        raise FailedPreconditionError(
+            f"dtype from metadata ({metadata.dtype.name}) does not match "
+            f"dtype in schema ({schema.dtype.name})"
+        )
+    if schema.domain is not None:
+        try:
+            merge_domains(schema.domain, domain_of_shape(metadata.dimensions, metadata.axes))
+        except ChunkwiseError as e:
+            raise prefix(e, "Mismatch between metadata and schema") from None
+    layout = schema.chunk_layout.merged(_layout(metadata.rank, metadata.block_size))
+    if any(size is not None for size in layout.codec_chunk.shape or ()):
+        raise InvalidArgumentError("codec_chunk_shape not supported")
+    if schema.codec is not None:
+        try:
+            N5CodecSpec.of(dict(metadata.compression)).merge(schema.codec)
+        except ChunkwiseError as e:
+            raise FailedPreconditionError(
+                f"codec from metadata does not match codec in schema: {e.message}"
+            ) from None
+    _check_no_fill_value(schema)
+    _check_units(metadata, schema)
+
+
+def _check_units(metadata: N5Metadata, schema: Schema) -> None:
+    wanted = schema.dimension_units
+    if wanted is None or all(unit is None for unit in wanted):
+        return
+    stored = units_of(metadata.units, metadata.resolution)
+    if stored is None:
+        raise FailedPreconditionError(
+            f"Dimension units in metadata {format_dimension_units((None,) * metadata.rank)} do not match "
+            f"dimension units in schema {format_dimension_units(wanted)}"
+        )
+    try:
+        merge_dimension_units(stored, wanted)
+    except ChunkwiseError as e:
+        raise FailedPreconditionError(e.message) from None

@@ -1,0 +1,67 @@
+"""The version of an N5 container, in the attribute ``n5`` of its root.
+
+Readers take containers up to a major version; nothing else is compared.  No byte of a numeric dataset
+has changed since 2.0, so new containers are marked with the oldest version that describes them.
+
+Specification: N5 README, "File-system specification", item 3; n5-java ``N5Reader.Version``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from chunkwise.binding import JSON
+from chunkwise.errors import UnsupportedError
+
+__all__ = ["NUMERIC_VERSION", "STRING_VERSION", "Version", "check_version", "parse_version"]
+
+NUMERIC_VERSION = "2.0.0"
+"""What a new container with numeric datasets is marked with: old readers still open it."""
+
+STRING_VERSION = "4.0.0"
+"""What a container with ``string`` datasets is marked with."""
+
+_NEWEST_MAJOR = 4
+_VERSION = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(.*)", re.DOTALL | re.ASCII)
+
+
+class Version(NamedTuple):
+    """A semantic version with whatever follows it, such as ``-SNAPSHOT``."""
+
+    major: int
+    minor: int
+    patch: int
+    suffix: str
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}{self.suffix}"
+
+
+def parse_version(value: JSON) -> Version | None:
+    """Read the attribute ``n5``; None if it is missing (None) or is no version.
+
+    Examples
+    --------
+    >>> parse_version("2.1.0-SNAPSHOT")
+    Version(major=2, minor=1, patch=0, suffix='-SNAPSHOT')
+    >>> parse_version(4)
+    Version(major=4, minor=0, patch=0, suffix='')
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    match = _VERSION.fullmatch(str(value))
+    if match is None:
+        return None
+    major, minor, patch, suffix = match.groups()
+    return Version(int(major), int(minor or 0), int(patch or 0), suffix)
+
+
+def check_version(value: JSON) -> None:
+    """Raise UnsupportedError if the attribute ``n5`` of a root names a major version above 4.
+
+    Containers without a readable version, as TensorStore makes them, are fine.
+    """
+    version = parse_version(value)
+    if version is not None and version.major > _NEWEST_MAJOR:
+        raise UnsupportedError(f"Incompatible N5 version {version} (this reads up to {_NEWEST_MAJOR})")

@@ -1,0 +1,198 @@
+"""Specs of the driver ``stack``: arrays laid over each other in one index space, later ones on top.
+
+Configuration
+-------------
+>>> from chunkwise.spec.spec import Spec
+>>> bottom = {"driver": "array", "array": [1, 2, 3], "dtype": "int32"}
+>>> moved = {
+...     "input_inclusive_min": [2],
+...     "input_exclusive_max": [5],
+...     "output": [{"input_dimension": 0, "offset": -2}],
+... }
+>>> Spec({"driver": "stack", "layers": [bottom, {**bottom, "transform": moved}]}).domain
+{ [0, 5) }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from chunkwise.binding import JSON, MISSING, Members, parse_array
+from chunkwise.driver.stack.combine import Common, combine_layers, common_units, final_domain
+from chunkwise.driver.stack.layer_parser import LayerParser
+from chunkwise.dtype.data_type import DataType
+from chunkwise.errors import InvalidArgumentError, SpecError
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.kvstore_spec import KvStoreSpec
+from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.resource_members import take_resources
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec import Spec
+from chunkwise.spec.spec_members import SpecMembers
+
+__all__ = ["StackSpec", "check_options", "parse_stack"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StackSpec(DriverSpec):
+    """``{"driver": "stack", "layers": […]}``.
+
+    Attributes
+    ----------
+    layers : tuple of Spec
+        Later ones lie over earlier ones.
+    common : Common
+        What they agree on; with ten thousand layers that is worth keeping.
+    """
+
+    resource_kinds: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
+
+    layers: tuple[Spec, ...]
+    common: Common
+
+    @property
+    def driver(self) -> str:
+        """Driver id."""
+        return "stack"
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions."""
+        return self.domain.rank
+
+    @property
+    def dtype(self) -> DataType | None:
+        """Data type of all layers."""
+        return self.common.dtype
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Hull of the layers' domains, unless the schema has bounds of its own."""
+        return final_domain(self.schema.domain, self.common.domain)
+
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, Any]:
+        """Return the layers."""
+        return {"layers": [layer._named_json(include_defaults, names) for layer in self.layers]}
+
+    def effective_schema(self) -> Schema:
+        """Return type, domain and units."""
+        domain = self.domain
+        out = Schema(dtype=self.common.dtype, domain=domain)
+        units = common_units((layer.schema for layer in self.layers), domain.rank)
+        own = self.schema.dimension_units
+        out.update(
+            dimension_units=units if own is None else [a or b for a, b in zip(own, units, strict=True)]
+        )
+        return out
+
+    def with_schema(self, schema: Schema) -> Self:
+        """Return the spec with further constraints.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a stack can't have them, or they contradict the layers.
+        """
+        own = self.schema.merged(schema)
+        return replace(self, schema=check_options(own), common=combined(self.layers, own))
+
+    def with_open_mode(self, mode: OpenMode) -> Self:
+        """Return the spec with another open mode for all layers."""
+        return self._mapped(lambda driver: driver.with_open_mode(mode))
+
+    def with_recheck(self, **bounds: Any) -> Self:
+        """Return the spec with other staleness bounds for all layers."""
+        return self._mapped(lambda driver: driver.with_recheck(**bounds)) if bounds else self
+
+    def with_kvstore(self, kvstore: KvStoreSpec) -> Self:
+        """Fail: layers have kvstores of their own."""
+        raise InvalidArgumentError('"kvstore" not supported by "stack" driver')
+
+    def minimal(self) -> Self:
+        """Return the spec with the least that opens the layers."""
+        return self._mapped(lambda driver: driver.minimal())
+
+    def _mapped(self, change: Any) -> Self:
+        return self.with_parts(tuple(change(layer._driver) for layer in self.layers))
+
+    def parts(self) -> tuple[DriverSpec | KvStoreSpec, ...]:
+        """Return the driver specs of the layers."""
+        return tuple(layer._driver for layer in self.layers)
+
+    def with_parts(self, parts: tuple[DriverSpec | KvStoreSpec, ...]) -> Self:
+        """Return the spec with other driver specs for the layers, of the same domains and type."""
+        layers = []
+        for layer, part in zip(self.layers, parts, strict=True):
+            assert isinstance(part, DriverSpec)
+            layers.append(Spec._of(part, layer._transform))
+        return replace(self, layers=tuple(layers))
+
+
+def check_options(schema: Schema) -> Schema:
+    """Return `schema` without soft constraints on chunks; raise for constraints that a stack can't have.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The text names the option.
+    """
+    if schema.codec is not None:
+        raise InvalidArgumentError('codec option not supported by "stack" driver')
+    if schema.fill_value is not None:
+        raise InvalidArgumentError('fill value option not supported by "stack" driver')
+    layout = schema.chunk_layout
+    grids = (layout.write_chunk, layout.read_chunk, layout.codec_chunk)
+    hard = [layout.inner_order, layout.grid_origin, *(grid.shape for grid in grids)]
+    if any(any(x is not None for x in value) for value in hard if value is not None):
+        raise InvalidArgumentError('chunk layout option not supported by "stack" driver')
+    out = Schema(dtype=schema.dtype, rank=schema.rank)
+    if schema.domain is not None:
+        out.update(domain=schema.domain)
+    units = schema.dimension_units
+    if units is not None and any(u is not None for u in units):
+        out.update(dimension_units=units)
+    return out
+
+
+def combined(layers: tuple[Spec, ...], schema: Schema) -> Common:
+    """Return what layers and `schema` agree on."""
+    known = []
+    for layer in layers:
+        domain = layer.domain
+        known.append((layer.dtype, domain))
+    rank = schema.rank
+    return combine_layers(known, schema.dtype, rank)
+
+
+def parse_stack(members: Members, common: SpecMembers) -> StackSpec:
+    """Take the members of a spec of this driver."""
+    resources = take_resources(members, StackSpec.resource_kinds)
+
+    def take_layers(value: JSON) -> tuple[Spec, ...]:
+        if value is MISSING:
+            raise SpecError("Expected array, but member is missing")
+        return tuple(parse_array(value, LayerParser().parse))
+
+    layers = members.take("layers", take_layers)
+    schema = check_options(common.schema)
+    agreed = combined(layers, schema)
+    spec = StackSpec(
+        schema=schema,
+        context=common.context,
+        resources=resources,
+        layers=tuple(_typed(layer, agreed.dtype) for layer in layers),
+        common=agreed,
+    )
+    schema._set_dtype(agreed.dtype)
+    schema._set_rank(spec.domain.rank)
+    return spec
+
+
+def _typed(layer: Spec, dtype: DataType) -> Spec:
+    if layer.dtype is None:
+        layer = layer.copy()
+        layer.update(dtype=dtype)
+    return layer

@@ -1,0 +1,201 @@
+"""The Zarr v2 format as the code for chunked arrays sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from chunkwise.binding import JSON, Members, dump, expect_bool, expect_string
+from chunkwise.chunk_key.key_encoding import KeyEncoding
+from chunkwise.codec.chain import prepare_chain
+from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.zarr2.constraints import Zarr2Constraints, parse_constraints
+from chunkwise.driver.zarr2.metadata import MEMBERS, Zarr2Metadata, parse_metadata
+from chunkwise.driver.zarr2.record import Part, choose_part, outer_schema, record_chain, record_part
+from chunkwise.driver.zarr2.schema import (
+    check_metadata,
+    constraint_schema,
+    create_metadata,
+    domain_of,
+    schema_of,
+)
+from chunkwise.dtype.data_type import DataType
+from chunkwise.errors import InvalidArgumentError, SpecError
+from chunkwise.grid.regular import RegularGrid
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.schema import Schema
+
+__all__ = ["Zarr2Format", "Zarr2Options"]
+
+
+@dataclass(frozen=True, slots=True)
+class Zarr2Options:
+    """Members of a spec that only Zarr v2 has.
+
+    Attributes
+    ----------
+    metadata_key : str
+        Key of the metadata document, relative to the array.
+    field : str or None
+        The field of a structured type that is the array.
+    open_as_void : bool
+        Whether the array is one of the bytes that are stored, with an inner dimension for each element.
+    """
+
+    metadata_key: str = ".zarray"
+    field: str | None = None
+    open_as_void: bool = False
+
+
+class Zarr2Format:
+    """Arrays of the Zarr v2 specification."""
+
+    driver: ClassVar[str] = "zarr"
+
+    def parse_options(self, members: Members) -> Zarr2Options:
+        """Take ``metadata_key``, ``field`` and ``open_as_void``."""
+        options = Zarr2Options(
+            members.take("metadata_key", expect_string, ".zarray"),
+            members.take("field", expect_string, None),
+            members.take("open_as_void", expect_bool, False),
+        )
+        if options.field is not None and options.open_as_void:
+            raise SpecError('"field" and "open_as_void" are mutually exclusive')
+        return options
+
+    def options_to_json(self, options: Zarr2Options) -> dict[str, Any]:
+        """Return the members that aren't at their default."""
+        out: dict[str, Any] = {}
+        if options.metadata_key != ".zarray":
+            out["metadata_key"] = options.metadata_key
+        if options.field is not None:
+            out["field"] = options.field
+        if options.open_as_void:
+            out["open_as_void"] = True
+        return out
+
+    def inner_rank(self, constraints: Zarr2Constraints, options: Zarr2Options) -> int:
+        """Return how many dimensions of the array, the last ones, are those of a field."""
+        part = _part(constraints.dtype, options)
+        return 0 if part is None else len(part.shape)
+
+    def parse_constraints(self, value: JSON) -> Zarr2Constraints:
+        """Read the ``metadata`` member of a spec."""
+        return parse_constraints(value)
+
+    def constraints_to_json(self, constraints: Zarr2Constraints) -> dict[str, Any]:
+        """Return the ``metadata`` member of a spec."""
+        return dict(constraints.members)
+
+    def constraint_schema(
+        self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema
+    ) -> Schema:
+        """Return what constraints and schema say together."""
+        return constraint_schema(constraints, _part(constraints.dtype, options), schema)
+
+    def metadata_key(self, options: Zarr2Options) -> str:
+        """Return ``.zarray``, or what the spec has in its place."""
+        return options.metadata_key
+
+    def parse_document(self, raw: bytes) -> JSON:
+        """Read the stored bytes as JSON."""
+        return json.loads(raw)
+
+    def is_array(self, document: JSON) -> bool:
+        """Whether a document is an array's: everything under this key is."""
+        return True
+
+    def parse_metadata(self, document: JSON) -> Zarr2Metadata:
+        """Read a ``.zarray``."""
+        return parse_metadata(document)
+
+    def create(self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema) -> Zarr2Metadata:
+        """Choose the metadata of a new array."""
+        part = _part(constraints.dtype, options)
+        if part is not None:
+            schema = outer_schema(schema, part, constraints.shape)
+        elif options.field is not None or options.open_as_void:
+            raise InvalidArgumentError('dtype must be specified in "metadata"')
+        return create_metadata(constraints, schema)
+
+    def adopt(self, metadata: Zarr2Metadata, existing: Mapping[str, Any]) -> None:
+        """Return None: there is nothing but arrays under this key."""
+
+    def check(
+        self,
+        metadata: Zarr2Metadata,
+        constraints: Zarr2Constraints,
+        options: Zarr2Options,
+        schema: Schema,
+    ) -> None:
+        """Raise if stored metadata isn't what a spec asks for."""
+        part = _part(metadata.dtype, options)
+        check_metadata(metadata, constraints, schema, part)
+
+    def schema_of(self, metadata: Zarr2Metadata, options: Zarr2Options) -> Schema:
+        """Return the schema of an existing array."""
+        return schema_of(metadata, _part(metadata.dtype, options))
+
+    def domain_of(self, metadata: Zarr2Metadata, options: Zarr2Options) -> IndexDomain:
+        """Return the domain of an existing array."""
+        part = _part(metadata.dtype, options)
+        return domain_of(metadata.shape, () if part is None else part.shape)
+
+    def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, Any]:
+        """Return the document as it is stored, without members that mean nothing to the format."""
+        return {name: value for name, value in metadata.document.items() if name in MEMBERS}
+
+    def companions(self, options: Zarr2Options) -> dict[str, bytes]:
+        """Return nothing: ``.zattrs`` is there only if there are attributes."""
+        return {}
+
+    def resized(self, metadata: Zarr2Metadata, shape: tuple[int, ...]) -> Zarr2Metadata:
+        """Return the metadata of the array with another shape."""
+        return metadata.resized(shape)
+
+    def same_but_resized(self, a: Zarr2Metadata, b: Zarr2Metadata) -> bool:
+        """Whether two documents differ in nothing but the shape."""
+        return {**a.document, "shape": None} == {**b.document, "shape": None}
+
+    def encode(self, metadata: Zarr2Metadata) -> bytes:
+        """Return the bytes of ``.zarray``."""
+        return dump(metadata.document).encode()
+
+    def stored_array(self, metadata: Zarr2Metadata, prefix: str, options: Zarr2Options) -> StoredArray:
+        """Return the array as it lies in its kvstore."""
+        fill_value = metadata.missing_value()
+        part = _part(metadata.dtype, options)
+        if part is not None:
+            keys = KeyEncoding("", metadata.separator, "0", len(part.shape)).under(prefix)
+            return StoredArray(
+                shape=metadata.shape + part.shape,
+                dtype=part.dtype,
+                fill_value=part.dtype.zero(),
+                grid=RegularGrid(metadata.chunks + part.shape),
+                chain=record_chain(metadata, part),
+                keys=keys,
+                shard=None,
+                store_fill_chunks=metadata.fill_value is None,
+                document=metadata.document,
+                part=record_part(metadata, part),
+            )
+        item = ChunkSpec(metadata.chunks, fill_value.dtype, fill_value)
+        return StoredArray(
+            shape=metadata.shape,
+            dtype=metadata.dtype,
+            fill_value=fill_value,
+            grid=RegularGrid(metadata.chunks),
+            chain=prepare_chain(metadata.codecs, item),
+            keys=KeyEncoding("", metadata.separator, "0").under(prefix),
+            shard=None,
+            # With a null fill value a missing chunk is undefined, so zeros have to be stored.
+            store_fill_chunks=metadata.fill_value is None,
+            document=metadata.document,
+        )
+
+
+def _part(dtype: DataType | None, options: Zarr2Options) -> Part | None:
+    return None if dtype is None else choose_part(dtype, options.field, options.open_as_void)

@@ -1,0 +1,173 @@
+"""The ``.zarray`` of an array: parsed, checked, and printed without losing anything.
+
+Specification: Zarr v2, "Arrays", "Metadata"; fill values as the published text has them (NaN and the
+infinities as strings, fixed-length bytes and structured values as base64).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import (
+    JSON,
+    Members,
+    expect_array,
+    expect_int,
+    expect_object,
+    expect_one_of,
+    expect_string,
+    parse_array,
+)
+from chunkwise.codec.protocol import ChunkSpec, Codec
+from chunkwise.codec.zarr2 import parse_zarr2_codecs
+from chunkwise.dtype.data_type import DataType
+from chunkwise.dtype.zarr2 import parse_fill_value_zarr2, parse_zarr2
+from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+
+__all__ = ["MEMBERS", "OBJECT_CODECS", "Zarr2Metadata", "make_document", "object_codec", "parse_metadata"]
+
+MEMBERS = (
+    "zarr_format",
+    "shape",
+    "chunks",
+    "dtype",
+    "compressor",
+    "fill_value",
+    "order",
+    "filters",
+    "dimension_separator",
+)
+OBJECT_CODECS = ("vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Zarr2Metadata:
+    """An array's metadata document and what it means.
+
+    Attributes
+    ----------
+    document : dict
+        The document as stored, members that chunkwise doesn't know included.
+    shape, chunks : tuple of int
+    dtype : DataType
+    stored_dtype : numpy.dtype
+        With the byte order in which elements are stored.
+    fill_value : ndarray or None
+        Of shape ``()``; None if the document says null.
+    order : {"C", "F"}
+    separator : {".", "/"}
+    codecs : tuple of Codec
+        Filters and compressor as one chain, bound to the data type.
+    """
+
+    document: dict[str, Any]
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dtype: DataType
+    stored_dtype: np.dtype[Any]
+    fill_value: npt.NDArray[Any] | None
+    order: str
+    separator: str
+    codecs: tuple[Codec, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def resized(self, shape: tuple[int, ...]) -> Zarr2Metadata:
+        """Return the metadata of the array with another shape."""
+        return replace(self, shape=shape, document={**self.document, "shape": list(shape)})
+
+    def missing_value(self) -> npt.NDArray[Any]:
+        """Return what a missing chunk reads as: the fill value, or zero where that is null."""
+        if self.fill_value is not None:
+            return self.fill_value
+        return self.dtype.zero()
+
+
+def parse_metadata(document: JSON) -> Zarr2Metadata:
+    """Read a stored document; members that the specification doesn't name are kept and ignored.
+
+    Raises
+    ------
+    SpecError
+        If it isn't the metadata of a Zarr v2 array that chunkwise understands; names the member.
+    """
+    members = Members(document)
+    members.take("zarr_format", lambda v: expect_int(v, 2, 2))
+    shape = tuple(members.take("shape", lambda v: parse_array(v, lambda n: expect_int(n, 0))))
+    rank = len(shape)
+    chunks = tuple(members.take("chunks", lambda v: parse_array(v, lambda n: expect_int(n, 0), rank)))
+    chunks = tuple(max(1, n) for n in chunks)  # some writers store 0 for an empty dimension
+    filters = members.take("filters", _filters, None) or []
+    dtype, stored_dtype = members.take("dtype", lambda v: parse_zarr2(v, object_codec(filters)))
+    compressor = members.take("compressor", lambda v: None if v is None else _codec(v))
+    fill_value = members.take("fill_value", lambda v: parse_fill_value_zarr2(v, dtype, stored_dtype))
+    order = members.take("order", lambda v: expect_one_of(v, ("C", "F")))
+    separator = members.take("dimension_separator", lambda v: expect_one_of(v, (".", "/")), ".")
+    item = ChunkSpec(chunks, dtype.memory_dtype, dtype.zero() if fill_value is None else fill_value)
+    try:
+        codecs = parse_zarr2_codecs(compressor, filters, stored_dtype, order, item)
+    except InvalidArgumentError as e:
+        raise prefix(e, 'Error parsing object member "filters" or "compressor"') from None
+    return Zarr2Metadata(
+        document=dict(document),
+        shape=shape,
+        chunks=chunks,
+        dtype=dtype,
+        stored_dtype=stored_dtype,
+        fill_value=fill_value,
+        order=order,
+        separator=separator,
+        codecs=tuple(codecs),
+    )
+
+
+def object_codec(filters: list[dict[str, Any]]) -> str | None:
+    """Return the id of the filter that turns variable-length objects into bytes, if there is one."""
+    if filters and filters[0]["id"] in OBJECT_CODECS:
+        return str(filters[0]["id"])
+    return None
+
+
+def make_document(
+    *,
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    dtype: JSON,
+    compressor: JSON,
+    fill_value: JSON,
+    order: str,
+    filters: JSON,
+    separator: str,
+) -> dict[str, Any]:
+    """Return the document of a new array."""
+    return {
+        "zarr_format": 2,
+        "shape": list(shape),
+        "chunks": list(chunks),
+        "dtype": dtype,
+        "compressor": compressor,
+        "fill_value": fill_value,
+        "order": order,
+        "filters": filters or None,
+        "dimension_separator": separator,
+    }
+
+
+def _codec(value: JSON) -> dict[str, Any]:
+    codec = dict(expect_object(value))
+    try:
+        expect_string(codec.get("id"))
+    except SpecError as e:
+        raise prefix(e, 'Error parsing object member "id"') from None
+    return codec
+
+
+def _filters(value: JSON) -> list[dict[str, Any]] | None:
+    return None if value is None else parse_array(expect_array(value), _codec)

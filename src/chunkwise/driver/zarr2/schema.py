@@ -1,0 +1,173 @@
+"""Between ``.zarray`` and a schema, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise.binding import JSON, MISSING
+from chunkwise.driver.chunked.agree import check_schema
+from chunkwise.driver.chunked.domain import create_domain, fill_scalar
+from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
+from chunkwise.driver.zarr2.constraints import Zarr2Constraints, check_constraints
+from chunkwise.driver.zarr2.metadata import OBJECT_CODECS, Zarr2Metadata, make_document, parse_metadata
+from chunkwise.driver.zarr2.record import Part, fill_of_part
+from chunkwise.dtype.data_type import DataType
+from chunkwise.dtype.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.chunk_shape import choose_chunk_shape
+from chunkwise.spec.schema import Schema
+
+__all__ = ["check_metadata", "constraint_schema", "create_metadata", "domain_of", "schema_of"]
+
+# How values of variable length become bytes in Zarr v2: the filter that zarr-python 2 and 3 write.
+OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}
+
+
+def schema_of(metadata: Zarr2Metadata, part: Part | None = None) -> Schema:
+    """Return the schema of an existing array, or of a part of its elements."""
+    inner = () if part is None else part.shape
+    return Schema(
+        dtype=metadata.dtype if part is None else part.dtype,
+        domain=domain_of(metadata.shape, inner),
+        chunk_layout=_layout(metadata.rank, metadata.chunks, metadata.order, inner),
+        codec=Zarr2CodecSpec.of(metadata.document["compressor"], metadata.document.get("filters") or None),
+        fill_value=metadata.fill_value if part is None else fill_of_part(metadata.fill_value, metadata, part),
+    )
+
+
+def domain_of(shape: tuple[int, ...], inner: tuple[int, ...]) -> IndexDomain:
+    """Return the domain of an array, whose inner dimensions can't be resized."""
+    rank = len(shape)
+    return IndexDomain(
+        inclusive_min=[0] * (rank + len(inner)),
+        exclusive_max=[*shape, *inner],
+        implicit_upper_bounds=[True] * rank + [False] * len(inner),
+    )
+
+
+def _layout(
+    rank: int, chunks: tuple[int, ...] | None, order: str | None, inner: tuple[int, ...] = ()
+) -> ChunkLayout:
+    dims, last = list(range(rank)), list(range(rank, rank + len(inner)))
+    layout = ChunkLayout(rank=rank + len(inner))
+    layout.set_grid_origin([0] * (rank + len(inner)), hard=True)
+    if order is not None:
+        layout.set_inner_order([*(dims if order == "C" else dims[::-1]), *last], hard=True)
+    if chunks is not None:
+        layout.update(chunk_shape=[*chunks, *inner])
+    return layout
+
+
+def constraint_schema(constraints: Zarr2Constraints, part: Part | None, schema: Schema) -> Schema:
+    """Return what the constraints of a spec and its schema say together, as far as they agree."""
+    inner = () if part is None else part.shape
+    derived = Schema(dtype=constraints.dtype if part is None else part.dtype)
+    if constraints.rank is not None:
+        derived.update(rank=constraints.rank + len(inner))
+        if constraints.shape is not None:
+            derived.update(domain=domain_of(constraints.shape, inner))
+        derived.update(chunk_layout=_layout(constraints.rank, constraints.chunks, constraints.order, inner))
+    derived.update(codec=Zarr2CodecSpec.of(constraints.compressor, constraints.filters))
+    if constraints.fill_value is not MISSING and constraints.fill_value is not None:
+        fill = constraints.fill_value
+        derived.update(fill_value=fill if part is None else fill_of_part(fill, constraints, part))
+    return derived.merged(schema)
+
+
+def create_metadata(
+    constraints: Zarr2Constraints, schema: Schema, *, default_compressor: JSON = DEFAULT_COMPRESSOR
+) -> Zarr2Metadata:
+    """Choose the metadata of a new array; `default_compressor` is taken where nothing says which.
+
+    Raises
+    ------
+    ChunkwiseError
+        If data type or domain are missing, or constraints and schema contradict each other.
+    """
+    if schema.dtype is not None and constraints.dtype is not None and schema.dtype != constraints.dtype:
+        raise InvalidArgumentError(
+            f"Specified dtype ({schema.dtype.name}) does not match existing value ({constraints.dtype.name})"
+        )
+    dtype = constraints.dtype or schema.dtype
+    if dtype is None:
+        raise InvalidArgumentError("dtype must be specified")
+    if schema.dimension_units is not None and any(u is not None for u in schema.dimension_units):
+        raise InvalidArgumentError("Dimension units not supported by zarr driver")
+    domain = create_domain(constraints.shape, None, constraints.rank, schema)
+    rank = domain.rank
+    layout = schema.chunk_layout.copy() if schema.chunk_layout is not None else ChunkLayout()
+    layout.set_rank(rank)
+    layout.set_grid_origin([0] * rank, hard=True)
+    if any(s is not None for s in layout.codec_chunk.shape or ()):
+        raise InvalidArgumentError("codec_chunk_shape not supported")
+    if constraints.chunks is not None:
+        layout.update(chunk_shape=constraints.chunks)
+    chunks = choose_chunk_shape(layout, domain.shape)
+    order = _choose_order(constraints.order, layout, rank)
+    own = Zarr2CodecSpec.of(constraints.compressor, constraints.filters)
+    codec = own if schema.codec is None else own.merge(schema.codec)
+    assert isinstance(codec, Zarr2CodecSpec)
+    compressor = default_compressor if codec.compressor is MISSING else codec.compressor
+    filters = _with_object_codec(codec.filters, dtype)
+    stored = constraints.stored_dtype if constraints.stored_dtype is not None else stored_dtype(dtype)
+    document = make_document(
+        shape=domain.shape,
+        chunks=chunks,
+        dtype=constraints.dtype_json if constraints.dtype is not None else to_zarr2(dtype),
+        compressor=compressor,
+        fill_value=fill_value_to_zarr2(_choose_fill(constraints, schema, dtype), dtype, stored),
+        order=order,
+        filters=filters,
+        separator=constraints.separator or ".",
+    )
+    return parse_metadata(document)
+
+
+def _choose_order(wanted: str | None, layout: ChunkLayout, rank: int) -> str:
+    dims = list(range(rank))
+    if wanted is not None:
+        layout.set_inner_order(dims if wanted == "C" else dims[::-1], hard=True)
+        return wanted  # also of rank 0 and 1, where both orders are the same
+    if layout.order is None:
+        return "C"
+    order = list(layout.order.value)
+    if order == dims:
+        return "C"
+    if order == dims[::-1]:
+        return "F"
+    if layout.order.hard:
+        raise InvalidArgumentError(f'Invalid "inner_order" constraint: {{{", ".join(map(str, order))}}}')
+    return "C"
+
+
+def _choose_fill(constraints: Zarr2Constraints, schema: Schema, dtype: DataType) -> Any:
+    wanted = schema.fill_value
+    if constraints.fill_value is None and wanted is not None:
+        raise FailedPreconditionError(
+            f"Invalid fill_value: schema requires fill value of {wanted.reshape(-1)[0]}, "
+            "but metadata specifies no fill value"
+        )
+    if constraints.fill_value is MISSING:
+        return None if wanted is None else fill_scalar(wanted, None, dtype)
+    return None if constraints.fill_value is None else fill_scalar(wanted, constraints.fill_value, dtype)
+
+
+def _with_object_codec(filters: list[dict[str, Any]] | None, dtype: DataType) -> list[dict[str, Any]]:
+    filters = list(filters or [])
+    name = OBJECT_FILTERS.get(dtype.name)
+    if name is not None and not (filters and filters[0]["id"] in OBJECT_CODECS):
+        filters.insert(0, {"id": name})
+    return filters
+
+
+def check_metadata(
+    metadata: Zarr2Metadata, constraints: Zarr2Constraints, schema: Schema, part: Part | None = None
+) -> None:
+    """Raise if an existing array isn't what a spec asks for."""
+    check_constraints(constraints, metadata)
+    if schema.dimension_units is not None and any(u is not None for u in schema.dimension_units):
+        raise InvalidArgumentError("Dimension units not supported by zarr driver")
+    if not schema.is_empty:
+        check_schema(schema_of(metadata, part), schema)

@@ -1,0 +1,52 @@
+"""``CodecSpec({"driver": "zarr3", "codecs": […]})``: a codec chain as a schema constraint."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from chunkwise.binding import Members, dump
+from chunkwise.driver.zarr3.codec_constraints import merge_chains, parse_chain
+from chunkwise.errors import ChunkwiseError, prefix
+from chunkwise.spec.codec_spec import CodecSpec
+
+__all__ = ["Zarr3CodecSpec"]
+
+
+class Zarr3CodecSpec(CodecSpec):
+    """A partial or complete Zarr v3 codec chain.
+
+    Attributes
+    ----------
+    codecs : list of dict, or None
+        Entries ``{"name": …, "configuration": …}``; None leaves everything open.
+    """
+
+    driver = "zarr3"
+    codecs: list[dict[str, Any]] | None
+
+    @classmethod
+    def _parse(cls, members: dict[str, Any]) -> Self:
+        rest = Members(members)
+        codecs = rest.take("codecs", parse_chain, None)
+        rest.finish()
+        return cls.of(codecs)
+
+    @classmethod
+    def of(cls, codecs: list[dict[str, Any]] | None) -> Self:
+        """Return the constraint of an already parsed chain."""
+        self = cls._new()
+        self.codecs = codecs
+        return self
+
+    def _members(self) -> dict[str, Any]:
+        return {} if self.codecs is None else {"codecs": self.codecs}
+
+    def _merge(self, other: Self) -> Self:
+        if self.codecs is None or other.codecs is None:
+            return self if other.codecs is None else other
+        try:
+            return type(self).of(merge_chains(self.codecs, other.codecs))
+        except ChunkwiseError as e:
+            raise prefix(
+                e, f"Cannot merge codec spec {dump(self.to_json())} with {dump(other.to_json())}"
+            ) from None

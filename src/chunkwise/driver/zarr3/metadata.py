@@ -1,0 +1,234 @@
+"""The ``zarr.json`` of an array: parsed, checked, and printed without losing anything.
+
+Specification: Zarr core v3.1, "Array metadata", "Extensions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy.typing as npt
+
+from chunkwise.binding import (
+    JSON,
+    Members,
+    dump,
+    expect_array,
+    expect_int,
+    expect_object,
+    expect_one_of,
+    expect_string,
+    parse_array,
+)
+from chunkwise.catalogue import grids, key_encodings
+from chunkwise.chunk_key.key_encoding import KeyEncoding
+from chunkwise.codec.protocol import Codec
+from chunkwise.driver.zarr3.codec_constraints import parse_chain, resolve_chain, split_chain
+from chunkwise.driver.zarr3.item import array_to_bytes_name, chunk_item
+from chunkwise.dtype.data_type import DataType
+from chunkwise.dtype.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
+from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+from chunkwise.grid.protocol import ChunkGrid
+
+__all__ = [
+    "Zarr3Metadata",
+    "check_transformers",
+    "make_document",
+    "parse_extension",
+    "parse_grid",
+    "parse_key_encoding",
+    "parse_metadata",
+]
+
+MEMBERS = (
+    "zarr_format",
+    "node_type",
+    "shape",
+    "data_type",
+    "chunk_grid",
+    "chunk_key_encoding",
+    "fill_value",
+    "codecs",
+    "attributes",
+    "dimension_names",
+    "storage_transformers",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Zarr3Metadata:
+    """An array's metadata document and what it means.
+
+    Attributes
+    ----------
+    document : dict
+        The document as stored, members that chunkwise doesn't know included.
+    shape : tuple of int
+    dtype : DataType
+    grid : ChunkGrid
+    keys : KeyEncoding
+        With an empty path prefix.
+    fill_value : ndarray
+        Of shape ``()``.
+    codecs : tuple of Codec
+        Bound to the data type.
+    chain : list of dict
+        The codecs as JSON, with the names of the document and every option that it leaves out.
+    dimension_names : tuple of (str or None)
+    attributes : dict
+    """
+
+    document: dict[str, Any]
+    shape: tuple[int, ...]
+    dtype: DataType
+    grid: ChunkGrid
+    keys: KeyEncoding
+    fill_value: npt.NDArray[Any]
+    codecs: tuple[Codec, ...]
+    chain: list[dict[str, Any]]
+    dimension_names: tuple[str | None, ...]
+    attributes: dict[str, Any]
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def resized(self, shape: tuple[int, ...]) -> Zarr3Metadata:
+        """Return the metadata of the array with another shape; raise if its grid ends before that."""
+        _check_reach(self.grid, shape)
+        return replace(self, shape=shape, document={**self.document, "shape": list(shape)})
+
+    def with_attributes(self, attributes: Mapping[str, Any]) -> Zarr3Metadata:
+        """Return the metadata with other user attributes."""
+        document = {**self.document, "attributes": dict(attributes)}
+        if not attributes:
+            del document["attributes"]
+        return replace(self, attributes=dict(attributes), document=document)
+
+
+def parse_metadata(document: JSON) -> Zarr3Metadata:
+    """Read a stored document.
+
+    Raises
+    ------
+    SpecError
+        If it isn't the metadata of a Zarr v3 array that chunkwise understands; names the member.
+    """
+    members = Members(document)
+    members.take("zarr_format", lambda v: expect_int(v, 3, 3))
+    members.take("node_type", lambda v: expect_one_of(v, ("array",)))
+    shape = tuple(members.take("shape", lambda v: parse_array(v, lambda n: expect_int(n, 0))))
+    rank = len(shape)
+    dtype = members.take("data_type", parse_zarr3)
+    grid = members.take("chunk_grid", lambda v: parse_grid(v, rank))
+    _check_reach(grid, shape)
+    keys = members.take("chunk_key_encoding", parse_key_encoding)
+    fill_value = members.take("fill_value", lambda v: parse_fill_value_zarr3(v, dtype))
+    chain = members.take("codecs", parse_chain)
+    if split_chain(chain).array_to_bytes is None:
+        raise SpecError('Error parsing object member "codecs": array -> bytes codec must be specified')
+    item = chunk_item(grid, shape, fill_value)
+    try:
+        resolved = resolve_chain(chain, item, array_to_bytes_name(dtype))
+    except InvalidArgumentError as e:
+        raise prefix(e, 'Error parsing object member "codecs"') from None
+    attributes = members.take("attributes", lambda v: dict(expect_object(v)), {})
+    names = members.take("dimension_names", lambda v: parse_array(v, _dimension_name, rank), None)
+    members.take("storage_transformers", check_transformers, None)
+    for name, value in members.rest().items():
+        if not (isinstance(value, Mapping) and value.get("must_understand") is False):
+            raise SpecError(
+                f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}'
+            )
+    return Zarr3Metadata(
+        document=dict(document),
+        shape=shape,
+        dtype=dtype,
+        grid=grid,
+        keys=keys,
+        fill_value=fill_value,
+        codecs=resolved.codecs,
+        chain=resolved.json,
+        dimension_names=tuple(names) if names is not None else (None,) * rank,
+        attributes=attributes,
+    )
+
+
+def make_document(
+    *,
+    shape: tuple[int, ...],
+    dtype: DataType,
+    data_type: JSON,
+    chunk_grid: JSON,
+    chunk_key_encoding: JSON,
+    fill_value: npt.NDArray[Any],
+    codecs: JSON,
+    dimension_names: JSON,
+    attributes: Mapping[str, Any],
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the document of a new array; optional members only where they say something."""
+    document: dict[str, Any] = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": data_type,
+        "chunk_grid": chunk_grid,
+        "chunk_key_encoding": chunk_key_encoding,
+        "fill_value": fill_value_to_zarr3(fill_value, dtype),
+        "codecs": codecs,
+    }
+    if dimension_names is not None:
+        document["dimension_names"] = dimension_names
+    if attributes:
+        document["attributes"] = dict(attributes)
+    document.update(extra)
+    return document
+
+
+def parse_extension(value: JSON) -> tuple[str, Mapping[str, Any]]:
+    """Read the name and configuration of an extension object or short-hand name."""
+    if isinstance(value, str):
+        return value, {}
+    members = Members(value)
+    name = members.take("name", expect_string)
+    configuration = members.take("configuration", expect_object, {})
+    members.take("must_understand", lambda v: expect_one_of(v, (True,)), True)
+    members.finish()
+    return name, configuration
+
+
+def parse_grid(value: JSON, rank: int | None) -> ChunkGrid:
+    """Read a ``chunk_grid``; its rank must be `rank` unless that is unknown."""
+    name, configuration = parse_extension(value)
+    grid: ChunkGrid = grids.find(name, "zarr3").parse(configuration)
+    if rank is not None and grid.rank != rank:
+        raise SpecError(f"Expected a chunk grid of rank {rank}, but received one of rank {grid.rank}")
+    return grid
+
+
+def parse_key_encoding(value: JSON) -> KeyEncoding:
+    """Read a ``chunk_key_encoding``."""
+    name, configuration = parse_extension(value)
+    keys: KeyEncoding = key_encodings.find(name, "zarr3")(configuration)
+    return keys
+
+
+def _check_reach(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
+    """Raise unless `grid`, which may be rectilinear, reaches to the end of an array of `shape`."""
+    for dim, size in enumerate(shape):
+        grid.n_cells(dim, size)
+
+
+def _dimension_name(value: JSON) -> str | None:
+    return None if value is None else expect_string(value)
+
+
+def check_transformers(value: JSON) -> None:
+    """Raise for a storage transformer that can't be ignored."""
+    for item in expect_array(value):
+        if not (isinstance(item, Mapping) and item.get("must_understand") is False):
+            raise SpecError(f"No storage transformers supported, but received: {dump(item)}")

@@ -1,0 +1,83 @@
+"""The decoders, encoders and scratch memory of one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.chain import prepare_chain
+from chunkwise.codec.protocol import DecodeInto, Encode, PreparedChain
+from chunkwise.driver.stored_array import RecordPart
+
+__all__ = ["Coder", "chain_for", "open_coders"]
+
+
+class Coder:
+    """What one worker needs for chunks of one shape; each part is made when it is first used.
+
+    Parameters
+    ----------
+    chain : PreparedChain
+        Codec chain for chunks of that shape.
+    order : tuple of int
+        Storage dimensions in the order of the plan.
+    part : RecordPart, optional
+        What of each element of a chunk the plan is about.
+    """
+
+    def __init__(self, chain: PreparedChain, order: tuple[int, ...], part: RecordPart | None = None) -> None:
+        self._chain = chain
+        self._order = order
+        self._part = part
+
+    def again(self) -> Coder:
+        """Return a coder for the same chunks, for another worker."""
+        return Coder(self._chain, self._order, self._part)
+
+    @cached_property
+    def decode(self) -> DecodeInto:
+        """Opened decoder of the chain."""
+        return self._chain.open_decoder()
+
+    @cached_property
+    def encode(self) -> Encode:
+        """Opened encoder of the chain."""
+        return self._chain.open_encoder()
+
+    @cached_property
+    def scratch(self) -> npt.NDArray[Any]:
+        """Memory for one decoded chunk."""
+        return np.empty(self._chain.item.shape, self._chain.item.dtype)
+
+    @cached_property
+    def ordered(self) -> npt.NDArray[Any]:
+        """`scratch`, or the part of it, with its axes in the order of the plan."""
+        chunk = self.scratch if self._part is None else self._part.select(self.scratch)
+        return chunk.transpose(self._order)
+
+
+def chain_for(chain: PreparedChain, shape: tuple[int, ...]) -> PreparedChain:
+    """Return `chain` for chunks of another shape, as a rectilinear grid has them."""
+    if shape == chain.item.shape:
+        return chain
+    return prepare_chain(chain.codecs, chain.item._replace(shape=shape))
+
+
+def open_coders(
+    chain: PreparedChain, order: tuple[int, ...], part: RecordPart | None = None
+) -> Callable[[tuple[int, ...]], Coder]:
+    """Return a function that gives one worker's coder for a chunk shape, inner dimensions included."""
+    opened: dict[tuple[int, ...], Coder] = {}
+    n_inner = 0 if part is None else len(part.shape)
+
+    def coder(shape: tuple[int, ...]) -> Coder:
+        found = opened.get(shape)
+        if found is None:
+            found = opened[shape] = Coder(chain_for(chain, shape[: len(shape) - n_inner]), order, part)
+        return found
+
+    return coder

@@ -1,0 +1,41 @@
+"""Driving flows over a blocking store."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from chunkwise.driver.flow import Delete, DeletePrefix, Flow, Get, Put
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["run"]
+
+T = TypeVar("T")
+
+
+def run(flow: Flow[T], kv: KvStoreDriver) -> T:
+    """Carry out the requests of `flow` one after the other and return its result.
+
+    A failure of the store is thrown into the flow, so that it can add what it was doing.
+    """
+    answer: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            request = flow.throw(error) if error is not None else flow.send(answer)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        answer = error = None
+        try:
+            match request:
+                case Get(key):
+                    answer = kv.read(key)
+                case Put(key, value, if_equal):
+                    answer = kv.write(key, value, if_equal=if_equal)
+                case Delete(key):
+                    answer = kv.delete(key)
+                case DeletePrefix(prefix):
+                    keys = KeyRange.of_prefix(prefix)
+                    kv.delete_range(keys.start, keys.stop)
+        except Exception as e:
+            error = e

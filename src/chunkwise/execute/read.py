@@ -1,0 +1,167 @@
+"""Reading what a plan names into the caller's memory.
+
+1. The plan is made, and the result looked at in its order.
+2. The plan is cut into batches of neighbours; each is a product of parts of the connected sets.
+3. A worker opens its reader and decoder once, and chooses one of three loops for each batch: all chunks
+   whole, slices, or anything (index arrays, chunks of several shapes).
+4. A whole chunk is decoded straight into the result, which the decoder may find strided; of any other
+   the selected part is copied from scratch memory.
+5. What no storage dimension depends on is repeated at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.errors import NotFoundError
+from chunkwise.execute.chunk_codec import Coder, open_coders
+from chunkwise.execute.failure import describe, failed, missing_chunk
+from chunkwise.execute.future import Future
+from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.shard_read import read_shards_into
+from chunkwise.execute.workers import read_load
+from chunkwise.kvstore.protocol import Readable
+from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.partition import Transform
+from chunkwise.plan.plan import chunk_order, extents, keys, plan_read, selections, wholes
+from chunkwise.plan.split import split
+
+__all__ = ["read_into"]
+
+Batch: TypeAlias = "tuple[PlanAxis, ...]"
+
+
+def read_into(
+    array: StoredArray,
+    kv: Readable,
+    transform: Transform,
+    out: npt.NDArray[Any],
+    *,
+    pool: Pool,
+    fill_missing: bool = True,
+) -> Future[npt.NDArray[Any]]:
+    """Fill `out` with what `transform` selects; the future gives `out`, perhaps at once.
+
+    Parameters
+    ----------
+    array : StoredArray
+        The array, as it lies in `kv`.
+    kv : Readable
+        Where its keys are.
+    transform : Transform
+        From the domain of the request to storage coordinates, none of which is outside the array.
+    out : ndarray
+        Of the shape of the domain and the dtype of the array, with any strides, not overlapping itself.
+        It must not be looked at before the future is done.
+    pool : Pool
+        Who works on it, unless it is small.
+    fill_missing : bool
+        Whether a chunk that is not stored reads as the fill value; if not, it is an error.
+
+    Raises
+    ------
+    OutOfRangeError
+        If a rectilinear grid ends before the coordinates that are asked for.
+
+    The future fails with what the store or a codec raised, with ``Error reading <key>`` in front, or
+    with NotFoundError for a missing chunk.
+    """
+    assert out.dtype == array.numpy_dtype, f"result of {out.dtype} for an array of {array.numpy_dtype}"
+    assert out.shape == tuple(transform.input_shape), f"result of shape {out.shape} for {transform}"
+    if array.shard is not None:
+        return read_shards_into(array, array.shard, kv, transform, out, pool=pool, fill_missing=fill_missing)
+    plan = plan_read(transform, array.grid)
+    if plan.n_chunks == 0:
+        return Future.ready(out)
+    view = plan.layout.view(out)
+    load = read_load(pool, kv, array.chain, plan.n_chunks)
+
+    def open_worker(stop: Stop) -> Callable[[Batch], None]:
+        return _open_worker(array, kv, view, fill_missing, stop)
+
+    def finish() -> npt.NDArray[Any]:
+        plan.layout.broadcast(out)
+        return out
+
+    batches = split(plan.axes, load.n_batches)
+    return pool.run(batches, open_worker, finish, n_workers=load.n_workers, inline=load.inline)
+
+
+def _open_worker(
+    array: StoredArray, kv: Readable, view: npt.NDArray[Any], fill_missing: bool, stop: Stop
+) -> Callable[[Batch], None]:
+    """Open what one worker needs; return the function that reads a batch into `view`."""
+    fetch = kv.open_reader()
+    fill, encoding, part = array.fill_value, array.keys, array.part
+    shape = array.grid.chunk_shape
+    coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
+
+    def missing(key: str) -> NotFoundError:
+        return missing_chunk(encoding.cell(key, array.grid.rank) or (), describe(kv, key))
+
+    def work(axes: Batch) -> None:
+        order = chunk_order(axes)
+        coder_for = coders.get(order) or coders.setdefault(order, open_coders(array.chain, order, part))
+        chunk_at, out_at = selections(axes)
+        key = ""
+        try:
+            if shape is None or part is not None or any(axis.indexed for axis in axes):
+                for key, extent, inside, at in zip(
+                    keys(axes, encoding), extents(axes), chunk_at, out_at, strict=True
+                ):
+                    if stop:
+                        return
+                    encoded = fetch(key)
+                    if encoded is not None:
+                        coder = coder_for(extent)
+                        coder.decode(encoded, coder.scratch)
+                        view[at] = coder.ordered[inside]
+                    elif not fill_missing:
+                        raise missing(key)
+                    elif part is None:
+                        view[at] = fill
+                    else:
+                        coder = coder_for(extent)
+                        coder.scratch[...] = part.fill_value
+                        view[at] = coder.ordered[inside]
+                return
+            coder = coder_for(shape)
+            decode = coder.decode
+            if all(map(all, (axis.whole for axis in axes))):
+                for key, at in zip(keys(axes, encoding), out_at, strict=True):
+                    if stop:
+                        return
+                    encoded = fetch(key)
+                    if encoded is not None:
+                        decode(encoded, view[at])
+                    elif fill_missing:
+                        view[at] = fill
+                    else:
+                        raise missing(key)
+                return
+            scratch = coder.scratch
+            for key, inside, at, whole in zip(
+                keys(axes, encoding), chunk_at, out_at, wholes(axes), strict=True
+            ):
+                if stop:
+                    return
+                encoded = fetch(key)
+                if encoded is None:
+                    if not fill_missing:
+                        raise missing(key)
+                    view[at] = fill
+                elif whole:
+                    decode(encoded, view[at])
+                else:
+                    decode(encoded, scratch)
+                    view[at] = scratch[inside]
+        except NotFoundError:
+            raise
+        except Exception as e:
+            raise failed(e, "reading", kv, array, key) from e.__cause__
+
+    return work

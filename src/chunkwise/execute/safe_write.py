@@ -1,0 +1,44 @@
+"""Changing a part of what is stored, where the store may not be able to promise that nobody else does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from chunkwise.errors import UnsafeWriteError
+
+__all__ = ["aligned_is_safe", "can_delete", "check_promise"]
+
+
+def can_delete(kv: Any) -> bool:
+    """Whether `kv` deletes a key only if its value is the expected one, whatever other writers do."""
+    return bool(getattr(kv, "conditional_deletes", True))
+
+
+def check_promise(kv: Any, key: str) -> None:
+    """Raise unless a part of the value of `key`, or of one that is to be, can be changed safely.
+
+    Raises
+    ------
+    UnsafeWriteError
+        If `kv` can't promise that what others write meanwhile is not lost.
+    """
+    promised = getattr(kv, "keeps_conditions", None)
+    if promised is not None and not promised(key):
+        raise UnsafeWriteError(
+            "the storage can't promise that what others write to the same chunk meanwhile is not lost; "
+            'write whole chunks, or set "single_writer" in the kvstore if nobody else writes'
+        )
+
+
+@contextmanager
+def aligned_is_safe(shape: tuple[int, ...] | None) -> Iterator[None]:
+    """Add to the refusal of a partial write which writes would be safe: those of whole cells of `shape`."""
+    try:
+        yield
+    except UnsafeWriteError as e:
+        cells = "the cells of the grid" if shape is None else f"shape {shape}"
+        e.message += f". Writes of whole chunks are safe: align them to {cells}"
+        e.args = (e.message, *e.args[1:])
+        raise

@@ -1,0 +1,261 @@
+"""Writing inner chunks of shards; the unit is the shard.
+
+1. The plan is made on the grid of inner chunks and grouped by shard.
+2. A shard of which every inner chunk is overwritten entirely is put together from the source alone.
+   Any other is read first, and stored on condition that it is still the one that was read.
+3. Inner chunks that are not touched are copied as they are, undecoded; those touched in part are decoded
+   and changed.  One that equals the fill value is left out, and a shard without any is deleted.
+4. The shard is written once, inner chunks in C order.  A worker holds one shard at a time: the one that
+   was read and the one that it is putting together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.errors import prefix
+from chunkwise.execute.chunk_codec import Coder
+from chunkwise.execute.deferred import OneValue, defer
+from chunkwise.execute.failure import describe
+from chunkwise.execute.fill import open_fill_test
+from chunkwise.execute.future import Future
+from chunkwise.execute.key_lock import key_lock
+from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.safe_write import aligned_is_safe, can_delete, check_promise
+from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
+from chunkwise.execute.workers import write_load
+from chunkwise.kvstore.atomic import Modifiable
+from chunkwise.kvstore.protocol import Buffer, BulkWritable, Readable, Writable
+from chunkwise.plan.partition import Transform
+from chunkwise.plan.plan import chunk_order, plan_write, selections, wholes
+from chunkwise.plan.shard import ShardAxis, ShardPart, plan_shards, shard_parts
+from chunkwise.plan.split import split
+
+__all__ = ["write_shards_from"]
+
+Batch: TypeAlias = "tuple[ShardAxis, ...]"
+Index: TypeAlias = "npt.NDArray[np.uint64]"
+
+
+class _Store(Readable, Writable, Protocol):
+    @property
+    def identity(self) -> Hashable: ...
+
+
+def write_shards_from(
+    array: StoredArray,
+    shard: ShardLevel,
+    kv: _Store,
+    transform: Transform,
+    source: npt.NDArray[Any],
+    *,
+    pool: Pool,
+    store_fill: bool,
+) -> Future[None]:
+    """Store `source` as :func:`chunkwise.execute.write.write_from` does, in a sharded array."""
+    plan = plan_write(transform, shard.grid)
+    if plan.n_chunks == 0:
+        return Future.ready(None)
+    if isinstance(kv, Modifiable):
+        source = source.copy()  # it is looked at again when the transaction is committed
+    form = shard_form(array, shard)
+    view = plan.layout.view(source, last=True)
+    axes = plan_shards(plan.axes, form.chunks_per_shard)
+    n_shards = 1
+    for axis in axes:
+        n_shards *= axis.n_entries
+    load = write_load(pool, kv, shard.chain, n_shards, form.n_chunks)
+
+    def open_worker(stop: Stop) -> Callable[[Batch], None]:
+        return _ShardWriter(array, shard, form, kv, view, store_fill, stop).write
+
+    batches = split(axes, load.n_batches)
+    return pool.run(batches, open_worker, _nothing, n_workers=load.n_workers, inline=load.inline)
+
+
+def _nothing() -> None:
+    return None
+
+
+class _ShardWriter:
+    """One worker."""
+
+    def __init__(
+        self,
+        array: StoredArray,
+        shard: ShardLevel,
+        form: ShardForm,
+        kv: _Store,
+        view: npt.NDArray[Any],
+        store_fill: bool,
+        stop: Stop,
+    ) -> None:
+        self.array = array
+        self.shard = shard
+        self.chain = shard.chain
+        self.form = form
+        self.kv = kv
+        self.identity = kv.identity
+        self.view = view
+        self.stop = stop
+        self.store_fill = store_fill
+        self.is_fill = None if store_fill else open_fill_test(array.fill_value)
+        self.later = kv if isinstance(kv, Modifiable) else None
+        self.coders: dict[tuple[int, ...], Coder] = {}
+        self.memory = memoryview(bytearray(0))
+        self.context = ""
+        self.writer = kv.open_writer() if isinstance(kv, BulkWritable) else None
+
+    def write(self, axes: Batch) -> None:
+        """Write a product of shards."""
+        for part in shard_parts(axes, self.array.keys):
+            if self.stop:
+                return
+            try:
+                self.write_shard(part)
+            except Exception as e:
+                where = describe(self.kv, part.key)
+                raise prefix(e, f"Error {self.context} {where}") from e.__cause__
+        if self.writer is not None:
+            self.writer.flush()
+
+    def write_shard(self, part: ShardPart) -> None:
+        kv, form = self.kv, self.form
+        positions = part.positions()
+        is_whole = list(wholes(part.axes))
+        if len(positions) == form.n_chunks and all(is_whole):
+            value = self.put_together(part, positions, is_whole, None, None)
+            self.context = "writing"
+            store = kv if self.writer is None else self.writer
+            if value is None:
+                store.delete(part.key)
+            else:
+                store.write(part.key, value)
+            return
+        if self.later is None:
+            self.change(part, positions, is_whole)
+            return
+
+        def do(store: OneValue) -> None:
+            writer = _ShardWriter(self.array, self.shard, form, store, self.view, self.store_fill, [])
+            writer.change(part, positions, is_whole)
+
+        self.context = "writing"
+        defer(self.later, part.key, do)
+
+    def change(self, part: ShardPart, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
+        """Overwrite a part of a stored shard; what another writer stores meanwhile is not lost."""
+        kv, form = self.kv, self.form
+        with key_lock(self.identity, part.key):
+            while True:
+                self.context = "reading"
+                stored = kv.read(part.key)
+                old = index = None
+                if stored.value is not None:
+                    old = memoryview(stored.value).cast("B")
+                    index = form.decode_shard(old)
+                value = self.put_together(part, positions, is_whole, old, index)
+                self.context = "writing"
+                if value is None and old is not None and not can_delete(kv):
+                    value = form.encode(np.full((form.n_chunks, 2), MISSING, np.uint64))
+                if value is not None:
+                    with aligned_is_safe(self.array.grid.chunk_shape):
+                        check_promise(kv, part.key)
+                        done = kv.write(part.key, value, if_equal=stored.generation)
+                elif old is None:
+                    return
+                else:
+                    done = kv.delete(part.key, if_equal=stored.generation)
+                if done is not None:
+                    return
+
+    def put_together(
+        self,
+        part: ShardPart,
+        positions: npt.NDArray[np.int64],
+        is_whole: list[bool],
+        old: memoryview | None,
+        index: Index | None,
+    ) -> Buffer | None:
+        """Return the new shard, valid until the next call, or None if all inner chunks are missing."""
+        form = self.form
+        chunk_at, out_at = map(list, selections(part.axes))
+        order = chunk_order(part.axes)
+        coder = self.coders.get(order) or self.coders.setdefault(order, Coder(self.chain, order))
+        indexed = any(axis.indexed for axis in part.axes)
+        numbers = dict(zip(positions.tolist(), range(len(positions)), strict=True))
+        entries = [(MISSING, MISSING)] * form.n_chunks
+        stored = entries if index is None else index.tolist()
+        end = 0 if form.at_end else form.index_nbytes
+        for position, (offset, length) in enumerate(stored):
+            number = numbers.get(position)
+            encoded: Buffer | None = None
+            if old is not None and offset != MISSING:
+                encoded = old[offset : offset + length]
+            if number is not None:
+                encoded = self.encode(
+                    coder,
+                    position,
+                    encoded,
+                    chunk_at[number],
+                    self.view[out_at[number]],
+                    whole=is_whole[number],
+                    indexed=indexed,
+                )
+            if encoded is not None:
+                n = memoryview(encoded).nbytes
+                self.grow(end + n, keep=end)
+                self.memory[end : end + n] = encoded
+                entries[position] = (end, n)
+                end += n
+        if all(offset == MISSING for offset, _ in entries):
+            return None
+        new_index = form.encode(np.array(entries, np.uint64))
+        self.grow(end + form.index_nbytes, keep=end)
+        if form.at_end:
+            self.memory[end : end + form.index_nbytes] = new_index
+            return self.memory[: end + form.index_nbytes]
+        self.memory[: form.index_nbytes] = new_index
+        return self.memory[:end]
+
+    def grow(self, nbytes: int, *, keep: int) -> None:
+        """Make room for a shard of `nbytes`; the worker uses the memory again for its next shard."""
+        if nbytes > len(self.memory):
+            larger = memoryview(bytearray(max(nbytes, len(self.memory) * 3 // 2)))
+            keep = min(keep, len(self.memory))
+            larger[:keep] = self.memory[:keep]
+            self.memory = larger
+
+    def encode(
+        self,
+        coder: Coder,
+        position: int,
+        before: Buffer | None,
+        inside: tuple[Any, ...],
+        values: npt.NDArray[Any],
+        *,
+        whole: bool,
+        indexed: bool,
+    ) -> Buffer | None:
+        """Return an inner chunk with `values` put in, or None if it need not be stored."""
+        self.context = f"writing {self.form.entry(position)} in"
+        if whole and not indexed:
+            chunk = values
+        else:
+            chunk = coder.scratch
+            if not whole:
+                if before is None:
+                    chunk[...] = self.array.fill_value
+                else:
+                    self.context = f"reading {self.form.entry(position)} in"
+                    coder.decode(before, chunk)
+                    self.context = f"writing {self.form.entry(position)} in"
+            coder.ordered[inside] = values
+        if self.is_fill is not None and self.is_fill(chunk):
+            return None
+        return coder.encode(chunk)

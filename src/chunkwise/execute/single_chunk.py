@@ -1,0 +1,129 @@
+"""The short way for a small read that lies inside one chunk: no plan, no pool, nothing opened anew.
+
+It does what :func:`chunkwise.execute.read.read_into` does for a request of integers and slices without
+a step; any other request is left to that.  The reader, decoder and scratch memory of a read are kept
+for the next one, as many of them as there were reads at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.decode import open_raw_view
+from chunkwise.codec.protocol import Buffer, DecodeInto
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.execute.failure import describe, failed, missing_chunk
+from chunkwise.execute.future import Future
+from chunkwise.execute.pool import Pool
+from chunkwise.execute.workers import read_load
+from chunkwise.kvstore.protocol import Readable, Reader
+from chunkwise.plan.partition import Transform
+
+__all__ = ["SingleChunkReader"]
+
+# Memory that is kept for each read at the same time, in bytes.
+_LARGEST = 1 << 20
+
+
+class _Worker(NamedTuple):
+    """What one read at a time needs."""
+
+    fetch: Reader
+    decode: DecodeInto
+    scratch: npt.NDArray[Any]
+
+
+class SingleChunkReader:
+    """Reads of one array, of at most one chunk each.
+
+    Parameters
+    ----------
+    array : StoredArray
+    kv : Readable
+        Where its keys are.
+    pool : Pool
+        Who would work on what is too large to be done by the caller.
+    """
+
+    def __init__(self, array: StoredArray, kv: Readable, pool: Pool) -> None:
+        self._array = array
+        self._kv = kv
+        shape = array.grid.chunk_shape
+        small = array.shard is None and array.part is None and array.chain.item.nbytes <= _LARGEST
+        if small and shape is not None and read_load(pool, kv, array.chain, 1).inline:
+            self._shape: tuple[int, ...] | None = tuple(shape)
+        else:
+            self._shape = None
+        self._idle: list[_Worker] = []
+        self._raw_view: Callable[[Buffer], npt.NDArray[Any]] | None = None
+        stages = getattr(array.chain, "stages", None)
+        if self._shape is not None and stages is not None:
+            self._raw_view = open_raw_view(stages)
+
+    def read_into(
+        self, transform: Transform, out: npt.NDArray[Any], *, fill_missing: bool
+    ) -> Future[npt.NDArray[Any]] | None:
+        """Fill `out` as `read_into` does; None if the request is not of the kind that is read here."""
+        sizes = self._shape
+        if sizes is None:
+            return None
+        origin, shape = transform.input_inclusive_min, out.shape
+        cell: list[int] = []
+        inside: list[int | slice] = []
+        n_used = 0
+        for m, size in zip(transform.output, sizes, strict=True):
+            dim = m.input_dimension
+            if dim is None:
+                if m.index_array is not None:
+                    return None
+                number, first = divmod(m.offset, size)
+                inside.append(first)
+            else:
+                # each dimension of the request is one of the array, in the same order
+                if dim != n_used or m.stride != 1:
+                    return None
+                number, first = divmod(m.offset + origin[dim], size)
+                stop = first + shape[dim]
+                if not first < stop <= size:
+                    return None
+                inside.append(slice(first, stop))
+                n_used += 1
+            cell.append(number)
+        if n_used != len(shape):
+            return None
+        key = self._array.keys.key(cell)
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = self._open()
+        fetch, decode, scratch = worker
+        try:
+            encoded = fetch(key)
+            if encoded is not None:
+                if self._raw_view is not None:
+                    chunk = self._raw_view(encoded)
+                else:
+                    decode(encoded, scratch)
+                    chunk = scratch
+                out[...] = chunk[(*inside, ...)]  # the ellipsis makes it an array even at rank 0
+            elif fill_missing:
+                out[...] = self._array.fill_value
+            else:
+                return Future.failed(missing_chunk(tuple(cell), describe(self._kv, key)))
+        except Exception as e:
+            error = failed(e, "reading", self._kv, self._array, key)
+            error.__cause__ = e.__cause__
+            return Future.failed(error)
+        self._idle.append(worker)
+        return Future.ready(out)
+
+    def _open(self) -> _Worker:
+        chain = self._array.chain
+        # N5 and transposed chunks are stored with the first dimension fastest: no need to turn them around
+        order: Literal["C", "F"] = "F" if chain.codecs[0].name in ("n5_block", "transpose") else "C"
+        scratch = np.empty(chain.item.shape, chain.item.dtype, order)
+        return _Worker(self._kv.open_reader(), chain.open_decoder(), scratch)

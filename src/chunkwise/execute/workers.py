@@ -1,0 +1,124 @@
+"""How many threads a read or write is worth, and into how many batches it is cut.
+
+A chunk costs many passes of the interpreter lock between threads, one for each system call.  Two threads
+beat one only if what happens without the lock takes longer than that: copying and, above all,
+(de)compressing.  Rates and limits are measured on local files in memory, where waiting for the lock
+hurts most, with 16³ to 64³ chunks of uint16, one worker against two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from chunkwise.codec.protocol import PreparedChain
+from chunkwise.execute.pool import Pool
+
+__all__ = ["Workload", "read_load", "write_load"]
+
+
+class _Rates(NamedTuple):
+    """Costs in nanoseconds; those of codecs and copying are for each decoded byte, and without the lock.
+
+    Attributes
+    ----------
+    chunk : int
+        Python and system calls of a chunk.
+    shared : int
+        Time without the lock in a chunk at which two threads are even with one.
+    """
+
+    copy: float
+    codecs: dict[str, float]
+    other_codec: float
+    chunk: int
+    shared: int
+
+
+_READ = _Rates(
+    0.15,
+    {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 0.25, "lz4": 0.25, "transpose": 0.3},
+    1.35,
+    10_000,
+    12_000,
+)
+_WRITE = _Rates(
+    0.45,
+    {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 1.0, "lz4": 1.0, "transpose": 0.3},
+    5.0,
+    40_000,
+    50_000,
+)
+# Handing work over and back takes some 100 µs; what takes less than this in ns is done by the caller.
+_INLINE_SHARED = 500_000
+_INLINE_ALONE = 2_000_000
+_BATCHES_PER_WORKER = 4
+
+
+class Workload(NamedTuple):
+    """How a plan is worked through.
+
+    Attributes
+    ----------
+    n_workers : int
+        Threads to use.
+    n_batches : int
+        Pieces to cut the plan into.
+    inline : bool
+        Whether the calling thread does it at once.
+    """
+
+    n_workers: int
+    n_batches: int
+    inline: bool
+
+
+def read_load(pool: Pool, kv: Any, chain: PreparedChain, n_chunks: int) -> Workload:
+    """Decide how to read `n_chunks` chunks of `chain` from `kv`; see :func:`write_load`."""
+    return _load(_READ, pool, kv, getattr(kv, "request_concurrency", None), chain, n_chunks, 1)
+
+
+def write_load(pool: Pool, kv: Any, chain: PreparedChain, n_objects: int, n_chunks: int = 1) -> Workload:
+    """Decide how to write.
+
+    Parameters
+    ----------
+    pool : Pool
+        Who could work on it.
+    kv : Writable
+        Where to.  A store that has an attribute ``request_concurrency`` answers slowly, so that this
+        many requests are kept under way; one with ``write_concurrency`` has that to say of writes only.
+        ``io_limit`` is how many threads may use it at all.  Each may be None.
+    chain : PreparedChain
+        Codec chain of one chunk.
+    n_objects, n_chunks : int
+        How many objects there are to be written, and how many chunks are in each.
+    """
+    requests = getattr(kv, "request_concurrency", None)
+    if requests is None:
+        requests = getattr(kv, "write_concurrency", None)
+        if requests is not None and pool.bounded:
+            requests = min(requests, pool.n_workers)
+    return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks)
+
+
+def _load(
+    rates: _Rates,
+    pool: Pool,
+    kv: Any,
+    requests: int | None,
+    chain: PreparedChain,
+    n_objects: int,
+    n_chunks: int,
+) -> Workload:
+    limit = getattr(kv, "io_limit", None) or n_objects
+    if requests is not None:
+        n = max(1, min(requests, n_objects, limit))
+        return Workload(n, n * _BATCHES_PER_WORKER, False)
+    rate = rates.copy + sum(rates.codecs.get(codec.name, rates.other_codec) for codec in chain.codecs)
+    unlocked = chain.item.nbytes * rate
+    shared = pool.n_workers > 1 and n_objects > 1 and unlocked >= rates.shared
+    total = n_objects * n_chunks * (rates.chunk + unlocked)
+    if total <= (_INLINE_SHARED if shared else _INLINE_ALONE):
+        return Workload(1, 1, True)
+    n = min(pool.n_workers, limit) if shared else 1
+    return Workload(n, n * _BATCHES_PER_WORKER, False)

@@ -1,0 +1,102 @@
+"""Chunk grid whose cells all have the same shape.
+
+Specification
+-------------
+Zarr v3 core, "Regular grids": element ``i`` lies in cell ``i // chunk_shape``.  Zarr v2 (``chunks``)
+and N5 (``blockSize``) have no other grid.
+
+Names
+-----
+zarr3: ``regular``
+
+Configuration
+-------------
+>>> RegularGrid.parse({"chunk_shape": [64, 64]}).to_json()
+{'chunk_shape': [64, 64]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import JSON, Members, expect_int, parse_array
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["RegularGrid"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegularGrid:
+    """Cells of one shape, counted from the origin.
+
+    Attributes
+    ----------
+    chunk_shape : tuple of int
+        Extent of every cell, in elements; each at least 1.
+    """
+
+    name: ClassVar[str] = "regular"
+
+    chunk_shape: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, configuration: Mapping[str, JSON]) -> RegularGrid:
+        """Read the configuration object of Zarr v3.
+
+        Raises
+        ------
+        SpecError
+            If a member is missing, unknown or malformed.
+        """
+        members = Members(configuration)
+        shape = members.take("chunk_shape", lambda value: parse_array(value, lambda n: expect_int(n, 1)))
+        members.finish()
+        return cls(tuple(shape))
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the configuration object; inverse of :meth:`parse`."""
+        return {"chunk_shape": list(self.chunk_shape)}
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.chunk_shape)
+
+    def cell(self, dim: int, index: int) -> tuple[int, int, int]:
+        """Return ``(cell, start, stop)`` along `dim` for the cell that holds element `index`."""
+        size = self.chunk_shape[dim]
+        cell = index // size
+        start = cell * size
+        return cell, start, start + size
+
+    def cells(self, dim: int, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the cell along `dim` of each of `indices`."""
+        return indices // self.chunk_shape[dim]
+
+    def bounds(self, dim: int, cell: int) -> tuple[int, int]:
+        """Return ``(start, stop)`` of cell number `cell` along `dim`, in elements."""
+        size = self.chunk_shape[dim]
+        return cell * size, (cell + 1) * size
+
+    def n_cells(self, dim: int, size: int) -> int:
+        """Return how many cells along `dim` meet ``[0, size)``."""
+        return -(-size // self.chunk_shape[dim])
+
+    def check_shape(self, shape: tuple[Any, ...]) -> None:
+        """Raise if an array of `shape` can't be divided by this grid.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the ranks differ.
+        """
+        if len(shape) != self.rank:
+            raise InvalidArgumentError(
+                f"Chunk grid has rank {self.rank} but the array has rank {len(shape)}: "
+                f"chunk_shape={list(self.chunk_shape)}, shape={list(shape)}"
+            )

@@ -1,0 +1,41 @@
+"""Algebra on integers: domains, index transforms, and all ways of indexing them."""
+
+from chunkwise.index_space.align import align
+from chunkwise.index_space.bounds import check_bounds, resolve_bounds
+from chunkwise.index_space.combine import merge_domains
+from chunkwise.index_space.dim import Dim
+from chunkwise.index_space.dim_expression import DimExpression, DimSelection, d
+from chunkwise.index_space.domain import IndexDomain
+from chunkwise.index_space.indexing import IndexingMixin, WritableIndexingMixin
+from chunkwise.index_space.interval import INF
+from chunkwise.index_space.output_map import OutputIndexMap, OutputIndexMaps, OutputIndexMethod
+from chunkwise.index_space.transform import IndexTransform
+
+__all__ = [
+    "Dim",
+    "DimExpression",
+    "DimSelection",
+    "IndexDomain",
+    "IndexTransform",
+    "IndexingMixin",
+    "OutputIndexMap",
+    "OutputIndexMaps",
+    "OutputIndexMethod",
+    "WritableIndexingMixin",
+    "align",
+    "check_bounds",
+    "compose",
+    "d",
+    "inf",
+    "merge_domains",
+    "newaxis",
+    "resolve_bounds",
+]
+
+inf = INF
+newaxis = None
+
+
+def compose(a: IndexTransform, b: IndexTransform) -> IndexTransform:
+    """Return the transform ``x -> a(b(x))``, which is ``a[b]``."""
+    return a.compose(b)

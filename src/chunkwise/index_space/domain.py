@@ -1,0 +1,371 @@
+"""A box in index space: the domain of an array or of an index transform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
+
+from chunkwise.binding import JSON, Members
+from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.index_space import dim_operations as ops
+from chunkwise.index_space.combine import combine_domains
+from chunkwise.index_space.compose import compose
+from chunkwise.index_space.dim import Bounds, Dim, hull_bounds, intersect_bounds
+from chunkwise.index_space.dim_expression import OPERATIONS, DimExpression, apply_expression
+from chunkwise.index_space.dim_selection import (
+    SelectionItem,
+    check_distinct,
+    parse_selection,
+    resolve_selection,
+)
+from chunkwise.index_space.domain_args import bounds_from_arguments
+from chunkwise.index_space.domain_json import bounds_to_json, parse_bounds
+from chunkwise.index_space.index_errors import as_index_error, as_value_error
+from chunkwise.index_space.interval import INF, UPPER
+from chunkwise.index_space.label import MAX_RANK, check_unique, find_dimension
+from chunkwise.index_space.mapping import IndexMapping
+from chunkwise.index_space.restrict import restrict
+from chunkwise.index_space.subscript import Subscript
+
+__all__ = ["IndexDomain"]
+
+_MAX_SIZE = 2**63 - 1
+
+
+class IndexDomain:
+    """A product of intervals, each with an optional label and implicit or explicit bounds.
+
+    Made from a rank, from parallel sequences (unspecified bounds are infinite and implicit), from a
+    sequence of `Dim`, or from JSON.
+
+    Parameters
+    ----------
+    rank : int or sequence of Dim, optional
+        Number of dimensions, at most 32, or the dimensions themselves.
+    inclusive_min : sequence of int, optional
+        Lower bounds; 0 if only `shape` is given.
+    implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
+        Which bounds can still change.
+    exclusive_max, inclusive_max, shape : sequence of int, optional
+        Upper bounds, in one of three forms.
+    labels : sequence of str or None, optional
+        Labels, unique but for the empty one.
+    json : object, optional
+        JSON form, instead of all others.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the arguments don't specify a domain.
+
+    Examples
+    --------
+    >>> IndexDomain(shape=[4, 5], labels=["x", "y"], implicit_upper_bounds=[False, True])
+    { "x": [0, 4), "y": [0, 5*) }
+    """
+
+    __slots__ = ("_hi", "_implicit_hi", "_implicit_lo", "_labels", "_lo")
+
+    _lo: tuple[int, ...]
+    _hi: tuple[int, ...]
+    _implicit_lo: tuple[bool, ...]
+    _implicit_hi: tuple[bool, ...]
+    _labels: tuple[str, ...]
+
+    def __init__(
+        self,
+        rank: int | Iterable[Dim] | None = None,
+        *,
+        inclusive_min: Iterable[int] | None = None,
+        implicit_lower_bounds: Iterable[bool] | None = None,
+        exclusive_max: Iterable[int] | None = None,
+        inclusive_max: Iterable[int] | None = None,
+        shape: Iterable[int] | None = None,
+        implicit_upper_bounds: Iterable[bool] | None = None,
+        labels: Iterable[str | None] | None = None,
+        json: JSON = Ellipsis,
+    ) -> None:
+        arguments = (
+            inclusive_min,
+            implicit_lower_bounds,
+            exclusive_max,
+            inclusive_max,
+            shape,
+            implicit_upper_bounds,
+            labels,
+        )
+        others = any(x is not None for x in arguments)
+        if json is not Ellipsis:
+            if others or rank is not None:
+                raise TypeError("IndexDomain: json can't be combined with other arguments")
+            parsed = _parse_json(json)
+        elif isinstance(rank, Iterable):
+            if others:
+                raise TypeError("IndexDomain: a sequence of Dim can't be combined with other arguments")
+            parsed = _from_dims(list(rank))
+        else:
+            found = bounds_from_arguments("", rank, *arguments)
+            if found is None:
+                raise InvalidArgumentError("Must specify `rank`")
+            parsed = found
+        self._fill(*parsed)
+
+    def _fill(self, bounds: Sequence[Bounds], labels: tuple[str, ...]) -> None:
+        self._lo = tuple([b[0] for b in bounds])
+        self._hi = tuple([b[1] for b in bounds])
+        self._implicit_lo = tuple([b[2] for b in bounds])
+        self._implicit_hi = tuple([b[3] for b in bounds])
+        self._labels = labels
+
+    @classmethod
+    def _make(
+        cls,
+        lo: tuple[int, ...],
+        hi: tuple[int, ...],
+        implicit_lo: tuple[bool, ...],
+        implicit_hi: tuple[bool, ...],
+        labels: tuple[str, ...],
+    ) -> IndexDomain:
+        """Return a domain of tuples that are known to be valid."""
+        self = cls.__new__(cls)
+        self._lo = lo
+        self._hi = hi
+        self._implicit_lo = implicit_lo
+        self._implicit_hi = implicit_hi
+        self._labels = labels
+        return self
+
+    @classmethod
+    def _from_bounds(cls, bounds: Sequence[Bounds], labels: Sequence[str]) -> IndexDomain:
+        """Return a domain of bounds, one entry per dimension, that are known to be valid."""
+        self = cls.__new__(cls)
+        self._fill(bounds, tuple(labels))
+        return self
+
+    @classmethod
+    def _of_shape(cls, shape: Iterable[int]) -> IndexDomain:
+        """Return the explicit, unlabeled domain of an array of `shape` with origin 0."""
+        hi = tuple(shape)
+        n = len(hi)
+        return cls._make((0,) * n, hi, (False,) * n, (False,) * n, ("",) * n)
+
+    def _bounds(self) -> list[Bounds]:
+        return list(zip(self._lo, self._hi, self._implicit_lo, self._implicit_hi, strict=True))
+
+    def _is_empty(self) -> bool:
+        """Whether a dimension has no index and explicit bounds, so that there is no element for sure."""
+        for i, lo in enumerate(self._lo):
+            if lo == self._hi[i] and not (self._implicit_lo[i] or self._implicit_hi[i]):
+                return True
+        return False
+
+    def _dim(self, i: int) -> Dim:
+        return Dim._make(
+            (self._lo[i], self._hi[i], self._implicit_lo[i], self._implicit_hi[i]), self._labels[i]
+        )
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self._lo)
+
+    ndim = rank
+
+    @property
+    def inclusive_min(self) -> tuple[int, ...]:
+        """Lower bounds."""
+        return self._lo
+
+    origin = inclusive_min
+
+    @property
+    def exclusive_max(self) -> tuple[int, ...]:
+        """Upper bounds, exclusive; ``inf + 1`` where there is none."""
+        return self._hi
+
+    @property
+    def inclusive_max(self) -> tuple[int, ...]:
+        """Upper bounds, inclusive; ``inf`` where there is none."""
+        return tuple([hi - 1 for hi in self._hi])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, in elements."""
+        return tuple([hi - lo for lo, hi in zip(self._lo, self._hi, strict=True)])
+
+    @property
+    def size(self) -> int:
+        """Number of elements, ``2**63 - 1`` if it is larger."""
+        size = 1
+        for lo, hi in zip(self._lo, self._hi, strict=True):
+            size *= hi - lo
+        return min(size, _MAX_SIZE)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels; the empty string for an unlabeled dimension."""
+        return self._labels
+
+    @property
+    def implicit_lower_bounds(self) -> tuple[bool, ...]:
+        """Whether the lower bounds are implicit."""
+        return self._implicit_lo
+
+    @property
+    def implicit_upper_bounds(self) -> tuple[bool, ...]:
+        """Whether the upper bounds are implicit."""
+        return self._implicit_hi
+
+    @property
+    def index_exp(self) -> tuple[slice, ...]:
+        """The domain as slices for a NumPy array; raises InvalidArgumentError if a bound is negative."""
+        out = []
+        for lo, hi in zip(self._lo, self._hi, strict=True):
+            if -INF < lo < 0 or hi < 0:
+                raise InvalidArgumentError(
+                    f"Cannot convert domain {self} with negative bounds to index expression"
+                )
+            out.append(slice(None if lo == -INF else lo, None if hi == UPPER else hi))
+        return tuple(out)
+
+    def to_json(self) -> JSON:
+        """Return the JSON form."""
+        return bounds_to_json(self._lo, self._hi, self._implicit_lo, self._implicit_hi, self._labels, "")
+
+    def hull(self, other: IndexDomain) -> IndexDomain:
+        """Return the smallest domain that holds both; rank and labels must not differ."""
+        return combine_domains(self, other, "hull", hull_bounds)
+
+    def intersect(self, other: IndexDomain) -> IndexDomain:
+        """Return the common part; raises InvalidArgumentError if rank or labels differ."""
+        return combine_domains(self, other, "intersect", intersect_bounds)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Dim: ...
+    @overload
+    def __getitem__(self, key: Any) -> IndexDomain: ...
+    def __getitem__(self, key: Any) -> Any:
+        """Return a `Dim` for a number or label, otherwise a domain.
+
+        A selection of dimensions gives the domain of those, a dimension expression or transform is
+        applied, and a domain restricts.
+
+        Raises
+        ------
+        OutOfBoundsError
+            If the key does not fit; InvalidArgumentError for an invalid selection of dimensions.
+        """
+        if isinstance(key, str) or hasattr(key, "__index__"):
+            return self._dim(find_dimension(key, self._labels))
+        mapping = IndexMapping._make(self, ())
+        if isinstance(key, IndexDomain):
+            return as_index_error(restrict, mapping, key)._domain
+        if isinstance(key, IndexMapping):
+            return as_index_error(compose, mapping, key)._domain
+        if isinstance(key, DimExpression) and key._operations:
+            return as_index_error(apply_expression, mapping, key)._domain
+        if key is None or key is Ellipsis:
+            raise TypeError(f"a domain can't be indexed by {key!r}")
+        return as_value_error(self._select, parse_selection(key))
+
+    def _select(self, items: tuple[SelectionItem, ...]) -> IndexDomain:
+        dims = resolve_selection(items, self._labels)
+        check_distinct(dims, len(self._labels))
+        return ops.select(IndexMapping._make(self, ()), dims)._domain
+
+    def _operation(self, name: str) -> Subscript[IndexDomain]:
+        parse, run = OPERATIONS[name]
+
+        def apply(key: Any) -> IndexDomain:
+            mapping = IndexMapping._make(self, ())
+            result: IndexDomain = as_value_error(run, mapping, range(self.rank), parse(key)[0])[0]._domain
+            return result
+
+        return Subscript(self, name, apply)
+
+    @property
+    def label(self) -> Subscript[IndexDomain]:
+        """The domain with new labels: ``label["x", "y"]``."""
+        return self._operation("label")
+
+    @property
+    def translate_by(self) -> Subscript[IndexDomain]:
+        """The domain shifted up: ``translate_by[5]``, or one number or None for each dimension."""
+        return self._operation("translate_by")
+
+    @property
+    def translate_backward_by(self) -> Subscript[IndexDomain]:
+        """The domain shifted down."""
+        return self._operation("translate_backward_by")
+
+    @property
+    def translate_to(self) -> Subscript[IndexDomain]:
+        """The domain shifted to a new origin."""
+        return self._operation("translate_to")
+
+    @property
+    def mark_bounds_implicit(self) -> Subscript[IndexDomain]:
+        """The domain with bounds made implicit or explicit: a boolean for both ends, or a slice of them."""
+        return self._operation("mark_bounds_implicit")
+
+    def transpose(self, axes: Any = None) -> IndexDomain:
+        """Return the domain with its dimensions in the order of `axes`, numbers or labels, or reversed."""
+        mapping: IndexMapping = as_value_error(ops.transpose_all, IndexMapping._make(self, ()), axes)
+        return mapping._domain
+
+    @property
+    def T(self) -> IndexDomain:  # noqa: N802
+        """The domain with its dimensions in reverse order."""
+        return self.transpose()
+
+    def __len__(self) -> int:
+        return len(self._lo)
+
+    def __iter__(self) -> Iterator[Dim]:
+        return map(self._dim, range(len(self._lo)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IndexDomain):
+            return NotImplemented
+        return (
+            self._lo == other._lo
+            and self._hi == other._hi
+            and self._implicit_lo == other._implicit_lo
+            and self._implicit_hi == other._implicit_hi
+            and self._labels == other._labels
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IndexDomain._make, (self._lo, self._hi, self._implicit_lo, self._implicit_hi, self._labels)
+
+    def __copy__(self) -> IndexDomain:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> IndexDomain:
+        return self
+
+    def __repr__(self) -> str:
+        return f"{{ {', '.join(str(dim) for dim in self)} }}"
+
+
+def _parse_json(value: JSON) -> tuple[list[Bounds], tuple[str, ...]]:
+    try:
+        members = Members(value)
+        parsed = parse_bounds(members, "")
+        members.finish()
+    except InvalidArgumentError as e:
+        raise prefix(e, "Error parsing index domain from JSON") from None
+    return parsed
+
+
+def _from_dims(dims: list[Any]) -> tuple[list[Bounds], tuple[str, ...]]:
+    for dim in dims:
+        if not isinstance(dim, Dim):
+            raise TypeError(f"IndexDomain: expected a sequence of Dim, found {dim!r}")
+    if len(dims) > MAX_RANK:
+        raise InvalidArgumentError(f"Invalid rank: {len(dims)}")
+    labels = tuple([dim.label for dim in dims])
+    check_unique(labels)
+    return [dim._bounds() for dim in dims], labels

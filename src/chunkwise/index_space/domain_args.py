@@ -1,0 +1,135 @@
+"""The keyword form that IndexDomain and IndexTransform share: bounds as parallel sequences."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space.dim import Bounds
+from chunkwise.index_space.interval import INF, UPPER, closed, half_open, sized
+from chunkwise.index_space.label import MAX_RANK, check_unique
+
+__all__ = ["bounds_from_arguments", "upper_interval"]
+
+
+def upper_interval(form: str, lo: int, upper: int) -> tuple[int, int]:
+    """Return the interval from `lo` to an upper end given as "shape", "inclusive_max" or "exclusive_max"."""
+    if form == "shape":
+        return sized(lo, upper)
+    return closed(lo, upper) if form == "inclusive_max" else half_open(lo, upper)
+
+
+def _ints(name: str, value: Iterable[Any] | None) -> list[int] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a sequence of integers, not {value!r}")
+    try:
+        return [operator.index(x) for x in value]
+    except TypeError:
+        raise TypeError(f"{name} must be a sequence of integers, not {value!r}") from None
+
+
+def _flags(name: str, value: Iterable[Any] | None) -> list[bool] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a sequence of booleans, not {value!r}")
+    return [bool(x) for x in value]
+
+
+def _labels(name: str, value: Iterable[str | None] | None) -> list[str] | None:
+    if value is None:
+        return None
+    labels = [value] if isinstance(value, str) else list(value)
+    if isinstance(value, str) or not all(x is None or isinstance(x, str) for x in labels):
+        raise TypeError(f"{name} must be a sequence of strings or None, not {value!r}")
+    return [x or "" for x in labels]
+
+
+def bounds_from_arguments(
+    prefix: str,
+    rank: Any,
+    inclusive_min: Iterable[Any] | None,
+    implicit_lower_bounds: Iterable[Any] | None,
+    exclusive_max: Iterable[Any] | None,
+    inclusive_max: Iterable[Any] | None,
+    shape: Iterable[Any] | None,
+    implicit_upper_bounds: Iterable[Any] | None,
+    labels: Iterable[str | None] | None,
+) -> tuple[list[Bounds], tuple[str, ...]] | None:
+    """Return the bounds and labels of all dimensions, or None if no argument was given.
+
+    `prefix` is what the caller's parameter names start with, for messages.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If lengths differ, two upper bounds are given, bounds are not an interval or labels not unique.
+    TypeError
+        If an argument is of the wrong type.
+    """
+    uppers = {"exclusive_max": exclusive_max, "inclusive_max": inclusive_max, "shape": shape}
+    given = [form for form, value in uppers.items() if value is not None]
+    if len(given) > 1:
+        raise InvalidArgumentError(f"Cannot specify both `{prefix}{given[0]}` and `{prefix}{given[1]}`")
+    form = given[0] if given else "exclusive_max"
+
+    n, origin = _rank(prefix, rank)
+    lower = _ints(prefix + "inclusive_min", inclusive_min)
+    upper = _ints(prefix + form, uppers[form])
+    lower_flags = _flags("implicit_lower_bounds", implicit_lower_bounds)
+    upper_flags = _flags("implicit_upper_bounds", implicit_upper_bounds)
+    names = _labels(prefix + "labels", labels)
+    parallel: list[tuple[str, Sequence[Any] | None]] = [
+        (prefix + "inclusive_min", lower),
+        ("implicit_lower_bounds", lower_flags),
+        (prefix + form, upper),
+        ("implicit_upper_bounds", upper_flags),
+        (prefix + "labels", names),
+    ]
+    for name, value in parallel:
+        if value is None:
+            continue
+        if len(value) > MAX_RANK:
+            raise InvalidArgumentError(
+                f"Rank specified by `{name}` ({len(value)}) exceeds maximum rank of {MAX_RANK}"
+            )
+        if n is not None and len(value) != n:
+            raise InvalidArgumentError(
+                f"Rank specified by `{name}` ({len(value)}) does not match rank specified by `{origin}` ({n})"
+            )
+        if n is None:
+            n, origin = len(value), name
+    if n is None:
+        return None
+
+    default_lo = 0 if form == "shape" and upper is not None else -INF
+    bounds: list[Bounds] = []
+    for i in range(n):
+        lo = default_lo if lower is None else lower[i]
+        lo, hi = half_open(lo, UPPER) if upper is None else upper_interval(form, lo, upper[i])
+        implicit_lo = (
+            lower is None and not (form == "shape" and upper is not None)
+            if lower_flags is None
+            else lower_flags[i]
+        )
+        implicit_hi = upper is None if upper_flags is None else upper_flags[i]
+        bounds.append((lo, hi, implicit_lo, implicit_hi))
+    if names is not None:
+        check_unique(names)
+    return bounds, tuple(names) if names is not None else ("",) * n
+
+
+def _rank(prefix: str, rank: Any) -> tuple[int | None, str]:
+    if rank is None:
+        return None, ""
+    try:
+        n = operator.index(rank)
+    except TypeError:
+        raise TypeError(f"{prefix}rank must be an integer, not {rank!r}") from None
+    if not 0 <= n <= MAX_RANK:
+        raise InvalidArgumentError(f"Invalid {prefix}rank: {n}")
+    return n, prefix + "rank"

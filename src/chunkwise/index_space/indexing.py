@@ -1,0 +1,175 @@
+"""The indexing surface that transforms, specs, schemas and stores share.
+
+A class gets all of it by saying how a function of an index transform applies to it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chunkwise.index_space import dim_operations as ops
+from chunkwise.index_space.compose import compose
+from chunkwise.index_space.dim_expression import OPERATIONS, DimExpression, apply_expression
+from chunkwise.index_space.domain import IndexDomain
+from chunkwise.index_space.index_errors import as_index_error, as_value_error
+from chunkwise.index_space.mapping import IndexMapping, M
+from chunkwise.index_space.numpy_indexing import Mode, index_all
+from chunkwise.index_space.numpy_terms import parse_terms
+from chunkwise.index_space.restrict import restrict
+from chunkwise.index_space.subscript import Subscript, WritableSubscript
+
+if TYPE_CHECKING:
+    from chunkwise.index_space.transform import IndexTransform
+
+__all__ = ["IndexingMixin", "WritableIndexingMixin", "index_mapping"]
+
+S = TypeVar("S", bound="IndexingMixin")
+W = TypeVar("W", bound="WritableIndexingMixin")
+
+
+def index_mapping(m: M, key: Any, mode: Mode = "default") -> M:
+    """Return `m` indexed by a NumPy-style expression, domain, transform or dimension expression.
+
+    Raises
+    ------
+    OutOfBoundsError
+        If the key does not fit the domain of `m`.
+    """
+    return as_index_error(_index, m, key, mode)
+
+
+def _index(m: M, key: Any, mode: Mode) -> M:
+    if mode == "default":
+        if isinstance(key, DimExpression):
+            return apply_expression(m, key)
+        if isinstance(key, IndexDomain):
+            return restrict(m, key)
+        if isinstance(key, IndexMapping):
+            return compose(m, key)
+    return index_all(m, parse_terms(key), mode)
+
+
+class IndexingMixin:
+    """Indexing by brackets, ``oindex``, ``vindex`` and the operations on all dimensions.
+
+    A subclass defines `_apply_transform_fn`.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _apply_transform_fn(self: S, fn: Callable[[IndexTransform], IndexTransform]) -> S:
+        """Return a like object whose index transform is what `fn` makes of this one's."""
+
+    def _index(self: S, key: Any, mode: Mode) -> S:
+        return self._apply_transform_fn(lambda t: index_mapping(t, key, mode))
+
+    def __getitem__(self: S, key: Any) -> S:
+        """Index by a NumPy-style expression, a domain, a transform or a dimension expression.
+
+        Raises
+        ------
+        OutOfBoundsError
+            If the key does not fit the domain.
+        """
+        return self._apply_transform_fn(lambda t: t[key])
+
+    # Without this, iteration would call __getitem__ with 0, 1, 2, ...
+    __iter__ = None
+
+    @property
+    def oindex(self: S) -> Subscript[S]:
+        """Outer indexing: each index array applies to its own dimension."""
+        return Subscript(self, "oindex", lambda key: self._index(key, "oindex"))
+
+    @property
+    def vindex(self: S) -> Subscript[S]:
+        """Vectorized indexing: index arrays are broadcast, and their dimensions come first."""
+        return Subscript(self, "vindex", lambda key: self._index(key, "vindex"))
+
+    def _operation(self: S, name: str) -> Subscript[S]:
+        parse, run = OPERATIONS[name]
+
+        def apply(key: Any) -> S:
+            argument = parse(key)[0]
+
+            def fn(t: IndexTransform) -> IndexTransform:
+                result: IndexTransform = as_value_error(run, t, range(t.input_rank), argument)[0]
+                return result
+
+            return self._apply_transform_fn(fn)
+
+        return Subscript(self, name, apply)
+
+    @property
+    def label(self: S) -> Subscript[S]:
+        """View with new dimension labels: ``label["x", "y"]``."""
+        return self._operation("label")
+
+    @property
+    def translate_by(self: S) -> Subscript[S]:
+        """View with the domain shifted up: ``translate_by[5]``, or one number or None for each dimension."""
+        return self._operation("translate_by")
+
+    @property
+    def translate_backward_by(self: S) -> Subscript[S]:
+        """View with the domain shifted down."""
+        return self._operation("translate_backward_by")
+
+    @property
+    def translate_to(self: S) -> Subscript[S]:
+        """View with the domain shifted to a new origin."""
+        return self._operation("translate_to")
+
+    @property
+    def mark_bounds_implicit(self: S) -> Subscript[S]:
+        """View with bounds made implicit or explicit: a boolean for both ends, or a slice of booleans."""
+        return self._operation("mark_bounds_implicit")
+
+    def transpose(self: S, axes: int | str | Sequence[int | str] | None = None) -> S:
+        """Return a view with the dimensions in the order of `axes`, numbers or labels, or reversed.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If `axes` is not a permutation of all dimensions.
+        """
+        return self._apply_transform_fn(lambda t: as_value_error(ops.transpose_all, t, axes))
+
+    @property
+    def T(self: S) -> S:  # noqa: N802
+        """View with the dimensions in reverse order."""
+        return self.transpose()
+
+
+class WritableIndexingMixin(IndexingMixin):
+    """Indexing that can be assigned to.
+
+    A subclass defines `_write_at` too, and has its index transform as `_transform`.
+    """
+
+    __slots__ = ()
+
+    _transform: IndexTransform
+
+    @abstractmethod
+    def _write_at(self, transform: IndexTransform, value: Any) -> None:
+        """Write `value`, broadcast, to the elements that `transform` selects, and wait for the commit."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._write_at(self._transform[key], value)
+
+    def _assign(self, mode: Mode) -> Callable[[Any, Any], None]:
+        return lambda key, value: self._write_at(index_mapping(self._transform, key, mode), value)
+
+    @property
+    def oindex(self: W) -> WritableSubscript[W]:
+        """Outer indexing: each index array applies to its own dimension."""
+        return WritableSubscript(self, "oindex", lambda k: self._index(k, "oindex"), self._assign("oindex"))
+
+    @property
+    def vindex(self: W) -> WritableSubscript[W]:
+        """Vectorized indexing: index arrays are broadcast, and their dimensions come first."""
+        return WritableSubscript(self, "vindex", lambda k: self._index(k, "vindex"), self._assign("vindex"))

@@ -1,0 +1,33 @@
+"""The pair that every operation of this package takes and returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from chunkwise.index_space.domain import IndexDomain
+    from chunkwise.index_space.output_map import OutputIndexMap
+
+__all__ = ["IndexMapping", "M"]
+
+M = TypeVar("M", bound="IndexMapping")
+
+
+class IndexMapping:
+    """A domain and output index maps over it.
+
+    `IndexTransform` is one; a bare domain is treated as one without outputs.
+    """
+
+    __slots__ = ("_domain", "_output")
+
+    _domain: IndexDomain
+    _output: tuple[OutputIndexMap, ...]
+
+    @classmethod
+    def _make(cls: type[M], domain: IndexDomain, output: tuple[OutputIndexMap, ...]) -> M:
+        """Return a mapping of parts that are known to fit each other."""
+        self = cls.__new__(cls)
+        self._domain = domain
+        self._output = output
+        return self

@@ -1,0 +1,55 @@
+"""Methods that take their argument in brackets: ``transform.translate_by[5]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Subscript", "WritableSubscript"]
+
+R = TypeVar("R")
+
+
+class Subscript(Generic[R]):
+    """Calls a function with what stands between the brackets.
+
+    Parameters
+    ----------
+    owner : object
+        What it belongs to, for its text.
+    name : str
+        Name of the attribute.
+    apply : callable
+        Takes the key, returns the result.
+    """
+
+    __slots__ = ("_apply", "_name", "_owner")
+
+    def __init__(self, owner: object, name: str, apply: Callable[[Any], R]) -> None:
+        self._owner = owner
+        self._name = name
+        self._apply = apply
+
+    def __getitem__(self, key: Any) -> R:
+        return self._apply(key)
+
+    # Without this, iteration would call __getitem__ with 0, 1, 2, ...
+    __iter__ = None
+
+    def __repr__(self) -> str:
+        return f"{self._owner!r}.{self._name}"
+
+
+class WritableSubscript(Subscript[R]):
+    """A subscript that can be assigned to as well."""
+
+    __slots__ = ("_assign",)
+
+    def __init__(
+        self, owner: object, name: str, apply: Callable[[Any], R], assign: Callable[[Any, Any], None]
+    ) -> None:
+        super().__init__(owner, name, apply)
+        self._assign = assign
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._assign(key, value)

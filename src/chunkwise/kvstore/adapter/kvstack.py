@@ -1,0 +1,213 @@
+"""Several stores as one: each has a range of the keys.
+
+Where ranges overlap the later layer has the keys.  A key is looked for in the layer that has it and in
+no other; one that no layer has is missing, and can't be written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from chunkwise.binding import dump
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.kvstore.key_range import KeyRange, decode_key, encode_key, prefix_end
+from chunkwise.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+)
+from chunkwise.kvstore.read_ranges import read_ranges
+
+__all__ = ["Layer", "StackStore", "disjoint"]
+
+
+class Layer(NamedTuple):
+    """Keys that one store has.
+
+    Attributes
+    ----------
+    keys : KeyRange
+    strip : int
+        How many bytes at the begin of a key are left out in the store.
+    base : object
+        The store, or what describes it.
+    path : str
+        What is put in front of the rest of the key in the store.
+    """
+
+    keys: KeyRange
+    strip: int
+    base: Any
+    path: str = ""
+
+    def inner(self, key: str) -> str:
+        """Return what `key` is called in the store."""
+        return self.path + decode_key(encode_key(key)[self.strip :])
+
+    def below(self, keys: KeyRange) -> KeyRange | None:
+        """Return the keys of the store that are called `keys` here; None if there are none."""
+        keys = keys.intersect(self.keys)
+        if keys.empty:
+            return None
+        front = encode_key(self.path)
+        if not self.strip:
+            return keys.shifted(self.path)
+        if len(keys.inclusive_min) < self.strip:
+            keys = KeyRange(self.keys.inclusive_min, keys.exclusive_max)
+        common = keys.inclusive_min[: self.strip]
+        start = front + keys.inclusive_min[self.strip :]
+        if keys.exclusive_max.startswith(common):
+            return KeyRange(start, front + keys.exclusive_max[self.strip :])
+        return KeyRange(start, prefix_end(front))
+
+
+def disjoint(layers: Sequence[Layer]) -> list[Layer]:
+    """Return layers in the order of their keys, without those that later layers have."""
+    out: list[Layer] = []
+    for layer in layers:
+        rest: list[Layer] = []
+        for other in out:
+            low, high = other.keys.inclusive_min, other.keys.exclusive_max
+            first, last = layer.keys.inclusive_min, layer.keys.exclusive_max
+            before = KeyRange(low, min(filter(None, (high, first)), default=b"") if first else low)
+            if first and not before.empty and before.exclusive_max:
+                rest.append(other._replace(keys=before))
+            if last and not (after := KeyRange(max(low, last), high)).empty:
+                rest.append(other._replace(keys=after))
+        if not layer.keys.empty:
+            rest.append(layer)
+        out = sorted(rest, key=lambda part: part.keys.inclusive_min)
+    return out
+
+
+class StackStore:
+    """Stores that have a part of the keys each.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        Later ones have the keys that several claim.
+    """
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers = tuple(disjoint(layers))
+
+    def __repr__(self) -> str:
+        return f"StackStore({list(self.layers)!r})"
+
+    @property
+    def identity(self) -> Any:
+        """The ranges and the identities of what has them."""
+        return "kvstack", tuple((x.keys, x.strip, x.base.identity, x.path) for x in self.layers)
+
+    @property
+    def request_concurrency(self) -> int | None:
+        """The largest of any layer; None if none of them is remote."""
+        found = (getattr(layer.base, "request_concurrency", None) for layer in self.layers)
+        return max((n for n in found if n is not None), default=None)
+
+    @property
+    def conditional_deletes(self) -> bool:
+        """Whether all layers can promise them."""
+        return all(getattr(layer.base, "conditional_deletes", True) for layer in self.layers)
+
+    def keeps_conditions(self, key: str) -> bool:
+        """Whether the store that has `key` promises that no change of a part of it is lost."""
+        layer = self._layer(key)
+        promised = None if layer is None else getattr(layer.base, "keeps_conditions", None)
+        return promised is None or layer is None or bool(promised(layer.inner(key)))
+
+    def _layer(self, key: str) -> Layer | None:
+        return next((layer for layer in self.layers if key in layer.keys), None)
+
+    def _owner(self, key: str) -> Layer:
+        layer = self._layer(key)
+        if layer is None:
+            raise InvalidArgumentError(f"Key not found in any layers: {dump(key)}")
+        return layer
+
+    def describe(self, key: str) -> str:
+        """Name `key` the way that the store does that has it."""
+        layer = self._layer(key)
+        described: str = dump(key) if layer is None else layer.base.describe(layer.inner(key))
+        return described
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Read from the store that has `key`; a key that none has is missing for all time."""
+        layer = self._layer(key)
+        if layer is None:
+            return Stamped(None, MISSING_GENERATION, math.inf)
+        found: Stamped = layer.base.read(layer.inner(key), byte_range=byte_range, if_not_equal=if_not_equal)
+        return found
+
+    def open_reader(self) -> Reader:
+        """Return a reader that opens one of each store that it needs."""
+        readers: dict[int, Reader] = {}
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            layer = self._layer(key)
+            if layer is None:
+                return None
+            reader = readers.get(id(layer))
+            if reader is None:
+                reader = readers[id(layer)] = layer.base.open_reader()
+            return reader(layer.inner(key), start, stop)
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`."""
+        layer = self._layer(key)
+        return None if layer is None else read_ranges(layer.base, layer.inner(key), starts, stops)
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Write to the store that has `key`; raise InvalidArgumentError if there is none."""
+        layer = self._owner(key)
+        generation: bytes | None = layer.base.write(layer.inner(key), value, if_equal=if_equal)
+        return generation
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete from the store that has `key`; raise InvalidArgumentError if there is none."""
+        layer = self._owner(key)
+        generation: bytes | None = layer.base.delete(layer.inner(key), if_equal=if_equal)
+        return generation
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete from each store the keys that it has in ``[start, stop)``."""
+        keys = KeyRange.between(start, stop)
+        for layer in self.layers:
+            below = layer.below(keys)
+            if below is not None and not below.empty:
+                layer.base.delete_range(below.start, below.stop)
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``, of one store after the other."""
+        keys = KeyRange.between(start, stop)
+        for layer in self.layers:
+            below = layer.below(keys)
+            if below is None or below.empty:
+                continue
+            front = decode_key(layer.keys.inclusive_min[: layer.strip])
+            n = len(layer.path)
+            for key in layer.base.list(below.start, below.stop):
+                yield front + key[n:]
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`, in order; keys and prefixes are whole."""
+        keys: list[str] = []
+        prefixes: dict[str, None] = {}
+        below = KeyRange.of_prefix(prefix)
+        for key in sorted(self.list(below.start, below.stop), key=encode_key):
+            name, slash, _ = key[len(prefix) :].partition("/")
+            if slash:
+                prefixes[prefix + name] = None
+            else:
+                keys.append(key)
+        return Children(keys, list(prefixes))

@@ -1,0 +1,284 @@
+"""A store as a transaction sees it: what it has written, in front of what is stored.
+
+Nothing is written to the base until the changes are committed, by :mod:`.pending_commit`.  A change is
+a value, or what is to be done to the value that is stored at that time.  A conditional write is taken
+as it is, unless it meets a change of the same transaction; its condition is looked at when it is
+committed.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from chunkwise.errors import AbortedError, UnsupportedError
+from chunkwise.kvstore.atomic import Modification
+from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    KvStoreDriver,
+    Reader,
+    Stamped,
+)
+from chunkwise.kvstore.read_ranges import read_ranges
+
+__all__ = ["Change", "PendingStore"]
+
+_numbers = count()
+
+
+class Change:
+    """What is to become of one key.
+
+    Attributes
+    ----------
+    start : bytes or None
+        The value to begin with; None is a missing key.
+    from_base : bool
+        Begin with what the base has at the time of the commit instead.
+    modifications : tuple of callable
+        What is then done to it, in this order.
+    condition : bytes or None
+        Generation that the base must have.
+    generation : bytes
+        Of the changed value, inside the transaction.
+    """
+
+    __slots__ = ("condition", "from_base", "generation", "modifications", "start")
+
+    def __init__(
+        self,
+        start: bytes | None,
+        condition: bytes | None = None,
+        *,
+        from_base: bool = False,
+        modifications: tuple[Modification, ...] = (),
+    ) -> None:
+        self.start = start
+        self.condition = condition
+        self.from_base = from_base
+        self.modifications = modifications
+        self.generation = b"\x04" + next(_numbers).to_bytes(8, "little")
+
+    def apply(self, stored: Buffer | None) -> Buffer | None:
+        """Return the value that the key is to have if `stored` is what the base has."""
+        value = stored if self.from_base else self.start
+        for modify in self.modifications:
+            value = modify(value)
+        return value
+
+
+class PendingStore:
+    """`base` with changes that are not made yet; every thread of the transaction may use it.
+
+    Parameters
+    ----------
+    base : KvStoreDriver
+        What is changed in the end.
+    admit : callable
+        ``admit(store, key or range, writes)`` is called before every operation, and raises if the
+        transaction is over or can't have it.
+    repeatable_read : bool
+        Fail if a value that was read has changed when it is read again, or at the commit.
+
+    Attributes
+    ----------
+    changes : dict of str to Change
+    deleted : list of KeyRange
+        Deleted before the changes are made.
+    read_generations : dict of str to bytes
+        With `repeatable_read`, what has been read of the base.
+    """
+
+    def __init__(
+        self,
+        base: KvStoreDriver,
+        admit: Callable[[PendingStore, str | KeyRange, bool], None],
+        *,
+        repeatable_read: bool = False,
+    ) -> None:
+        self.base = base
+        self.changes: dict[str, Change] = {}
+        self.deleted: list[KeyRange] = []
+        self.read_generations: dict[str, bytes] = {}
+        self._admit = admit
+        self._repeatable_read = repeatable_read
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"PendingStore({self.base!r})"
+
+    @property
+    def identity(self) -> Any:
+        """Equal only for this store of this transaction."""
+        return "pending", id(self), self.base.identity
+
+    def describe(self, key: str) -> str:
+        """Name `key` the way that the base does."""
+        return self.base.describe(key)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it; the time of a changed one is infinite."""
+        self._admit(self, key, False)
+        with self._lock:
+            change = self._change_of(key)
+        if change is None:
+            stamped = self.base.read(key, byte_range=byte_range, if_not_equal=if_not_equal)
+            if self._repeatable_read:
+                self._pin(key, stamped.generation)
+            return stamped
+        value = self._value_of(key, change)
+        if value is None:
+            return Stamped(None, MISSING_GENERATION, math.inf)
+        if if_not_equal == change.generation:
+            return Stamped(None, change.generation, math.inf)
+        if byte_range is not None:
+            begin, end = resolve_range(*byte_range, len(value))
+            value = memoryview(value)[begin:end]
+        return Stamped(value, change.generation, math.inf)
+
+    def open_reader(self) -> Reader:
+        """Return a reader for one worker."""
+        read_base = self.base.open_reader()
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            if self._repeatable_read or key in self.changes or self.deleted:
+                return self.read(key, byte_range=ByteRange(start, stop)).value
+            self._admit(self, key, False)
+            return read_base(key, start, stop)
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if it is missing."""
+        self._admit(self, key, False)
+        with self._lock:
+            change = self._change_of(key)
+        if change is None and not self._repeatable_read:
+            return read_ranges(self.base, key, starts, stops)
+        value = self.read(key).value
+        if value is None:
+            return None
+        view = memoryview(value)
+        pairs = (resolve_range(*pair, len(view)) for pair in zip(starts, stops, strict=True))
+        return [view[begin:end] for begin, end in pairs]
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``, those of the base first.
+
+        Raises
+        ------
+        UnsupportedError
+            If reads are to be repeatable: what a listing has not found can't be pinned.
+        """
+        keys = KeyRange.between(start, stop)
+        self._admit(self, keys, False)
+        if self._repeatable_read:
+            raise UnsupportedError("repeatable_read mode not supported for transactional list operations")
+        with self._lock:
+            changes, deleted = dict(self.changes), tuple(self.deleted)
+        for key in self.base.list(start, stop):
+            if key not in changes and not any(key in gone for gone in deleted):
+                yield key
+        for key, change in changes.items():
+            if key in keys and self._value_of(key, change) is not None:
+                yield key
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`, with the changes."""
+        below = KeyRange.of_prefix(prefix)
+        with self._lock:
+            changed = bool(self.deleted) or any(key in below for key in self.changes)
+        if not changed and not self._repeatable_read:
+            self._admit(self, below, False)
+            return self.base.list_children(prefix)
+        keys: list[str] = []
+        prefixes: dict[str, None] = {}
+        for key in self.list(below.start, below.stop):
+            name, slash, _ = key[len(prefix) :].partition("/")
+            if slash:
+                prefixes[prefix + name] = None
+            else:
+                keys.append(key)
+        return Children(keys, [*prefixes])
+
+    # -- changing ---------------------------------------------------------------------------------
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Note the value of `key`; return a generation that holds inside the transaction.
+
+        With `if_equal` returns None, changing nothing, if a change of this transaction has another
+        generation; that of the base is looked at when the transaction is committed.
+        """
+        return self._replace(key, bytes(value), if_equal)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Note that `key` is to be deleted; conditions are those of :meth:`write`."""
+        done = self._replace(key, None, if_equal)
+        return None if done is None else MISSING_GENERATION
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Note that all keys in ``[start, stop)`` are to be deleted."""
+        keys = KeyRange.between(start, stop)
+        self._admit(self, keys, True)
+        if keys.empty:
+            return
+        with self._lock:
+            for key in [k for k in self.changes if k in keys]:
+                del self.changes[key]
+            self.deleted.append(keys)
+
+    def modify(self, key: str, modification: Modification) -> None:
+        """Note what is to be done to the value that `key` has when the transaction is committed."""
+        self._admit(self, key, True)
+        with self._lock:
+            change = self._change_of(key)
+            if change is None:
+                pinned = self.read_generations.get(key)
+                change = Change(None, pinned, from_base=True)
+            self.changes[key] = Change(
+                change.start,
+                change.condition,
+                from_base=change.from_base,
+                modifications=(*change.modifications, modification),
+            )
+
+    def _replace(self, key: str, value: bytes | None, if_equal: bytes | None) -> bytes | None:
+        self._admit(self, key, True)
+        with self._lock:
+            old = self._change_of(key)
+            condition = self.read_generations.get(key) if old is None else old.condition
+            if if_equal:
+                if old is None:
+                    condition = if_equal
+                elif if_equal != self._generation_of(key, old):
+                    return None
+            change = self.changes[key] = Change(value, condition)
+            return change.generation
+
+    def _change_of(self, key: str) -> Change | None:
+        change = self.changes.get(key)
+        if change is None and any(key in gone for gone in self.deleted):
+            return Change(None)
+        return change
+
+    def _generation_of(self, key: str, change: Change) -> bytes:
+        return MISSING_GENERATION if self._value_of(key, change) is None else change.generation
+
+    def _value_of(self, key: str, change: Change) -> Buffer | None:
+        return change.apply(self.base.read(key).value if change.from_base else None)
+
+    def _pin(self, key: str, generation: bytes) -> None:
+        if self.read_generations.setdefault(key, generation) != generation:
+            raise AbortedError("Generation mismatch in repeatable_read transaction")

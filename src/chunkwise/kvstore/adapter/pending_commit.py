@@ -1,0 +1,94 @@
+"""Making the changes of a :class:`~.pending.PendingStore`: one key at a time, or all at once."""
+
+from __future__ import annotations
+
+from chunkwise.errors import AbortedError, ChunkwiseError, GenerationMismatchError, prefix
+from chunkwise.kvstore.adapter.pending import Change, PendingStore
+from chunkwise.kvstore.atomic import AtomicWritable
+from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
+
+__all__ = ["check_reads", "commit_all", "commit_key"]
+
+
+def check_reads(store: PendingStore) -> None:
+    """Raise unless what was read, and is not going to be changed, is what the base has now.
+
+    Raises
+    ------
+    AbortedError
+        If another writer has changed it.
+    """
+    for key, generation in store.read_generations.items():
+        if (
+            key not in store.changes
+            and store.base.read(key, if_not_equal=generation).generation != generation
+        ):
+            raise AbortedError(
+                f"Error reading {store.describe(key)}: Generation mismatch in repeatable_read transaction"
+            )
+
+
+def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
+    """Make one change, whatever other writers do meanwhile.
+
+    Raises
+    ------
+    GenerationMismatchError
+        If the condition of the change does not hold.
+    """
+    try:
+        while True:
+            if not change.modifications and not change.from_base:
+                done = _put(base, key, change.start, change.condition)
+            else:
+                stored = base.read(key)
+                if change.condition and stored.generation != change.condition:
+                    raise GenerationMismatchError("Generation mismatch")
+                value = change.apply(stored.value)
+                if value is None and stored.value is None:
+                    return
+                # Without the condition that nothing has changed since, another writer's part would be lost.
+                done = _put(base, key, value, stored.generation)
+            if done is not None:
+                return
+            if change.condition:
+                raise GenerationMismatchError("Generation mismatch")
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error writing {base.describe(key)}") from e.__cause__
+
+
+def _put(base: KvStoreDriver, key: str, value: Buffer | None, if_equal: bytes | None) -> bytes | None:
+    if value is None:
+        return base.delete(key, if_equal=if_equal)
+    return base.write(key, value, if_equal=if_equal)
+
+
+def commit_all(store: PendingStore, base: AtomicWritable) -> None:
+    """Make all changes of `store` at once, in its base, or none.
+
+    Raises
+    ------
+    GenerationMismatchError
+        If a condition does not hold.
+    """
+    while True:
+        conditions = dict(store.read_generations)
+        values: dict[str, Buffer | None] = {}
+        rebased = set()
+        for key, change in store.changes.items():
+            stored = None
+            if change.condition:
+                conditions[key] = change.condition
+            if change.from_base:
+                found = store.base.read(key)
+                stored = found.value
+                if key not in conditions:
+                    conditions[key] = found.generation
+                    rebased.add(key)
+            values[key] = change.apply(stored)
+        failed = base.write_all(values, conditions=conditions, deleted=store.deleted)
+        if failed is None:
+            return
+        if failed not in rebased:
+            operation = "writing" if failed in values else "reading"
+            raise GenerationMismatchError(f"Error {operation} {store.describe(failed)}: Generation mismatch")

@@ -1,0 +1,104 @@
+"""The part of a store whose keys begin with a prefix, as a store.
+
+The prefix is put in front as it is: with ``a/b`` the key ``c`` is ``a/bc`` of the base.  Generations,
+messages and errors are the base's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from chunkwise.kvstore.adapter.traits import BaseTraits
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import (
+    Buffer,
+    ByteRange,
+    Children,
+    KvStoreDriver,
+    Reader,
+    Stamped,
+)
+from chunkwise.kvstore.read_ranges import read_ranges
+
+__all__ = ["PrefixStore"]
+
+
+class PrefixStore(BaseTraits):
+    """`base` below `prefix`.
+
+    Parameters
+    ----------
+    base : KvStoreDriver
+        Where the values are.
+    prefix : str
+        What every key of `base` that is in this store begins with.
+    """
+
+    def __init__(self, base: KvStoreDriver, prefix: str) -> None:
+        self.base = base
+        self.prefix = prefix
+
+    def __repr__(self) -> str:
+        return f"PrefixStore({self.base!r}, {self.prefix!r})"
+
+    def keeps_conditions(self, key: str) -> bool:
+        """Whether the base promises that no change of a part of `key` is lost."""
+        return super().keeps_conditions(self.prefix + key)
+
+    @property
+    def identity(self) -> Any:
+        """The identity of the base, with the prefix."""
+        return "prefix", self.base.identity, self.prefix
+
+    def describe(self, key: str) -> str:
+        """Name `key` the way that the base does."""
+        return self.base.describe(self.prefix + key)
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        return self.base.read(self.prefix + key, byte_range=byte_range, if_not_equal=if_not_equal)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of the base."""
+        prefix, base = self.prefix, self.base.open_reader()
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            return base(prefix + key, start, stop)
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, in one request if the base can."""
+        return read_ranges(self.base, self.prefix + key, starts, stops)
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
+        return self.base.write(self.prefix + key, value, if_equal=if_equal)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`."""
+        return self.base.delete(self.prefix + key, if_equal=if_equal)
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)``; an empty range is none in the base either."""
+        keys = KeyRange.between(start, stop)
+        if not keys.empty:
+            below = keys.shifted(self.prefix)
+            self.base.delete_range(below.start, below.stop)
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``."""
+        keys = KeyRange.between(start, stop)
+        if not keys.empty:
+            below, n = keys.shifted(self.prefix), len(self.prefix)
+            for key in self.base.list(below.start, below.stop):
+                yield key[n:]
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`."""
+        keys, prefixes = self.base.list_children(self.prefix + prefix)
+        n = len(self.prefix)
+        return Children([k[n:] for k in keys], [p[n:] for p in prefixes])

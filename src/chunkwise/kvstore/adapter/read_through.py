@@ -1,0 +1,144 @@
+"""A store that remembers what was read from another one, in memory or on disk.
+
+What is remembered is used without a question for `max_age` seconds; then the other store is asked
+whether it is still current, which costs a request but not the value.  A missing key is not remembered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from chunkwise.kvstore.adapter.read_through_memory import Entries, Entry, Part
+from chunkwise.kvstore.adapter.traits import BaseTraits
+from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
+from chunkwise.kvstore.read_ranges import read_ranges
+
+__all__ = ["ReadThroughStore"]
+
+
+class ReadThroughStore(BaseTraits):
+    """`base`, with what was read of it kept in `entries`.
+
+    Parameters
+    ----------
+    base : KvStoreDriver
+    entries : Entries
+        :class:`~chunkwise.kvstore.adapter.read_through_memory.MemoryEntries` or
+        :class:`~chunkwise.kvstore.adapter.read_through_disk.DiskEntries`.
+    max_age : float
+        Seconds; 0 asks `base` every time, infinity never again.
+
+    Attributes
+    ----------
+    n_hits, n_confirmed, n_misses : int
+        Reads that needed no request, that needed one without the value, and others.
+    """
+
+    def __init__(self, base: KvStoreDriver, entries: Entries, *, max_age: float = 0.0) -> None:
+        self.base = base
+        self.entries = entries
+        self.max_age = max_age
+        self.n_hits = self.n_confirmed = self.n_misses = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self.base, self.entries, self.max_age)
+
+    def __repr__(self) -> str:
+        return f"ReadThroughStore({self.base!r}, {type(self.entries).__name__}, max_age={self.max_age:g})"
+
+    @property
+    def identity(self) -> Any:
+        """That of the base: the storage is the same."""
+        return self.base.identity
+
+    def describe(self, key: str) -> str:
+        """Name `key` the way that the base does."""
+        return self.base.describe(key)
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, from the cache if that is current."""
+        start, stop = byte_range or (0, None)
+        part = Part(key, start, stop)
+        known = self.entries.get(part)
+        if known is None:
+            found = self.base.read(key, byte_range=byte_range, if_not_equal=if_not_equal)
+        elif time.time() - known.time <= self.max_age:
+            self.n_hits += 1
+            return _answer(known, known.time, if_not_equal)
+        else:
+            found = self.base.read(key, byte_range=byte_range, if_not_equal=known.generation)
+            if found.value is None and found.generation == known.generation:
+                self.n_confirmed += 1
+                if self.max_age > 0:
+                    self.entries.put(part, known._replace(time=found.time))
+                return _answer(known, found.time, if_not_equal)
+        self.n_misses += 1
+        if found.value is None:
+            if known is not None:
+                self.entries.drop(key)
+            return found
+        entry = Entry(bytes(found.value), found.generation, found.time)
+        self.entries.put(part, entry)
+        return _answer(entry, found.time, if_not_equal)
+
+    def open_reader(self) -> Reader:
+        """Return a reader that looks into the cache first."""
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            return self.read(key, byte_range=ByteRange(start, stop)).value
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range, from the cache if all are there and of one generation."""
+        pairs = list(zip(starts, stops, strict=True))
+        now = time.time()
+        known = [self.entries.get(Part(key, *pair)) for pair in pairs] if self.max_age > 0 else []
+        fresh = [entry for entry in known if entry is not None and now - entry.time <= self.max_age]
+        if pairs and len(fresh) == len(pairs) and len({entry.generation for entry in fresh}) == 1:
+            self.n_hits += 1
+            return [entry.value for entry in fresh]
+        self.n_misses += 1
+        return read_ranges(self.base, key, starts, stops)
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Write to the base, and forget the old value."""
+        try:
+            return self.base.write(key, value, if_equal=if_equal)
+        finally:
+            self.entries.drop(key)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete from the base, and forget the old value."""
+        try:
+            return self.base.delete(key, if_equal=if_equal)
+        finally:
+            self.entries.drop(key)
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete from the base, and forget everything."""
+        try:
+            self.base.delete_range(start, stop)
+        finally:
+            self.entries.clear()
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """List the base."""
+        return self.base.list(start, stop)
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level of the base."""
+        return self.base.list_children(prefix)
+
+
+def _answer(entry: Entry, now: float, if_not_equal: bytes | None) -> Stamped:
+    value = None if entry.generation == if_not_equal else entry.value
+    return Stamped(value, entry.generation, now)
+
+
+def _unpickle(base: KvStoreDriver, entries: Entries, max_age: float) -> ReadThroughStore:
+    return ReadThroughStore(base, entries, max_age=max_age)

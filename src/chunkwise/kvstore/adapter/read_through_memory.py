@@ -1,0 +1,138 @@
+"""Parts of values in memory, the least recently used of them forgotten first."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from typing import Any, NamedTuple, Protocol
+
+__all__ = ["Entries", "Entry", "MemoryEntries", "Part"]
+
+_COST = 200
+
+
+class Part(NamedTuple):
+    """Which bytes of which value, as they were asked for."""
+
+    key: str
+    start: int
+    stop: int | None
+
+
+class Entry(NamedTuple):
+    """What was read.
+
+    Attributes
+    ----------
+    value : bytes
+    generation : bytes
+        Of the value that it is a part of.
+    time : float
+        Seconds since the epoch at which it was known to be current.
+    """
+
+    value: bytes
+    generation: bytes
+    time: float
+
+
+class Entries(Protocol):
+    """Where a cache keeps what it has read."""
+
+    def get(self, part: Part) -> Entry | None:
+        """Return what is kept, None if nothing."""
+        ...
+
+    def put(self, part: Part, entry: Entry) -> None:
+        """Keep an entry, perhaps."""
+        ...
+
+    def drop(self, key: str) -> None:
+        """Forget all parts of a value."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything."""
+        ...
+
+
+_all: weakref.WeakSet[MemoryEntries] = weakref.WeakSet()
+
+
+class MemoryEntries:
+    """Entries in memory.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes to keep at most, with what keeping them costs.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.n_bytes = 0
+        self._entries: OrderedDict[Part, Entry] = OrderedDict()
+        self._parts: dict[str, set[Part]] = {}
+        self._lock = threading.Lock()
+        _all.add(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MemoryEntries, (self.limit,)
+
+    def get(self, part: Part) -> Entry | None:
+        """Return what is kept, None if nothing."""
+        with self._lock:
+            found = self._entries.get(part)
+            if found is not None:
+                self._entries.move_to_end(part)
+            return found
+
+    def put(self, part: Part, entry: Entry) -> None:
+        """Keep an entry that is not larger than all of the cache."""
+        with self._lock:
+            self._remove(part)
+            if _size(part, entry) > self.limit:
+                return
+            self._entries[part] = entry
+            self._parts.setdefault(part.key, set()).add(part)
+            self.n_bytes += _size(part, entry)
+            while self.n_bytes > self.limit:
+                self._remove(next(iter(self._entries)))
+
+    def drop(self, key: str) -> None:
+        """Forget all parts of a value."""
+        with self._lock:
+            for part in list(self._parts.get(key, ())):
+                self._remove(part)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._parts.clear()
+            self.n_bytes = 0
+
+    def _remove(self, part: Part) -> None:
+        entry = self._entries.pop(part, None)
+        if entry is None:
+            return
+        self.n_bytes -= _size(part, entry)
+        parts = self._parts[part.key]
+        parts.discard(part)
+        if not parts:
+            del self._parts[part.key]
+
+
+def _size(part: Part, entry: Entry) -> int:
+    return len(entry.value) + len(entry.generation) + len(part.key) + _COST
+
+
+def _new_locks() -> None:
+    for entries in _all:
+        entries._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_locks)

@@ -1,0 +1,299 @@
+"""The members of a ZIP archive, which is one value of another store, as a store.
+
+Specification
+-------------
+https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT (6.3.10).
+
+The table of contents is read once per version of the archive, then each member by one request for
+its bytes, of any base.  Stored members give parts of themselves without reading the rest.
+
+Compatibility
+-------------
+Methods *stored* and *deflate*; others and encryption are an UnsupportedError.  A missing archive is
+an empty store, as in TensorStore.  Every write is a new archive in place of the old one, on condition
+that nobody else has replaced it; so many members are better written at once, in a transaction or by
+:func:`chunkwise.kvstore.adapter.zip_write.write_archive`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from chunkwise.binding import dump
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    DataCorruptionError,
+    OutOfRangeError,
+    prefix,
+)
+from chunkwise.kvstore.adapter.zip_directory import TAIL_SIZE, Member, parse_directory
+from chunkwise.kvstore.adapter.zip_member import Get, read_member
+from chunkwise.kvstore.adapter.zip_write import check_member_name, make_archive
+from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.key_range import KeyRange, encode_key
+from chunkwise.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    KvStoreDriver,
+    Reader,
+    Stamped,
+)
+
+__all__ = ["ZipStore"]
+
+T = TypeVar("T")
+_ATTEMPTS = 100
+
+
+class _ReplacedError(Exception):
+    """The archive is no longer the one whose table of contents was read."""
+
+
+class _Archive(NamedTuple):
+    """The table of contents of one version of the archive, known to be current at `time`.
+
+    `positions` are those of data that were found behind their headers.
+    """
+
+    members: Mapping[str, Member]
+    generation: bytes
+    time: float
+    positions: dict[int, int]
+
+
+class ZipStore:
+    """The archive `key` of `base`.
+
+    Parameters
+    ----------
+    base : KvStoreDriver
+        Where the archive is.
+    key : str
+        Its key.
+    compression : {"deflate", "store"}
+        How members are written, all of them whenever one is.
+
+    Notes
+    -----
+    The generation of every member is that of the archive.  A reader goes on with the table of contents
+    that there was when it was opened, until it finds that the archive was replaced.
+    """
+
+    def __init__(
+        self, base: KvStoreDriver, key: str, *, compression: Literal["deflate", "store"] = "deflate"
+    ) -> None:
+        self.base = base
+        self.key = key
+        self.compression: Literal["deflate", "store"] = compression
+        self._lock = threading.Lock()
+        self._known: _Archive | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self.base, self.key, self.compression)
+
+    def __repr__(self) -> str:
+        return f"ZipStore({self.base!r}, {self.key!r})"
+
+    @property
+    def request_concurrency(self) -> int | None:
+        """That of the base."""
+        found: int | None = getattr(self.base, "request_concurrency", None)
+        return found
+
+    @property
+    def identity(self) -> Any:
+        """The identity of the base, with the key."""
+        return "zip", self.base.identity, self.key
+
+    def describe(self, key: str) -> str:
+        """Name the member and the archive."""
+        return f"{dump(key)} in {self.base.describe(self.key)}"
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the member `key` or a part of it, with the archive's generation."""
+
+        def load(archive: _Archive) -> Stamped:
+            if key not in archive.members:
+                return Stamped(None, MISSING_GENERATION, archive.time)
+            if archive.generation == if_not_equal:
+                return Stamped(None, archive.generation, archive.time)
+            value = self._load(archive, key, *(byte_range or ByteRange()))
+            return Stamped(value, archive.generation, archive.time)
+
+        return self._with_archive(load)
+
+    def open_reader(self) -> Reader:
+        """Return a reader; it looks now whether the archive has changed, and when a read shows it."""
+        self._archive()
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            def load(archive: _Archive) -> Buffer | None:
+                return self._load(archive, key, start, stop) if key in archive.members else None
+
+            return self._with_archive(load, self._known)
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the member `key`, None if there is no such member."""
+        found = self.read(key).value
+        if found is None:
+            return None
+        value = memoryview(found)
+        pairs = (resolve_range(*pair, len(value)) for pair in zip(starts, stops, strict=True))
+        return [value[begin:end] for begin, end in pairs]
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the archive by one with another `key`; return its generation."""
+        return self._change({key: value}, {key: if_equal} if if_equal else {}, ())[1]
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the archive by one without `key`."""
+        refused, _ = self._change({key: None}, {key: if_equal} if if_equal else {}, ())
+        return MISSING_GENERATION if refused is None else None
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Replace the archive by one without the members in ``[start, stop)``."""
+        self._change({}, {}, (KeyRange.between(start, stop),))
+
+    def keeps_conditions(self, key: str) -> bool:
+        """Whether the base promises that no change of a part of the archive is lost."""
+        promised = getattr(self.base, "keeps_conditions", None)
+        return promised is None or bool(promised(self.key))
+
+    def write_all(
+        self,
+        values: Mapping[str, Buffer | None],
+        *,
+        conditions: Mapping[str, bytes],
+        deleted: Sequence[KeyRange] = (),
+    ) -> str | None:
+        """Make many changes with one new archive; see :class:`chunkwise.kvstore.atomic.AtomicWritable`."""
+        return self._change(values, conditions, deleted)[0]
+
+    def _change(
+        self,
+        values: Mapping[str, Buffer | None],
+        conditions: Mapping[str, bytes],
+        deleted: Sequence[KeyRange],
+    ) -> tuple[str | None, bytes | None]:
+        """Return the key whose condition does not hold, or the new generation."""
+        for key in values:
+            check_member_name(key)
+
+        def change(archive: _Archive) -> tuple[str | None, bytes | None]:
+            members = archive.members
+            for key, expected in conditions.items():
+                if expected != (archive.generation if key in members else MISSING_GENERATION):
+                    return key, None
+            gone = {key for key in members if any(key in keys for keys in deleted)}
+            gone.update(key for key, value in values.items() if value is None and key in members)
+            new = {key: value for key, value in values.items() if value is not None}
+            if not gone and not new:
+                return None, archive.generation
+            items: dict[str, Buffer] = {
+                key: bytes(self._load(archive, key, 0, None))
+                for key in members
+                if key not in gone and key not in new
+            }
+            data = make_archive((items | new).items(), compression=self.compression)
+            written = self.base.write(self.key, data, if_equal=archive.generation)
+            if written is None:
+                raise _ReplacedError
+            self._archive()  # readers that are open go on with the new one
+            return None, written
+
+        return self._with_archive(change)
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the members in ``[start, stop)``, in order; directories are none."""
+        keys = KeyRange.between(start, stop)
+        return iter(sorted((k for k in self._archive().members if k in keys), key=encode_key))
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`, in order; keys and prefixes are whole."""
+        keys: list[str] = []
+        prefixes: dict[str, None] = {}
+        below = KeyRange.of_prefix(prefix)
+        for key in self.list(below.start, below.stop):
+            name, slash, _ = key[len(prefix) :].partition("/")
+            if slash:
+                prefixes[prefix + name] = None
+            else:
+                keys.append(key)
+        return Children(keys, list(prefixes))
+
+    def _with_archive(self, action: Callable[[_Archive], T], known: _Archive | None = None) -> T:
+        """Return ``action(archive)``; it is called again if the archive was replaced meanwhile."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return action(known or self._archive())
+            except _ReplacedError:
+                known = None
+        where = self.base.describe(self.key)
+        raise AbortedError(f"{where} was replaced {_ATTEMPTS} times while it was used")
+
+    def _archive(self) -> _Archive:
+        """Return the table of contents of the archive as it is now."""
+        with self._lock:
+            for _ in range(_ATTEMPTS):
+                known = self._known
+                try:
+                    tail = self._tail(None if known is None else known.generation)
+                    if known is not None and tail.generation == known.generation:
+                        self._known = known._replace(time=tail.time)
+                        return self._known
+                    members = {}
+                    if tail.value is not None:
+                        get = self._open_get(tail.generation)
+                        members = parse_directory(bytes(tail.value), get)
+                    self._known = _Archive(members, tail.generation, tail.time, {})
+                    return self._known
+                except _ReplacedError:
+                    continue
+                except ChunkwiseError as e:
+                    raise prefix(e, f"Error reading {self.base.describe(self.key)}") from None
+        raise AbortedError(f"{self.base.describe(self.key)} was replaced {_ATTEMPTS} times while it was read")
+
+    def _tail(self, known: bytes | None) -> Stamped:
+        try:
+            return self.base.read(self.key, byte_range=ByteRange(-TAIL_SIZE), if_not_equal=known)
+        except OutOfRangeError:  # the whole archive is not as long
+            return self.base.read(self.key, if_not_equal=known)
+
+    def _open_get(self, generation: bytes) -> Get:
+        """Return what reads the archive of a generation, and no other."""
+
+        def get(start: int, stop: int) -> Buffer:
+            try:
+                found = self.base.read(self.key, byte_range=ByteRange(start, stop))
+            except OutOfRangeError as e:
+                now = self.base.read(self.key, byte_range=ByteRange(0, 0), if_not_equal=generation)
+                if now.generation != generation:
+                    raise _ReplacedError from None
+                raise DataCorruptionError(f"ZIP archive is cut off: {e.message}") from e
+            if found.value is None or found.generation != generation:
+                raise _ReplacedError
+            return found.value
+
+        return get
+
+    def _load(self, archive: _Archive, key: str, start: int, stop: int | None) -> Buffer:
+        get = self._open_get(archive.generation)
+        try:
+            return read_member(archive.members[key], start, stop, get, archive.positions)
+        except OutOfRangeError:
+            raise
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error reading {self.describe(key)}") from None
+
+
+def _unpickle(base: KvStoreDriver, key: str, compression: Literal["deflate", "store"]) -> ZipStore:
+    return ZipStore(base, key, compression=compression)

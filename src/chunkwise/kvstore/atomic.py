@@ -1,0 +1,55 @@
+"""Changing several keys of a store at once: what a store that can do it offers, and how others differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import Buffer
+
+__all__ = ["AtomicWritable", "Modifiable", "Modification"]
+
+Modification: TypeAlias = "Callable[[Buffer | None], Buffer | None]"
+"""From the value that a key has to the one that it is to have; None is a missing key.
+
+It may be called several times, with different values, and must not keep its argument.
+"""
+
+
+@runtime_checkable
+class AtomicWritable(Protocol):
+    """A store that can change several keys so that everybody sees all of it or nothing."""
+
+    def write_all(
+        self,
+        values: Mapping[str, Buffer | None],
+        *,
+        conditions: Mapping[str, bytes],
+        deleted: Sequence[KeyRange] = (),
+    ) -> str | None:
+        """Delete the keys in `deleted`, then write `values`, if all `conditions` hold.
+
+        Parameters
+        ----------
+        values : mapping of str to bytes-like or None
+            None deletes the key.
+        conditions : mapping of str to bytes
+            The generation that each key must have.
+        deleted : sequence of KeyRange
+
+        Returns
+        -------
+        str or None
+            None if it is done; else a key whose condition does not hold, and nothing is changed.
+        """
+        ...
+
+
+@runtime_checkable
+class Modifiable(Protocol):
+    """A store that remembers how a value is to be changed, and does it when it knows the value."""
+
+    def modify(self, key: str, modification: Modification) -> None:
+        """Apply `modification` to the value of `key`, now or later, to the value that it then has."""
+        ...

@@ -1,0 +1,83 @@
+"""What tells one object store from another: how to reach it, and what it can do.
+
+:class:`~chunkwise.kvstore.object_store.ObjectStore` does the work; each kind of store
+(:mod:`~chunkwise.kvstore.s3`, :mod:`~chunkwise.kvstore.gcs`, :mod:`~chunkwise.kvstore.azure`) is a
+frozen description of one bucket that follows this protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Protocol
+
+from chunkwise.kvstore.object_failure import Failure
+
+__all__ = ["CLIENT_OPTIONS", "Access", "Bucket"]
+
+CLIENT_OPTIONS = {
+    "connect_timeout": "10s",
+    "read_timeout": "60s",
+    "timeout": "900s",
+    "pool_idle_timeout": "30s",
+    "user_agent": "chunkwise",
+}
+"""Time limits of one request: to connect, between two pieces of an answer, and in all."""
+
+
+class Access(NamedTuple):
+    """One way to be let in.
+
+    Attributes
+    ----------
+    signed : bool
+        With credentials, or as anybody.
+    region : str
+        Where the requests go; empty for what the configuration or the environment says.
+    """
+
+    signed: bool
+    region: str = ""
+
+
+class Bucket(Protocol):
+    """A bucket or container: immutable, picklable without secrets."""
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for the same storage, whoever asks."""
+        ...
+
+    @property
+    def suffix_ranges(self) -> bool:
+        """Whether the last bytes of a value can be asked for without knowing its size."""
+        ...
+
+    @property
+    def refused_characters(self) -> str:
+        """Characters that the server would change in a key."""
+        ...
+
+    @property
+    def by_version(self) -> bool:
+        """Whether conditional writes go by the version, not the ETag, of an object."""
+        ...
+
+    def url(self, key: str) -> str:
+        """Return how messages and people name a key."""
+        ...
+
+    def accesses(self) -> tuple[Access, ...]:
+        """Return the ways of access that are allowed, the best first; looks for credentials."""
+        ...
+
+    def other_access(self, access: Access, failure: Failure) -> Access | None:
+        """Return another way that is worth trying after `access` failed so, None for none."""
+        ...
+
+    def connect(self, library: Any, access: Access, retries: dict[str, Any]) -> Any:
+        """Return obstore's store."""
+        ...
+
+    def advice(self, failure: Failure) -> str:
+        """Return what the user could do about a failure, beyond what holds for any store."""
+        ...

@@ -1,0 +1,251 @@
+"""A kvstore of local files: each value is a file, each key its path below the root.
+
+Names
+-----
+TensorStore's ``file``, with its resources ``file_io_sync``, ``file_io_locking`` and ``file_io_mode``
+as the arguments of :class:`FileStore`.
+
+Compatibility
+-------------
+Generations, lock files and the ways of locking are those of TensorStore 0.1.86, so processes of
+either may write to one store at the same time.  It differs in these points: a lock file that a
+killed process left behind is truncated (TensorStore keeps what lies beyond the new value);
+``acquire_timeout`` limits the waiting in mode ``os`` too; ``delete_range`` leaves the lock files of
+active writers alone; deleting a key makes no directories.
+
+What can be deleted while it is being read or written: anything.  A reader that has opened a file
+reads it to the end; a writer whose lock file or directory goes starts again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from chunkwise.binding import dump
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.kvstore import file_lock
+from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.file_error import MISSING, file_error
+from chunkwise.kvstore.file_generation import generation_of
+from chunkwise.kvstore.file_list import delete_files, list_directory, walk
+from chunkwise.kvstore.file_path import check_key, is_suspect, root_directory
+from chunkwise.kvstore.file_read import open_file_reader, read_file_ranges, regular_status
+from chunkwise.kvstore.file_read_modes import LOADERS, open_for_reading
+from chunkwise.kvstore.file_write import Writing, delete_file, fsync_directory, replace_file
+from chunkwise.kvstore.file_writer import FileWriter
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+)
+
+__all__ = ["FileStore"]
+
+_LOCKING = ("os", "lockfile", "none", "non_atomic")
+# A write that waits for the disk shares the wait with those under way at the same time.
+_SYNC_CONCURRENCY = 16
+
+
+class FileStore:
+    """The files below a directory.
+
+    Parameters
+    ----------
+    root : path
+        The directory; it is made by the first write.  A relative path is relative to the working
+        directory of now, not of later.
+    sync : bool
+        Whether a write is on disk, its name included, when it returns.
+    locking : {"os", "lockfile", "none", "non_atomic"}
+        How writers of a key exclude each other; see :mod:`chunkwise.kvstore.file_write`.
+    acquire_timeout : float
+        Seconds to wait for another writer.
+    io_mode : {"default", "memmap", "direct"}
+        How values are read; see :mod:`chunkwise.kvstore.file_read_modes`.
+    io_limit : int, optional
+        How many threads of one read or write of an array may use the store at a time.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a path with ``..`` or NUL, or an argument that is none of the above.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[Any],
+        *,
+        sync: bool = True,
+        locking: str = "os",
+        acquire_timeout: float = 60.0,
+        io_mode: str = "default",
+        io_limit: int | None = None,
+    ) -> None:
+        if locking not in _LOCKING:
+            raise InvalidArgumentError(
+                f"Expected locking to be one of {', '.join(_LOCKING)}, but received: {locking!r}"
+            )
+        if io_mode not in LOADERS:
+            raise InvalidArgumentError(
+                f"Expected io_mode to be one of {', '.join(LOADERS)}, but received: {io_mode!r}"
+            )
+        if not acquire_timeout >= 0:
+            raise InvalidArgumentError(
+                f"Expected acquire_timeout to be seconds, not negative, but received: {acquire_timeout!r}"
+            )
+        self.root = root_directory(root)
+        self.writing = Writing(locking, bool(sync), float(acquire_timeout))
+        self.io_mode = io_mode
+        self.io_limit = io_limit
+
+    def __repr__(self) -> str:
+        how = self.writing
+        return (
+            f"FileStore({self.root!r}, sync={how.sync}, locking={how.locking!r}, "
+            f"acquire_timeout={how.timeout:g}, io_mode={self.io_mode!r})"
+        )
+
+    @property
+    def identity(self) -> Any:
+        """The directory with symbolic links resolved; the options are not part of it."""
+        return "file", os.path.realpath(self.root)
+
+    @property
+    def write_concurrency(self) -> int | None:
+        """How many writes to keep under way, if they mostly wait; None if they don't."""
+        return _SYNC_CONCURRENCY if self.writing.sync else None
+
+    def describe(self, key: str) -> str:
+        """Return ``local file`` and the quoted path."""
+        return f"local file {dump(self.root + key)}"
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation; a directory is missing."""
+        path, now = self._path(key), time.time()
+        try:
+            fd = open_for_reading(path, direct=self.io_mode == "direct")
+            try:
+                status = regular_status(fd)
+                size, generation = status.st_size, generation_of(status)
+                if generation == if_not_equal:
+                    return Stamped(None, generation, now)
+                begin, end = (0, size) if byte_range is None else resolve_range(*byte_range, size)
+                return Stamped(LOADERS[self.io_mode](fd, begin, end), generation, now)
+            finally:
+                os.close(fd)
+        except MISSING:
+            return Stamped(None, MISSING_GENERATION, now)
+        except ChunkwiseError:
+            raise
+        except OSError as e:
+            raise file_error(e, "read", path) from e
+
+    def open_reader(self) -> Reader:
+        """Return a reader for one worker; what it returns is valid until its next call."""
+        if self.io_mode == "default":
+            return open_file_reader(self.root)
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            return self.read(key, byte_range=ByteRange(start, stop)).value
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if that is missing.
+
+        Ranges in ascending order that lie close together share a system call.
+        """
+        return read_file_ranges(self._path(key), starts, stops)
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`.
+
+        Raises
+        ------
+        DeadlineExceededError
+            If another writer holds the key's lock for too long.
+        FailedPreconditionError
+            If the key is a directory, or one above it is a file.
+        StorageError
+            If the disk is full or fails; the old value remains.
+        """
+        path = self._path(key)
+        try:
+            return replace_file(path, value, if_equal, self.writing)
+        except ChunkwiseError:
+            raise
+        except OSError as e:
+            raise file_error(e, "write", path) from e
+
+    def open_writer(self) -> FileWriter:
+        """Return a writer for one worker, for values that replace whatever is there."""
+        return FileWriter(self.root, self.writing)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
+        path = self._path(key)
+        try:
+            return delete_file(path, if_equal, self.writing)
+        except ChunkwiseError:
+            raise
+        except OSError as e:
+            raise file_error(e, "delete", path) from e
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)``, and the directories that hold nothing else.
+
+        A directory goes if the range has all that begins with its path: ``[a/b, a/c)`` removes the
+        directory ``a/b``, ``[a/b/, a/b0)`` leaves it empty.
+        Lock files in the range go too, except those that a writer holds; with ``lockfile``, where a
+        living holder can't be told from a dead one, they stay.
+        """
+        try:
+            touched = delete_files(self.root, KeyRange.between(start, stop), self._remove_lock)
+            if self.writing.sync:
+                for directory in touched:
+                    fsync_directory(directory)
+        except ChunkwiseError:
+            raise
+        except OSError as e:
+            raise file_error(e, "delete", str(e.filename or self.root)) from e
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``."""
+        try:
+            yield from walk(self.root, KeyRange.between(start, stop))
+        except ChunkwiseError:
+            raise
+        except OSError as e:
+            raise file_error(e, "list", str(e.filename or self.root)) from e
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`; keys and prefixes are whole, from the root.
+
+        A directory is listed even if it is empty; a symbolic link to one is a key, as in :meth:`list`.
+        """
+        try:
+            return list_directory(self.root, prefix)
+        except OSError as e:
+            raise file_error(e, "list", self.root + prefix) from e
+
+    def _path(self, key: str) -> str:
+        if is_suspect(key):
+            check_key(self.root, key)
+        return self.root + key
+
+    def _remove_lock(self, path: str) -> None:
+        if self.writing.locking == "os":
+            file_lock.remove_stale(path)
+        elif self.writing.locking != "lockfile":
+            with suppress(FileNotFoundError):
+                os.unlink(path)

@@ -1,0 +1,135 @@
+"""Finding and deleting the keys of a file store: what is below a directory and in a range.
+
+Lock files are no keys.  A symbolic link is a key, whatever it leads to: links to directories are
+not followed, so a walk ends and stays below the root.  Directories themselves are no keys.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from chunkwise.binding import dump
+from chunkwise.errors import NotFoundError
+from chunkwise.kvstore.file_path import LOCK_SUFFIX, is_valid
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import Children
+
+__all__ = ["delete_files", "list_directory", "walk"]
+
+
+def walk(root: str, keys: KeyRange) -> Iterator[str]:
+    """Yield the keys in `keys` of the store at `root`, looking only into directories that can have some.
+
+    Raises
+    ------
+    NotFoundError
+        If the directory to look into is a file.
+    """
+    base = _base(keys)
+    pending = [] if base is None else [(base, keys.covers(base))]
+    while pending:
+        directory, covered = pending.pop()
+        for entry in _scan(root + directory, top=directory == base):
+            key = directory + entry.name
+            if entry.name.endswith(LOCK_SUFFIX):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                below = key + "/"
+                if covered or keys.overlaps(below):
+                    pending.append((below, covered or keys.covers(below)))
+            elif covered or key in keys:
+                yield key
+
+
+def list_directory(root: str, prefix: str) -> Children:
+    """Return the keys and the directories right below `prefix`, both as whole keys.
+
+    A directory counts even if there is no key below it: finding out would mean walking it.
+    """
+    # A prefix need not end at a directory: "a/b" stands for what is in "a" and begins with "b".
+    directory = prefix[: prefix.rfind("/") + 1]
+    stem = prefix[len(directory) :]
+    keys: list[str] = []
+    prefixes: list[str] = []
+    if directory and not is_valid(directory[:-1]):
+        return Children(keys, prefixes)
+    for entry in _scan(root + directory, top=False):
+        name = entry.name
+        if name.startswith(stem) and not name.endswith(LOCK_SUFFIX):
+            (prefixes if entry.is_dir(follow_symlinks=False) else keys).append(directory + name)
+    return Children(keys, prefixes)
+
+
+def delete_files(root: str, keys: KeyRange, remove_lock: Callable[[str], None]) -> set[str]:
+    """Delete the files whose path below `root` is in `keys`, and the directories that were there for them.
+
+    Parameters
+    ----------
+    root : str
+        The store's directory, ending in ``/``; it stays.
+    keys : KeyRange
+        The range.  A directory goes if everything is in it that begins with its path, without a
+        ``/``: ``[a/b, a/c)`` removes ``a/b``, ``[a/b/, a/b0)`` and ``[a/b, a/b0)`` empty it.
+    remove_lock : callable
+        Called with the path of each lock file in the range; may leave it.
+
+    Returns
+    -------
+    set of str
+        The directories that names were removed from and that are still there.
+    """
+    touched: set[str] = set()
+
+    def clear(directory: str, *, top: bool) -> None:
+        for entry in _scan(root + directory, top=top):
+            key = directory + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                below = key + "/"
+                if keys.overlaps(below):
+                    clear(below, top=False)
+                if keys.covers(key) and _remove(os.rmdir, entry.path):
+                    touched.discard(root + below)
+                    touched.add(root + directory)
+            elif key in keys:
+                if entry.name.endswith(LOCK_SUFFIX):
+                    remove_lock(entry.path)
+                elif _remove(os.unlink, entry.path):
+                    touched.add(root + directory)
+
+    base = _base(keys)
+    if base is not None:
+        clear(base, top=True)
+    return touched
+
+
+def _remove(remove: Callable[[str], None], path: str) -> bool:
+    try:
+        remove(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        if remove is os.rmdir and os.path.isdir(path) and os.listdir(path):
+            return False  # there are keys in it that are not to be deleted
+        raise
+    return True
+
+
+def _base(keys: KeyRange) -> str | None:
+    """Return the directory, ending in ``/``, that the range lies in; None if no valid key does."""
+    if keys.empty:
+        return None
+    base = keys.common_directory()
+    return base if not base or is_valid(base[:-1]) else None
+
+
+def _scan(directory: str, *, top: bool) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        if top:
+            raise NotFoundError(f"Cannot list non-directory: {dump(directory.rstrip('/'))}") from None
+        return []  # it has been replaced by a file meanwhile

@@ -1,0 +1,178 @@
+"""Reading files into memory that the reader owns and uses again.
+
+This is the innermost loop of every read of local data, so it counts system calls: open, read, close.
+The size of the file is not asked for beforehand; the read asks for as much as the buffer holds, and
+a buffer that comes back not quite full has had all of the file.  An I/O error in the middle of a
+file makes the kernel return what was read before it, which ends at a sector; only such lengths are
+compared with the size, to find the error that the rest gives.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+
+from chunkwise.kvstore.byte_range import check_range, resolve_range
+from chunkwise.kvstore.file_error import MISSING, file_error
+from chunkwise.kvstore.file_path import check_key
+from chunkwise.kvstore.protocol import Buffer, Reader
+
+__all__ = ["open_file_reader", "read_file_ranges", "read_fully", "regular_status"]
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC
+_SEEK_END = os.SEEK_END
+_MAX_OFFSET = 2**63 - 1
+_SECTOR = 512
+_INITIAL = 1 << 16
+_GAP = 1 << 12
+_MAX_BUFFERS = 512  # a system call takes at most 1024, and every range may come with a gap
+
+
+def open_file_reader(root: str) -> Reader:
+    """Return a reader of the files below the directory `root`, for one worker.
+
+    Returns
+    -------
+    callable
+        ``reader(key, start=0, stop=None)`` returns a view that is valid until the next call, or None
+        if the file is missing or a directory.
+    """
+    view = memoryview(bytearray(_INITIAL))
+    buffers, capacity = [view], _INITIAL
+    os_open, os_readv, os_lseek, os_close = os.open, os.readv, os.lseek, os.close
+
+    def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+        rooted = "/" + key  # is_suspect, without the call
+        if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
+            check_key(root, key)
+        try:
+            fd = os_open(root + key, _FLAGS)
+        except MISSING:
+            return None
+        except OSError as e:
+            raise file_error(e, "open", root + key) from e
+        try:
+            if start == 0 and stop is None:
+                n = os_readv(fd, buffers)
+                if n % _SECTOR or (n < capacity and n == os_lseek(fd, 0, _SEEK_END)):
+                    return view[:n]
+                return read_rest(fd, n)
+            return read_range(fd, start, stop)
+        except IsADirectoryError:
+            return None
+        except OSError as e:
+            raise file_error(e, "read", root + key) from e
+        finally:
+            os_close(fd)
+
+    def grow(size: int, keep: int) -> None:
+        nonlocal view, capacity
+        if size > capacity:
+            capacity = 1 << (size - 1).bit_length()
+            old, view = view, memoryview(bytearray(capacity))
+            view[:keep] = old[:keep]
+            buffers[0] = view
+
+    def read_rest(fd: int, n: int) -> Buffer:
+        size = os_lseek(fd, 0, _SEEK_END)
+        grow(size + 1, n)  # with room for one more byte, the next file of this size is read at once
+        return view[: n + read_fully(fd, view[n:size], n)]
+
+    def read_range(fd: int, start: int, stop: int | None) -> Buffer:
+        check_range(start, stop)
+        if stop is None or stop == start or stop - start > capacity or stop > _MAX_OFFSET:
+            # Also no memory is made for what a damaged index claims to be there.
+            begin, end = resolve_range(start, stop, regular_status(fd).st_size)
+            grow(end - begin, 0)
+        else:
+            begin, end = start, stop
+        n = read_fully(fd, view[: end - begin], begin)
+        if n < end - begin:
+            resolve_range(start, stop, begin + n)
+        return view[:n]
+
+    return read
+
+
+def read_fully(fd: int, out: memoryview, offset: int) -> int:
+    """Fill `out` from byte `offset` of the file on; return how many bytes there were."""
+    n = 0
+    while n < len(out):
+        got = os.preadv(fd, [out[n:]], offset + n)
+        if not got:
+            break
+        n += got
+    return n
+
+
+def regular_status(fd: int) -> os.stat_result:
+    """Return the status of the open file; raise IsADirectoryError if it is a directory."""
+    status = os.fstat(fd)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError
+    return status
+
+
+def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+    """Return the bytes of each range of the file `path`, None if it is missing.
+
+    The file is opened once, and ranges that follow each other closely share a system call.
+    """
+    for start, stop in zip(starts, stops, strict=True):
+        check_range(start, stop)
+    try:
+        fd = os.open(path, _FLAGS)
+    except MISSING:
+        return None
+    except OSError as e:
+        raise file_error(e, "open", path) from e
+    try:
+        size = regular_status(fd).st_size
+        for start, stop in zip(starts, stops, strict=True):
+            resolve_range(start, stop, size)
+        memory = memoryview(bytearray(sum(stops) - sum(starts)))
+        out: list[Buffer] = []
+        position = 0
+        for start, stop in zip(starts, stops, strict=True):
+            out.append(memory[position : position + stop - start])
+            position += stop - start
+        for first, last in _runs(starts, stops):
+            _read_run(fd, starts[first:last], out[first:last], size)
+        return out
+    except IsADirectoryError:
+        return None
+    except OSError as e:
+        raise file_error(e, "read", path) from e
+    finally:
+        os.close(fd)
+
+
+def _runs(starts: Sequence[int], stops: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield ``(first, last)`` for each run of ranges to be read by one system call."""
+    first = 0
+    for i in range(1, len(starts) + 1):
+        if (
+            i == len(starts)
+            or i - first == _MAX_BUFFERS
+            or not stops[i - 1] <= starts[i] <= stops[i - 1] + _GAP
+        ):
+            yield first, i
+            first = i
+
+
+def _read_run(fd: int, starts: Sequence[int], out: Sequence[Buffer], size: int) -> None:
+    scratch = memoryview(bytearray(_GAP))
+    buffers: list[Buffer] = []
+    position = starts[0]
+    for start, target in zip(starts, out, strict=True):
+        if start > position:
+            buffers.append(scratch[: start - position])
+        buffers.append(target)
+        position = start + len(target)
+    if os.preadv(fd, buffers, starts[0]) == position - starts[0]:
+        return
+    for start, target in zip(starts, out, strict=True):
+        n = read_fully(fd, memoryview(target), start)
+        if n < len(target):  # somebody has cut the file off since its size was looked at
+            resolve_range(start, start + len(target), min(start + n, size))

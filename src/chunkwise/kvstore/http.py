@@ -1,0 +1,292 @@
+"""Values that a web server has, to read: each key is a path below a URL.
+
+Names
+-----
+TensorStore's ``http``, with its members ``base_url`` and ``headers``.
+
+Compatibility
+-------------
+The server need not know ranges: one that ignores them sends the whole value, of which the part is
+taken.  A generation is a zero byte and the ETag, or the date and size of a value without one.  The
+server can't say which keys there are, so listing is an error, not an empty list.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Iterator, Sequence
+from http.client import HTTPMessage
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from chunkwise.binding import dump
+from chunkwise.errors import (
+    ChunkwiseError,
+    DeadlineExceededError,
+    StorageError,
+    UnavailableError,
+    UnsupportedError,
+)
+from chunkwise.kvstore.byte_range import check_range, resolve_range
+from chunkwise.kvstore.http_connection import HTTP_ERRORS, Answer, send
+from chunkwise.kvstore.object_failure import failure_of_answer
+from chunkwise.kvstore.object_store import Coalescing, Limits
+from chunkwise.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+)
+from chunkwise.kvstore.remembered import Remembered
+from chunkwise.kvstore.request_limits import RequestSlots
+
+__all__ = ["HttpStore"]
+
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
+_AGAIN = (408, 429, 500, 502, 503, 504)
+_MISSING = (404, 410)
+
+
+class _Part(NamedTuple):
+    """What was sent of a value.
+
+    Attributes
+    ----------
+    value : buffer or None
+        None if it is missing or the one that is known.
+    generation : bytes
+    """
+
+    value: Buffer | None
+    generation: bytes
+
+
+class HttpStore:
+    """What is found below `base_url`.
+
+    Parameters
+    ----------
+    base_url : str
+        With or without a path; a query is sent with each request.
+    headers : sequence of (str, str)
+        Sent with each request; left out of pickles if they look like credentials.
+    limits : Limits, optional
+    """
+
+    def __init__(
+        self, base_url: str, headers: Sequence[tuple[str, str]] = (), limits: Limits | None = None
+    ) -> None:
+        self.base_url = base_url
+        self.headers = tuple(headers)
+        self.limits = limits or Limits(RequestSlots())
+        self.remembered = Remembered()
+        parts = urlsplit(base_url)
+        user, at, host = parts.netloc.rpartition("@")
+        self._root = f"{parts.scheme}://{host}{parts.path}"
+        self._query = f"?{parts.query}" if parts.query else ""
+        own = {name.lower() for name, _ in self.headers}
+        self._sent = [("Accept-Encoding", "identity"), ("User-Agent", "chunkwise")]
+        self._sent = [h for h in self._sent if h[0].lower() not in own] + list(self.headers)
+        if at:
+            token = base64.b64encode(unquote(user).encode()).decode()
+            self._sent.append(("Authorization", f"Basic {token}"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        secret = ("authorization", "cookie", "x-api-key")
+        headers = tuple(h for h in self.headers if h[0].lower() not in secret)
+        return HttpStore, (self.base_url, headers, self.limits)
+
+    def __repr__(self) -> str:
+        return f"HttpStore({self.url('')!r})"
+
+    @property
+    def identity(self) -> Any:
+        """The URL."""
+        return "http", self._root, self._query
+
+    @property
+    def request_concurrency(self) -> int:
+        """How many requests may be under way at the same time."""
+        return self.limits.slots.limit
+
+    @property
+    def coalescing(self) -> Coalescing:
+        """Which byte ranges of one value share a request."""
+        return self.limits.coalescing
+
+    def url(self, key: str) -> str:
+        """Return the URL of a key, without user and password."""
+        path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        between = "/" if path and not path.startswith("/") and not self._root.endswith("/") else ""
+        if path.startswith("/") and self._root.endswith("/"):
+            path = path[1:]
+        return f"{self._root}{between}{path}{self._query}"
+
+    def describe(self, key: str) -> str:
+        """Return the quoted URL."""
+        return dump(self.url(key))
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        now = time.time()
+        start, stop = byte_range or (0, None)
+        part = self._fetch(key, start, stop, if_not_equal)
+        if part.generation == if_not_equal:
+            return Stamped(None, part.generation, now)
+        return Stamped(part.value, part.generation, now)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of values; what it returns stays valid."""
+        fetch = self._fetch
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            return fetch(key, start, stop).value
+
+        return read
+
+    def _fetch(self, key: str, start: int, stop: int | None, known: bytes | None = None) -> _Part:
+        check_range(start, stop)
+        headers = []
+        if known is not None and known.startswith(b'\0"'):
+            headers.append(("If-None-Match", known[1:].decode("latin-1")))
+        whole = start == 0 and stop is None
+        if not whole:
+            headers.append(("Range", _range_header(start, stop)))
+        answer = self._ask("GET", key, headers)
+        if answer.status in _MISSING:
+            return _Part(None, MISSING_GENERATION)
+        if answer.status == 304 and known is not None:
+            return _Part(None, known)
+        if answer.status == 416:
+            return self._outside(key, start, stop, answer)
+        if answer.status == 200:
+            begin, end = resolve_range(start, stop, len(answer.body))
+            value = answer.body if whole else memoryview(answer.body)[begin:end]
+            return _Part(value, _generation(answer.headers, len(answer.body)))
+        if answer.status == 206 and not whole:
+            return _cut(answer, start, stop)
+        raise self._error(key, answer)
+
+    def _outside(self, key: str, start: int, stop: int | None, answer: Answer) -> _Part:
+        """Answer for a range that the server finds nothing in: an error, or an empty one at the end."""
+        found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if found is None or start == stop or not answer.headers.get("ETag"):
+            head = self._ask("HEAD", key, [])
+            if head.status in _MISSING:
+                return _Part(None, MISSING_GENERATION)
+            if head.status != 200 or "Content-Length" not in head.headers:
+                raise self._error(key, answer)
+            size, headers = int(head.headers["Content-Length"]), head.headers
+        else:
+            size, headers = int(found[3]), answer.headers
+        resolve_range(start, stop, size)
+        return _Part(b"", _generation(headers, size))
+
+    def _ask(self, method: str, key: str, headers: Sequence[tuple[str, str]]) -> Answer:
+        """Make a request, again if it fails in a way that may pass."""
+        url, limits = self.url(key), self.limits
+        attempt = 0
+        while True:
+            if limits.read_pace is not None:
+                limits.read_pace.wait()
+            try:
+                with limits.slots:
+                    answer = send(method, url, (*self._sent, *headers))
+                if answer.status not in _AGAIN or attempt >= limits.retries.max_retries:
+                    return answer
+                delay = _retry_after(answer)
+            except ChunkwiseError:
+                raise
+            except HTTP_ERRORS as e:
+                if attempt >= limits.retries.max_retries:
+                    raise _no_answer(url, e, attempt) from e
+                delay = 0.0
+            time.sleep(max(delay, limits.retries.delay(attempt)))
+            attempt += 1
+
+    def _error(self, key: str, answer: Answer) -> ChunkwiseError:
+        if answer.status < 400:
+            return StorageError(f"Failed to read {self.url(key)}: unexpected HTTP status {answer.status}")
+        body = answer.body[:2000].decode("utf-8", "replace") if answer.body[:1] == b"<" else ""
+        return failure_of_answer(answer.status, body).error("read", answer.url)
+
+    def _read_only(self, operation: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"KeyValueStore does not support {operation}: {self.url('')} is a web server, "
+            "which can only be read"
+        )
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Raise UnsupportedError."""
+        raise self._read_only("writing")
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Raise UnsupportedError."""
+        raise self._read_only("writing")
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Raise UnsupportedError."""
+        raise self._read_only("deleting by range")
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Raise UnsupportedError: nobody knows which keys there are."""
+        raise UnsupportedError(
+            f"KeyValueStore does not support listing: {self.url(start)} is on a web server; "
+            "open arrays by their own URL, or a hierarchy that has consolidated metadata"
+        )
+
+    def list_children(self, prefix: str) -> Children:
+        """Raise UnsupportedError."""
+        self.list(prefix)
+        raise AssertionError
+
+
+def _range_header(start: int, stop: int | None) -> str:
+    if start < 0:
+        return f"bytes={start}"
+    if stop is None:
+        return f"bytes={start}-"
+    return f"bytes={start}-{max(stop - 1, start)}"  # an empty range can't be said; one byte is dropped again
+
+
+def _cut(answer: Answer, start: int, stop: int | None) -> _Part:
+    found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if found is None or found[1] is None:
+        raise UnavailableError(
+            f"Failed to read {answer.url}: HTTP status 206 without a valid Content-Range: "
+            f"{answer.headers.get('Content-Range')!r}"
+        )
+    first, size = int(found[1]), int(found[3])
+    begin, end = resolve_range(start, stop, size)
+    value = memoryview(answer.body)[begin - first : end - first]
+    if begin < first or len(value) != end - begin:
+        raise UnavailableError(
+            f"Failed to read {answer.url}: the server sent bytes {found[1]}-{found[2]}, "
+            f"expected {begin}-{end - 1}"
+        )
+    return _Part(value, _generation(answer.headers, size))
+
+
+def _generation(headers: HTTPMessage, size: int) -> bytes:
+    e_tag = headers.get("ETag")
+    if e_tag is not None:
+        return b"\0" + e_tag.encode("latin-1", "replace")
+    return b"\0" + f"{headers.get('Last-Modified', '')} {size}".encode("latin-1", "replace")
+
+
+def _retry_after(answer: Answer) -> float:
+    value = answer.headers.get("Retry-After", "")
+    return min(float(value), 60.0) if value.isdigit() else 0.0
+
+
+def _no_answer(url: str, error: BaseException, attempt: int) -> ChunkwiseError:
+    text = f"Failed to read {url}: {error or type(error).__name__}, after {attempt + 1} attempts"
+    if isinstance(error, TimeoutError):
+        return DeadlineExceededError(f"{text}; check the network, or raise the retries")
+    return UnavailableError(f"{text}; check the URL and the network")

@@ -1,0 +1,177 @@
+"""A kvstore in memory: the object is the storage.
+
+Any ``str`` is a key, the empty one too.  The generation of a value is 9 bytes: a zero, then the
+number of the write as 64-bit little-endian integer.  A pickled store is unpickled as a new storage
+with the values that it had; the two don't share writes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from chunkwise.binding import dump
+from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.key_range import KeyRange, encode_key
+from chunkwise.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+)
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore:
+    """Keys and values in a dict, for any number of threads."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[bytes, bytes]] = {}
+        self._next = 0
+        self._lock = threading.Lock()
+        self._storage = object()
+
+    def __getstate__(self) -> tuple[dict[str, tuple[bytes, bytes]], int]:
+        with self._lock:
+            return dict(self._values), self._next
+
+    def __setstate__(self, state: tuple[dict[str, tuple[bytes, bytes]], int]) -> None:
+        self.__init__()  # type: ignore[misc]
+        self._values, self._next = state
+
+    @property
+    def identity(self) -> Any:
+        """A value that is equal only for this very storage."""
+        return "memory", self._storage
+
+    def describe(self, key: str) -> str:
+        """Return the quoted key."""
+        return dump(key)
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        now = time.time()
+        found = self._values.get(key)
+        if found is None:
+            return Stamped(None, MISSING_GENERATION, now)
+        value, generation = found
+        if generation == if_not_equal:
+            return Stamped(None, generation, now)
+        if byte_range is not None:
+            begin, end = resolve_range(byte_range.start, byte_range.stop, len(value))
+            value = value[begin:end]
+        return Stamped(value, generation, now)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of values; what it returns stays valid."""
+        get = self._values.get
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            found = get(key)
+            if found is None:
+                return None
+            value = found[0]
+            if start == 0 and stop is None:
+                return value
+            begin, end = resolve_range(start, stop, len(value))
+            return memoryview(value)[begin:end]
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if that is missing."""
+        found = self._values.get(key)
+        if found is None:
+            return None
+        view = memoryview(found[0])
+        pairs = (resolve_range(*pair, len(view)) for pair in zip(starts, stops, strict=True))
+        return [view[begin:end] for begin, end in pairs]
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
+        copy = bytes(value)
+        with self._lock:
+            if if_equal and self._generation(key) != if_equal:
+                return None
+            generation = b"\0" + self._next.to_bytes(8, "little")
+            self._next += 1
+            self._values[key] = copy, generation
+        return generation
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
+        with self._lock:
+            if if_equal and self._generation(key) != if_equal:
+                return None
+            self._values.pop(key, None)
+        return MISSING_GENERATION
+
+    def write_all(
+        self,
+        values: Mapping[str, Buffer | None],
+        *,
+        conditions: Mapping[str, bytes],
+        deleted: Sequence[KeyRange] = (),
+    ) -> str | None:
+        """Delete the keys in `deleted`, then write `values`, all at once if all `conditions` hold.
+
+        Returns
+        -------
+        str or None
+            None if it is done; else a key whose generation is not the one in `conditions`.
+        """
+        copies = {key: None if value is None else bytes(value) for key, value in values.items()}
+        with self._lock:
+            for key, generation in conditions.items():
+                if self._generation(key) != generation:
+                    return key
+            for keys in deleted:
+                for key in [k for k in self._values if k in keys]:
+                    del self._values[key]
+            for key, copy in copies.items():
+                if copy is None:
+                    self._values.pop(key, None)
+                else:
+                    self._values[key] = copy, b"\0" + self._next.to_bytes(8, "little")
+                    self._next += 1
+        return None
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)``, all at once."""
+        keys = KeyRange.between(start, stop)
+        with self._lock:
+            if keys.unbounded:
+                self._values.clear()
+            for key in [k for k in self._values if k in keys]:
+                del self._values[key]
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)`` that there are now, in order."""
+        keys = KeyRange.between(start, stop)
+        with self._lock:
+            found = list(self._values)
+        return iter(sorted((k for k in found if k in keys), key=encode_key))
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`, in order; keys and prefixes are whole, from the store's root."""
+        keys: list[str] = []
+        prefixes: dict[str, None] = {}
+        below = KeyRange.of_prefix(prefix)
+        for key in self.list(below.start, below.stop):
+            name, slash, _ = key[len(prefix) :].partition("/")
+            if slash:
+                prefixes[prefix + name] = None
+            else:
+                keys.append(key)
+        return Children(keys, list(prefixes))
+
+    def _generation(self, key: str) -> bytes:
+        found = self._values.get(key)
+        return MISSING_GENERATION if found is None else found[1]

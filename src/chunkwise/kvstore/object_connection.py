@@ -1,0 +1,158 @@
+"""The connection to a bucket: how to be let in is found out once, and remembered.
+
+1. The first request goes the best way that the configuration allows: with the credentials that were
+   found, or as anybody where there are none.
+2. If it is denied, or went to the wrong region, the same request is made once more the other way.  When
+   that works, all later requests to the bucket go that way, from other stores of this process too.
+3. If both are denied, the error tells what each way was told.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from chunkwise.kvstore.bucket import Access, Bucket
+from chunkwise.kvstore.object_failure import Failure, failure_of
+from chunkwise.kvstore.object_library import object_library
+from chunkwise.kvstore.request_limits import Retries
+
+__all__ = ["Connection", "Learned", "learned"]
+
+T = TypeVar("T")
+_MOST = 1000
+
+
+class Learned:
+    """What this process has found out about a bucket.
+
+    Attributes
+    ----------
+    access : Access or None
+        The way that worked.
+    refused : set of Access
+        The ways that did not where another was refused too.
+    stores : dict
+        obstore's stores, which keep connections open, by process, access and retries.
+    exists : bool
+        Whether the bucket is known to be there.
+    conditional : ConditionalWrites or None
+        What was found when conditional writes were tried; see :mod:`chunkwise.kvstore.object_probe`.
+    """
+
+    def __init__(self) -> None:
+        self.access: Access | None = None
+        self.refused: set[Access] = set()
+        self.stores: dict[Any, Any] = {}
+        self.exists = False
+        self.conditional: Any = None
+        self.lock = threading.Lock()
+
+    def forget_access(self) -> None:
+        """Look for credentials anew with the next request: the user may have mended them."""
+        self.access = None
+        self.refused.clear()
+        self.stores.clear()
+
+
+_buckets: OrderedDict[Hashable, Learned] = OrderedDict()
+_lock = threading.Lock()
+
+
+def learned(bucket: Bucket) -> Learned:
+    """Return what is known of a bucket; the least recently used of very many are forgotten."""
+    key = bucket.identity, bucket
+    with _lock:
+        found = _buckets.setdefault(key, Learned())
+        _buckets.move_to_end(key)
+        while len(_buckets) > _MOST:
+            _buckets.popitem(last=False)
+        return found
+
+
+def _new_locks() -> None:
+    global _lock
+    _lock = threading.Lock()
+    for known in _buckets.values():
+        known.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_locks)
+
+
+class Connection:
+    """Requests to `bucket`, made anew in each process.
+
+    Parameters
+    ----------
+    bucket : Bucket
+    retries : Retries
+        For requests that fail in a way that may pass.
+    """
+
+    def __init__(self, bucket: Bucket, retries: Retries) -> None:
+        self.bucket = bucket
+        self.retries = retries
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Connection, (self.bucket, self.retries)
+
+    @property
+    def known(self) -> Learned:
+        """What is known of the bucket."""
+        return learned(self.bucket)
+
+    def run(self, request: Callable[[Any, Any], T]) -> T:
+        """Make a request, ``request(library, store)``; raise what it raises.
+
+        The exception of a request that was denied both ways has a note about the first.
+        """
+        library, known = object_library(), self.known
+        access = known.access or self.bucket.accesses()[0]
+        try:
+            result = request(library, self._store(library, access))
+        except Exception as e:
+            failure = failure_of(e)
+            if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
+                known.access = access
+                raise
+            other = self.bucket.other_access(access, failure)
+            if other is None or other in known.refused:
+                if failure.kind in ("denied", "credentials"):
+                    known.forget_access()
+                raise
+            return self._try(request, library, access, failure, other)
+        known.access = access
+        return result
+
+    def _try(
+        self, request: Callable[[Any, Any], T], library: Any, first: Access, why: Failure, access: Access
+    ) -> T:
+        try:
+            result = request(library, self._store(library, access))
+        except Exception as e:
+            if failure_of(e).kind in ("missing", "mismatch", "exists", "unchanged", "range"):
+                self.known.access = access
+            else:
+                self.known.refused.add(access)
+                e.add_note(f"{_way(first)}: {why.detail}; {_way(access)}: {failure_of(e).detail}")
+            raise
+        self.known.access = access
+        return result
+
+    def _store(self, library: Any, access: Access) -> Any:
+        key = os.getpid(), access, self.retries
+        stores = self.known.stores
+        found = stores.get(key)
+        if found is None:
+            found = stores[key] = self.bucket.connect(library, access, self.retries.config())
+        return found
+
+
+def _way(access: Access) -> str:
+    way = "with credentials" if access.signed else "anonymously"
+    return f'{way} in region "{access.region}"' if access.region else way

@@ -1,0 +1,214 @@
+"""What an object store's answer means, and the exception that says so.
+
+Only a definite answer that there is no such key makes a chunk missing: a bucket that is not there, a
+server that is not an object store, or a denied request never read as fill values.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from chunkwise.errors import (
+    BucketNotFoundError,
+    ChunkwiseError,
+    CredentialsError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    StorageError,
+    ThrottledError,
+    UnavailableError,
+    WrongEndpointError,
+)
+
+__all__ = ["Failure", "Kind", "failure_of", "failure_of_answer"]
+
+Kind: TypeAlias = Literal[
+    "missing",
+    "unclear",
+    "bucket",
+    "exists",
+    "mismatch",
+    "unchanged",
+    "range",
+    "denied",
+    "credentials",
+    "region",
+    "throttled",
+    "timeout",
+    "unreachable",
+    "server",
+    "key",
+    "unsupported",
+    "other",
+]
+"""``unclear`` is a 404 that does not say whether the key or the bucket is missing."""
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>\s*([\w.]+)\s*</Code>")
+_REGION = re.compile(r"<Region>\s*([\w-]+)\s*</Region>")
+_MISSING = {"NoSuchKey", "BlobNotFound", "NoSuchVersion"}
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "ResourceNotFound", "ContainerBeingDeleted"}
+_CREDENTIALS = {
+    "AuthenticationFailed": "the server does not accept the key or the signature",
+    "ExpiredToken": "the session has expired; get new credentials",
+    "ExpiredTokenException": "the session has expired; get new credentials",
+    "InvalidAccessKeyId": "the server does not know this access key",
+    "InvalidAuthenticationInfo": "the server does not accept the token",
+    "InvalidToken": "the session token is malformed",
+    "RequestTimeTooSkewed": "the clock of this machine is wrong",
+    "SignatureDoesNotMatch": "the secret does not belong to the access key",
+    "TokenRefreshRequired": "the session has expired; get new credentials",
+}
+_THROTTLED = {"SlowDown", "ServerBusy", "RequestLimitExceeded", "Throttling", "TooManyRequests"}
+_CONFLICT = {"ConditionalRequestConflict", "BlobAlreadyExists", "OperationAborted", "PreconditionFailed", ""}
+_REDIRECT = {
+    "PermanentRedirect",
+    "TemporaryRedirect",
+    "AuthorizationHeaderMalformed",
+    "IllegalLocationConstraintException",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request failed.
+
+    Attributes
+    ----------
+    kind : Kind
+    detail : str
+        What the server or the network said, on one line.
+    region : str
+        Where the bucket is, if the server told so.
+    """
+
+    kind: Kind
+    detail: str
+    region: str = ""
+
+    def error(self, operation: str, url: str, advice: str = "") -> ChunkwiseError:
+        """Return the exception: what was done to which URL, why it failed, and what to do."""
+        return _error(self, f"Failed to {operation} {url}: {self.detail}", advice)
+
+
+def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
+    def say(hint: str) -> str:
+        return "; ".join(filter(None, (text, hint, advice)))
+
+    match failure.kind:
+        case "bucket" | "missing" | "unclear":
+            return BucketNotFoundError(say("check the name of the bucket or container, and the endpoint"))
+        case "denied":
+            return PermissionDeniedError(
+                say(
+                    "check the permissions of these credentials "
+                    "(a bucket that may not be listed says this of missing keys too)"
+                )
+            )
+        case "credentials":
+            return CredentialsError(say("check the credentials"))
+        case "region":
+            where = (
+                f'the bucket is in "{failure.region}"' if failure.region else "another region has the bucket"
+            )
+            return WrongEndpointError(say(f"{where}; set the region or the endpoint"))
+        case "throttled":
+            return ThrottledError(say("lower the request concurrency, or raise the retries"))
+        case "timeout":
+            return DeadlineExceededError(say("check the network, or raise the retries"))
+        case "unreachable":
+            return UnavailableError(say("check the endpoint and the network"))
+        case "server":
+            return UnavailableError(say("the server failed; try again later"))
+        case "key":
+            return InvalidArgumentError(say(""))
+        case _:
+            return StorageError(say(""))
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return what an exception of obstore means."""
+    name = type(error).__name__
+    text = str(error).partition("\n\nDebug source")
+    said, debug = text[0], text[2]
+    status = _STATUS.search(said)
+    if status is not None:
+        body = said[status.end() :]
+        found = failure_of_answer(int(status[1]), body)
+        if found.kind == "missing" and name in ("AlreadyExistsError", "PreconditionError"):
+            return Failure("mismatch", found.detail)
+        if found.kind == "mismatch" and name == "AlreadyExistsError":
+            return Failure("exists", found.detail)
+        return found
+    detail = _one_line(said)
+    kinds: dict[str, Kind] = {
+        "FileNotFoundError": "unclear",
+        "AlreadyExistsError": "exists",
+        "PreconditionError": "mismatch",
+        "NotModifiedError": "unchanged",
+        "PermissionDeniedError": "denied",
+        "UnauthenticatedError": "credentials",
+        "InvalidPathError": "key",
+        "NotSupportedError": "unsupported",
+        "NotImplementedError": "unsupported",
+        "UnicodeEncodeError": "key",
+    }
+    if name in kinds:
+        return Failure(kinds[name], detail)
+    if isinstance(error, ValueError) and "parse path" in said:
+        return Failure("key", detail)
+    if "StartTooLarge" in debug:
+        return Failure("range", detail)
+    if "redirect without LOCATION" in said:
+        return Failure("region", detail)
+    if "kind: Timeout" in debug or "timed out" in said:
+        return Failure("timeout", detail)
+    if "HTTP error" in said or "HttpError" in debug or "kind: Connect" in debug:
+        return Failure("unreachable", detail)
+    if "redential" in said:
+        return Failure("credentials", detail)
+    return Failure("other", detail)
+
+
+def failure_of_answer(status: int, body: str) -> Failure:
+    """Return what an HTTP answer with an error status means."""
+    found = _CODE.search(body)
+    code = found[1] if found else ""
+    detail = f"HTTP status {status}" + (f", {code}" if code else "")
+    if code in _CREDENTIALS:
+        return Failure("credentials", f"{detail}: {_CREDENTIALS[code]}")
+    if code in _REDIRECT or status in (301, 302, 307, 308):
+        region = _REGION.search(body)
+        return Failure("region", detail, region[1] if region else "")
+    if code in _THROTTLED or status == 429:
+        return Failure("throttled", detail)
+    if status == 404:
+        return Failure(
+            "missing" if code in _MISSING else "bucket" if code in _NO_BUCKET else "unclear", detail
+        )
+    kinds: dict[int, Kind] = {
+        304: "unchanged",
+        401: "credentials",
+        403: "denied",
+        405: "unsupported",
+        408: "timeout",
+        412: "mismatch",
+        416: "range",
+        501: "unsupported",
+    }
+    if status in kinds:
+        return Failure(kinds[status], detail)
+    if status == 409:
+        return Failure("mismatch" if code in _CONFLICT else "other", detail)
+    if status == 503:
+        return Failure("throttled" if not code else "server", detail)
+    if status >= 500:
+        return Failure("server", detail)
+    return Failure("other", f"{detail}: {_one_line(body)}")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:300]

@@ -1,0 +1,74 @@
+"""Whether a bucket keeps its promise when a write depends on what is stored.
+
+Servers differ: some ignore the conditions and overwrite, some want ETags without the quotation marks
+that they send them with.  So before the first conditional write of a process to a bucket, a scratch key
+is written a few times, next to the key in question, and deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from chunkwise.kvstore.object_failure import failure_of
+
+__all__ = ["ConditionalWrites", "probe", "update_mode"]
+
+
+class ConditionalWrites(NamedTuple):
+    """What a server does with conditions.
+
+    Attributes
+    ----------
+    create : bool
+        A value is written only if there is none.
+    replace : bool
+        A value is written only if the present one is the expected.
+    quoted : bool
+        ETags are sent back in quotation marks.
+    """
+
+    create: bool
+    replace: bool
+    quoted: bool
+
+    @property
+    def safe(self) -> bool:
+        """Whether writers of parts of a value lose nothing."""
+        return self.create and self.replace
+
+
+def probe(library: Any, store: Any, key: str) -> ConditionalWrites:
+    """Find out what the server of `store` does, with a scratch key in the directory of `key`."""
+    directory, slash, _ = key.rpartition("/")
+    scratch = f"{directory}{slash}.chunkwise-probe-{uuid4().hex}"
+
+    def put(value: bytes, mode: Any) -> Any:
+        """Return the result; None if the condition did not hold or is not supported."""
+        try:
+            return library.put(store, scratch, value, mode=mode, use_multipart=False)
+        except Exception as e:
+            if failure_of(e).kind in ("exists", "mismatch", "unsupported"):
+                return None
+            raise
+
+    try:
+        first = put(b"1", "create")
+        create = first is not None and put(b"2", "create") is None
+        first = first or put(b"1", "overwrite")
+        wrong = {"e_tag": '"00000000000000000000000000000000"', "version": "1"}
+        if not create or put(b"3", wrong) is not None:
+            return ConditionalWrites(create, False, True)
+        for quoted in (True, False):
+            if put(b"4", update_mode(first["e_tag"], first["version"], quoted=quoted)) is not None:
+                return ConditionalWrites(create, True, quoted)
+        return ConditionalWrites(create, False, True)
+    finally:
+        library.delete(store, scratch)
+
+
+def update_mode(e_tag: str | None, version: str | None, *, quoted: bool) -> dict[str, str]:
+    """Return obstore's mode of a write that replaces one version only."""
+    if e_tag is not None and not e_tag.startswith("W/"):
+        e_tag = f'"{e_tag.strip(chr(34))}"' if quoted else e_tag.strip('"')
+    return {name: value for name, value in (("e_tag", e_tag), ("version", version)) if value is not None}

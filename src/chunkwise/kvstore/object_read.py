@@ -1,0 +1,119 @@
+"""Reading a value, or a part of it, from an object store: which request asks for it.
+
+A range that ends beyond the value is answered with less than was asked for, one that begins there with
+an error; either way the answer, or one more request, tells the size, and the caller gets an error that
+names both.  Where the last bytes can't be asked for without the size, that is asked for first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.errors import AbortedError, UnavailableError
+from chunkwise.kvstore.byte_range import check_range, resolve_range
+from chunkwise.kvstore.object_failure import failure_of
+from chunkwise.kvstore.protocol import Buffer
+from chunkwise.kvstore.request_limits import Retries
+
+__all__ = ["Found", "fetch"]
+
+_ATTEMPTS = 20
+_BODY_ATTEMPTS = 4
+
+
+class Found(NamedTuple):
+    """Bytes of an object, and ``size``, ``e_tag``, ``version``, ``last_modified`` of all of it."""
+
+    value: Buffer
+    meta: Mapping[str, Any]
+
+
+def fetch(
+    library: Any,
+    store: Any,
+    key: str,
+    start: int,
+    stop: int | None,
+    *,
+    suffix_ranges: bool,
+    retries: Retries,
+    unless: str | None = None,
+) -> Found:
+    """Return a part of the object `key`; raise what obstore raises.
+
+    Parameters
+    ----------
+    library, store : object
+        obstore, and its store.
+    key : str
+    start, stop : int, optional
+        The part, as :func:`~chunkwise.kvstore.byte_range.resolve_range` takes it.
+    suffix_ranges : bool
+        Whether the server knows ranges that count from the end.
+    retries : Retries
+        For answers that break off.
+    unless : str, optional
+        ETag: of this version nothing is sent.
+
+    Raises
+    ------
+    OutOfRangeError
+        If the part does not lie inside the object.
+    """
+    check_range(start, stop)
+    extra: dict[str, Any] = {} if unless is None else {"if_none_match": unless}
+    if start == 0 and stop is None:
+        return _get(library, store, key, extra, retries)
+    for _ in range(_ATTEMPTS):
+        if start == stop or (start < 0 and not suffix_ranges):
+            meta = library.head(store, key)
+            begin, end = resolve_range(start, stop, meta["size"])
+            if begin == end:
+                return Found(b"", meta)
+            options = {"range": (begin, end), "if_match": meta["e_tag"], **extra}
+        else:
+            options = {"range": _range(start, stop), **extra}
+        try:
+            found = _get(library, store, key, options, retries)
+        except Exception as e:
+            kind = failure_of(e).kind
+            if kind == "mismatch":  # replaced since its size was told
+                continue
+            if kind != "range":
+                raise
+            meta = library.head(store, key)
+            begin, end = resolve_range(start, stop, meta["size"])
+            if begin == end:
+                return Found(b"", meta)
+            continue
+        begin, end = resolve_range(start, stop, found.meta["size"])
+        if len(found.value) != end - begin:
+            raise UnavailableError(
+                f"the server sent {len(found.value)} bytes of {key}, expected {end - begin}: "
+                "check what is between here and the server"
+            )
+        return found
+    raise AbortedError(f"{key} was replaced {_ATTEMPTS} times while it was read")
+
+
+def _range(start: int, stop: int | None) -> Any:
+    if start < 0:
+        return {"suffix": -start}
+    return {"offset": start} if stop is None else (start, stop)
+
+
+def _get(library: Any, store: Any, key: str, options: dict[str, Any], retries: Retries) -> Found:
+    """Return the answer; one that breaks off is asked for again."""
+    attempt = 0
+    while True:
+        result = library.get(store, key, options=options)
+        meta = result.meta
+        try:
+            return Found(memoryview(result.bytes()), meta)
+        except Exception:
+            if attempt >= min(_BODY_ATTEMPTS, retries.max_retries):
+                raise
+        time.sleep(retries.delay(attempt))
+        attempt += 1

@@ -1,0 +1,424 @@
+"""A kvstore in a bucket of an object store: S3, Google Cloud Storage, Azure, or what looks like one.
+
+Compatibility
+-------------
+Generations are, as in TensorStore, a zero byte and the ETag.  Where ETags come from the content, as
+mostly on S3, writing the same bytes again gives the same generation.
+
+Conditional writes are used only where a trial showed that the server keeps the promise; see
+:mod:`chunkwise.kvstore.object_probe`.  Elsewhere a value is created, but not replaced, after a look
+whether there is one.  A conditional delete looks at the generation and then deletes,
+because servers have no such request; ``conditional_deletes`` tells those who must not rely on it.
+
+Keys with empty components, ``.``, ``..``, control characters, or that are not UTF-8 are refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from chunkwise.errors import ChunkwiseError, StorageError, UnsafeWriteError, UnsupportedError
+from chunkwise.kvstore.bucket import Bucket
+from chunkwise.kvstore.byte_range import check_range, resolve_range
+from chunkwise.kvstore.key_range import KeyRange, encode_key
+from chunkwise.kvstore.object_connection import Connection
+from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
+from chunkwise.kvstore.object_key import check_object_key, is_object_key
+from chunkwise.kvstore.object_probe import ConditionalWrites, probe, update_mode
+from chunkwise.kvstore.object_read import Found, fetch
+from chunkwise.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+)
+from chunkwise.kvstore.remembered import Remembered
+from chunkwise.kvstore.request_limits import Pace, RequestSlots, Retries
+
+__all__ = ["Coalescing", "Limits", "ObjectStore"]
+
+T = TypeVar("T")
+_READ: tuple[Kind, ...] = ("missing", "unchanged")
+_RANGES: tuple[Kind, ...] = ("missing", "range")
+_CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
+# Larger values are sent in parts, each of which can be tried again alone.
+_MULTIPART = 1 << 24
+_PART = 1 << 23
+_MOST_PARTS = 9000
+_DELETE_BATCH = 1000
+
+
+class Coalescing(NamedTuple):
+    """Which byte ranges of one value share a request.
+
+    Attributes
+    ----------
+    gap : int
+        Largest hole, in bytes, that is read rather than skipped.
+    largest : int
+        Size of a request, in bytes, beyond which nothing is joined to it.
+    """
+
+    gap: int = 1 << 20
+    largest: int = 1 << 26
+
+
+class Limits(NamedTuple):
+    """How many requests, how fast, how often again."""
+
+    slots: RequestSlots
+    retries: Retries = Retries()
+    read_pace: Pace | None = None
+    write_pace: Pace | None = None
+    coalescing: Coalescing = Coalescing()
+
+
+class ObjectStore:
+    """The objects of one bucket.
+
+    Parameters
+    ----------
+    bucket : Bucket
+        Which one, and how to get there.
+    limits : Limits, optional
+    single_writer : bool
+        The caller's promise that nobody else writes: where the server can't do conditional writes, they
+        are then done without its help.
+
+    Attributes
+    ----------
+    request_concurrency : int
+        How many requests may be under way at the same time.
+    """
+
+    conditional_deletes: ClassVar[bool] = False
+
+    def __init__(self, bucket: Bucket, limits: Limits | None = None, *, single_writer: bool = False) -> None:
+        self.bucket = bucket
+        self.limits = limits or Limits(RequestSlots())
+        self.remembered = Remembered()
+        self.single_writer = single_writer
+        self._connection = Connection(bucket, self.limits.retries)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self.bucket, self.limits, self.single_writer)
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.bucket!r})"
+
+    @property
+    def identity(self) -> Any:
+        """The bucket and the server."""
+        return self.bucket.identity
+
+    @property
+    def request_concurrency(self) -> int:
+        """How many requests may be under way at the same time."""
+        return self.limits.slots.limit
+
+    @property
+    def coalescing(self) -> Coalescing:
+        """Which byte ranges of one value share a request."""
+        return self.limits.coalescing
+
+    def describe(self, key: str) -> str:
+        """Return the quoted URL."""
+        return f'"{self.bucket.url(key)}"'
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        now = time.time()
+        unless = None if if_not_equal is None else _e_tag(if_not_equal)
+        start, stop = byte_range or (0, None)
+        found, failure = self._fetch(key, start, stop, unless)
+        if failure is not None:
+            if failure.kind == "unchanged" and if_not_equal is not None:
+                return Stamped(None, if_not_equal, now)
+            return Stamped(None, MISSING_GENERATION, now)
+        assert found is not None
+        generation = self._generation(found.meta)
+        if generation == if_not_equal:
+            return Stamped(None, generation, now)
+        return Stamped(found.value, generation, now)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of values; what it returns stays valid."""
+        fetch = self._fetch
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            found, _ = fetch(key, start, stop)
+            return None if found is None else found.value
+
+        return read
+
+    def _fetch(
+        self, key: str, start: int, stop: int | None, unless: str | None = None
+    ) -> tuple[Found | None, Failure | None]:
+        check_object_key(key, self.bucket.refused_characters)
+        suffix, retries = self.bucket.suffix_ranges, self.limits.retries
+        return self._run(
+            "read",
+            key,
+            lambda library, store: fetch(
+                library, store, key, start, stop, suffix_ranges=suffix, retries=retries, unless=unless
+            ),
+            _READ,
+        )
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if that is missing.
+
+        Ranges that are close share a request, and the requests are made at the same time.
+        """
+        check_object_key(key, self.bucket.refused_characters)
+        for pair in zip(starts, stops, strict=True):
+            check_range(*pair)
+        wanted = [i for i, (a, b) in enumerate(zip(starts, stops, strict=True)) if a < b]
+        out: list[Buffer] = [b""] * len(starts)
+        if len(wanted) < len(starts):  # an empty range lies inside the value or not
+            meta = self._head(key)
+            if meta is None:
+                return None
+            for pair in zip(starts, stops, strict=True):
+                resolve_range(*pair, meta["size"])
+        if not wanted:
+            return out
+        a, b = [starts[i] for i in wanted], [stops[i] for i in wanted]
+        gap = self.limits.coalescing.gap
+        parts, failure = self._run(
+            "read",
+            key,
+            lambda library, store: library.get_ranges(store, key, starts=a, ends=b, coalesce=gap),
+            _RANGES,
+        )
+        if parts is not None and all(len(p) == y - x for p, x, y in zip(parts, a, b, strict=True)):
+            for i, part in zip(wanted, parts, strict=True):
+                out[i] = memoryview(part)
+            return out
+        if failure is not None and failure.kind == "missing":
+            return None
+        meta = self._head(key)
+        if meta is None:
+            return None
+        for pair in zip(a, b, strict=True):
+            resolve_range(*pair, meta["size"])
+        raise StorageError(f"Failed to read {self.bucket.url(key)}: the server does not answer ranges")
+
+    def _head(self, key: str) -> Any | None:
+        meta, _ = self._run("read", key, lambda library, store: library.head(store, key), _READ)
+        return meta
+
+    def _generation(self, meta: Any) -> bytes:
+        e_tag, version = meta["e_tag"], meta["version"]
+        if self.bucket.by_version and version is not None:
+            return b"\0" + f"{e_tag or ''}\n{version}".encode()
+        if e_tag is None:
+            return b"\0" + f"{meta['last_modified'].timestamp()} {meta['size']}".encode()
+        return b"\0" + str(e_tag).encode()
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`.
+
+        Raises
+        ------
+        UnsafeWriteError
+            If the present value is to be replaced on condition, and the server can't promise to look at it.
+        """
+        check_object_key(key, self.bucket.refused_characters)
+        view = memoryview(value).cast("B")
+        if not if_equal:
+            return self._put(key, view, None)
+        known = self.conditional_writes(key)
+        if not known.safe:
+            if not self.single_writer and if_equal != MISSING_GENERATION:
+                raise UnsafeWriteError(
+                    f"Failed to write {self.bucket.url(key)}: its server does not promise that a write "
+                    "depends on what is stored, so that changing a part of a value could lose what others "
+                    'write; write whole values, or set "single_writer" if nobody else writes'
+                )
+            if self._current(key) != if_equal:
+                return None
+            return self._put(key, view, None)
+        if if_equal == MISSING_GENERATION:
+            return self._put(key, view, "create")
+        e_tag, version = _e_tag(if_equal), _version(if_equal)
+        if e_tag is None:
+            return None
+        return self._put(key, view, update_mode(e_tag, version, quoted=known.quoted))
+
+    def keeps_conditions(self, key: str) -> bool:
+        """Whether parts of the value of `key` can be changed so that nobody's changes are lost."""
+        return self.single_writer or self.conditional_writes(key).safe
+
+    def _put(self, key: str, value: memoryview, mode: Any) -> bytes | None:
+        multipart = mode is None and len(value) > _MULTIPART
+        part = max(_PART, -(-len(value) // _MOST_PARTS))
+        result, _ = self._run(
+            "write",
+            key,
+            lambda library, store: library.put(
+                store, key, value, mode=mode or "overwrite", use_multipart=multipart, chunk_size=part
+            ),
+            () if mode is None else _CONDITION,
+        )
+        if result is None:
+            return None
+        if result["e_tag"] is None:
+            return self._current(key)
+        return self._generation({"last_modified": None, "size": 0, **result})
+
+    def _current(self, key: str) -> bytes:
+        meta = self._head(key)
+        return MISSING_GENERATION if meta is None else self._generation(meta)
+
+    def conditional_writes(self, key: str) -> ConditionalWrites:
+        """Return what the server does with conditions; tried out once for the bucket, close to `key`."""
+        known = self._connection.known
+        if known.conditional is None:
+            with known.lock:
+                if known.conditional is None:
+                    found, failure = self._run(
+                        "write", key, lambda library, store: probe(library, store, key)
+                    )
+                    assert found is not None, failure
+                    known.conditional = found
+        tried: ConditionalWrites = known.conditional
+        return tried
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
+        check_object_key(key, self.bucket.refused_characters)
+        if if_equal:
+            current = self._current(key)
+            if current != if_equal:
+                return None
+            if current == MISSING_GENERATION:
+                return MISSING_GENERATION
+        self._delete([key])
+        return MISSING_GENERATION
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)`` that there are now."""
+        batch: list[str] = []
+        for key in self.list(start, stop):
+            batch.append(key)
+            if len(batch) == _DELETE_BATCH:
+                self._delete(batch)
+                batch = []
+        if batch:
+            self._delete(batch)
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        self._run("delete", keys[0], lambda library, store: library.delete(store, list(keys)), _READ)
+
+    # -- listing --------------------------------------------------------------------------------------
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``, page by page."""
+        keys = KeyRange.between(start, stop)
+        if keys.empty:
+            return
+        prefix = keys.common_directory()
+        if prefix and not is_object_key(prefix[:-1]):
+            return
+        found: Any
+        found, _ = self._run(
+            "list",
+            prefix,
+            lambda library, store: library.list(store, prefix=prefix.rstrip("/") or None, chunk_size=1000),
+        )
+        pages: Iterator[Any] = found
+        while True:
+            page, _ = self._run("list", prefix, lambda library, store: next(pages, None))
+            if page is None:
+                return
+            for entry in page:
+                if entry["path"] in keys:
+                    yield entry["path"]
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`; keys and prefixes are whole, from the bucket's root."""
+        if prefix and not is_object_key(prefix.rstrip("/")):
+            return Children([], [])
+        found, _ = self._run(
+            "list",
+            prefix,
+            lambda library, store: library.list_with_delimiter(store, prefix.rstrip("/") or None),
+        )
+        assert found is not None
+        keys = sorted((entry["path"] for entry in found["objects"]), key=encode_key)
+        return Children(keys, sorted(found["common_prefixes"], key=encode_key))
+
+    # -- requests -------------------------------------------------------------------------------------
+
+    def _run(
+        self, operation: str, key: str, request: Callable[[Any, Any], T], expected: Sequence[Kind] = ()
+    ) -> tuple[T | None, Failure | None]:
+        """Make a request; return its result, or a failure of one of the `expected` kinds.
+
+        Raises
+        ------
+        ChunkwiseError
+            For a failure of any other kind.
+        """
+        pace = self.limits.read_pace if operation in ("read", "list") else self.limits.write_pace
+        if pace is not None:
+            pace.wait()
+        try:
+            with self.limits.slots:
+                return self._connection.run(request), None
+        except ChunkwiseError:
+            raise
+        except Exception as e:
+            failure = failure_of(e)
+            if failure.kind == "unclear" and "missing" in expected and self._bucket_exists():
+                failure = Failure("missing", failure.detail)
+            if failure.kind in expected:
+                return None, failure
+            if failure.kind == "unsupported":
+                raise UnsupportedError(
+                    f"Failed to {operation} {self.bucket.url(key)}: {failure.detail}"
+                ) from e
+            advice = [self.bucket.advice(failure), *getattr(e, "__notes__", ())]
+            raise failure.error(operation, self.bucket.url(key), "; ".join(filter(None, advice))) from e
+
+    def _bucket_exists(self) -> bool:
+        """Whether a "not found" without a reason is about the key; asks once."""
+        known = self._connection.known
+        if not known.exists:
+
+            def look(library: Any, store: Any) -> bool:
+                next(library.list(store, chunk_size=1), None)
+                return True
+
+            try:
+                known.exists = self._connection.run(look)
+            except Exception as e:
+                known.exists = failure_of(e).kind == "denied"
+        return known.exists
+
+
+def _unpickle(bucket: Bucket, limits: Limits, single_writer: bool) -> ObjectStore:
+    return ObjectStore(bucket, limits, single_writer=single_writer)
+
+
+def _e_tag(generation: bytes) -> str | None:
+    """Return the ETag in a generation; None if it can't be one of this store."""
+    if generation[:1] != b"\0":
+        return None
+    text = generation[1:].decode("ascii", "replace").partition("\n")[0]
+    return text if text and text.isprintable() and "�" not in text else None
+
+
+def _version(generation: bytes) -> str | None:
+    return generation[1:].decode("ascii", "replace").partition("\n")[2] or None

@@ -1,0 +1,171 @@
+"""What a kvstore can do, as small protocols; a store implements those that its storage allows.
+
+Keys are ``str`` (byte keys that are not UTF-8 come as surrogate escapes), relative to the store.
+A missing key is a value (None); failure is an exception.  A write is atomic for its key.  The
+generation of a key is an opaque ``bytes`` that changes with every write: ``b""`` is unknown,
+:data:`MISSING_GENERATION` says that the key does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+__all__ = [
+    "MISSING_GENERATION",
+    "UNKNOWN_GENERATION",
+    "Buffer",
+    "BulkWritable",
+    "ByteRange",
+    "Children",
+    "KvStoreDriver",
+    "Listable",
+    "RangeReadable",
+    "Readable",
+    "Reader",
+    "Stamped",
+    "Writable",
+    "Writer",
+]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+UNKNOWN_GENERATION = b""
+MISSING_GENERATION = b"\x02"
+
+
+class ByteRange(NamedTuple):
+    """Part of a value, in bytes: ``start`` may be negative (from the end) when ``stop`` is None."""
+
+    start: int = 0
+    stop: int | None = None
+
+
+class Stamped(NamedTuple):
+    """A value with its version.
+
+    Attributes
+    ----------
+    value : bytes-like or None
+        None if the key is missing, or if `generation` is the one that the caller has already.
+    generation : bytes
+        MISSING_GENERATION for a missing key.
+    time : float
+        Seconds since the epoch at which this was known to be current.
+    """
+
+    value: Buffer | None
+    generation: bytes
+    time: float
+
+
+class Children(NamedTuple):
+    """One level of a listing: the keys directly below a prefix, and the prefixes (without the final "/")."""
+
+    keys: list[str]
+    prefixes: list[str]
+
+
+Reader: TypeAlias = Callable[..., "Buffer | None"]
+"""``reader(key, start=0, stop=None)``: the bytes, or None if the key is missing.
+
+What it returns is valid until its next call: the reader may own the memory.  One worker at a time.
+"""
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """A store that values can be read from."""
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation.
+
+        Raises
+        ------
+        OutOfRangeError
+            If `byte_range` does not lie inside the value.
+        """
+        ...
+
+    def open_reader(self) -> Reader:
+        """Return a fast reader without generations, for the use of one worker."""
+        ...
+
+
+@runtime_checkable
+class RangeReadable(Readable, Protocol):
+    """A store that serves several byte ranges of one key for one request."""
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None: ...
+
+
+@runtime_checkable
+class Writable(Protocol):
+    """A store that values can be written to."""
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key` atomically; return the new generation.
+
+        With `if_equal`, only if the current generation is that; returns None, writing nothing, if not.
+        """
+        ...
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; deleting a missing key is no error.  Conditions and result as for `write`."""
+        ...
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete all keys in ``[start, stop)``, ordered by their UTF-8 bytes; an empty `stop` is no bound."""
+        ...
+
+
+class Writer(Protocol):
+    """Writes and deletes of one worker, whatever was there; faster than those of the store."""
+
+    def write(self, key: str, value: Buffer) -> None:
+        """Replace the value of `key` atomically."""
+        ...
+
+    def delete(self, key: str) -> None: ...
+    def flush(self) -> None:
+        """Return when everything that was written and deleted is as durable as the store makes it."""
+        ...
+
+
+@runtime_checkable
+class BulkWritable(Writable, Protocol):
+    """A store with a faster way to write many values."""
+
+    def open_writer(self) -> Writer: ...
+
+
+@runtime_checkable
+class Listable(Protocol):
+    """A store that knows its keys."""
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``; the order is not specified."""
+        ...
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`, which is empty or ends in "/"."""
+        ...
+
+
+@runtime_checkable
+class KvStoreDriver(Readable, Writable, Listable, Protocol):
+    """A store that can do all of it.
+
+    Attributes
+    ----------
+    identity : hashable
+        Equal for two drivers exactly if they are the same storage.
+    """
+
+    @property
+    def identity(self) -> Any: ...
+    def describe(self, key: str) -> str:
+        """Return how messages should name `key`: ``local file "/data/a/0/0"``."""
+        ...

@@ -1,0 +1,109 @@
+"""How many requests, and how fast: limits that the users of one context resource share.
+
+``*_request_concurrency`` is a number of slots, ``*_request_retries`` a :class:`Retries`, and
+``experimental_*_rate_limiter`` a :class:`Pace`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, NamedTuple
+
+__all__ = ["DEFAULT_CONCURRENCY", "Pace", "RequestSlots", "Retries"]
+
+DEFAULT_CONCURRENCY = 32
+
+_all: weakref.WeakSet[RequestSlots | Pace] = weakref.WeakSet()
+
+
+class Retries(NamedTuple):
+    """How often a request is tried again, after delays, in seconds, that double up to `max_delay`."""
+
+    max_retries: int = 32
+    initial_delay: float = 1.0
+    max_delay: float = 32.0
+
+    def delay(self, attempt: int) -> float:
+        """Return the seconds to wait after the failure of attempt number `attempt`, which counts from 0."""
+        return min(self.max_delay, self.initial_delay * 2.0 ** min(attempt, 60))
+
+    def config(self) -> dict[str, Any]:
+        """Return the same for obstore."""
+        total = sum(self.delay(n) for n in range(min(self.max_retries, 1000)))
+        return {
+            "max_retries": self.max_retries,
+            "retry_timeout": timedelta(seconds=180 + 2 * total),
+            "backoff": {
+                "init_backoff": timedelta(seconds=self.initial_delay),
+                "max_backoff": timedelta(seconds=self.max_delay),
+                "base": 2,
+            },
+        }
+
+
+class RequestSlots:
+    """At most `limit` requests at a time; ``with`` it is one of them."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit or DEFAULT_CONCURRENCY
+        self._reset()
+        _all.add(self)
+
+    def _reset(self) -> None:
+        # A slot that another thread had when the process was forked would never come back.
+        self._free = threading.Semaphore(self.limit)
+
+    def __enter__(self) -> None:
+        self._free.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._free.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RequestSlots, (self.limit,)
+
+
+class Pace:
+    """Requests per second; the rate doubles every `doubling_time` seconds, and may be None for no limit."""
+
+    def __init__(self, rate: float | None, doubling_time: float | None = None) -> None:
+        self.rate = rate
+        self.doubling_time = doubling_time
+        self._reset()
+        _all.add(self)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._begin = self._next = 0.0
+
+    def wait(self) -> None:
+        """Wait until the next request may begin."""
+        if self.rate is None:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._begin = self._begin or now
+            doublings = (now - self._begin) / self.doubling_time if self.doubling_time else 0.0
+            due = max(now, self._next)
+            self._next = due + 1 / (self.rate * 2.0 ** min(doublings, 60))
+        if due > now:
+            time.sleep(due - now)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Pace, (self.rate, self.doubling_time)
+
+
+def _forget() -> None:
+    for limit in _all:
+        limit._reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,147 @@
+"""A bucket on S3, or on a server that speaks its protocol.
+
+Names
+-----
+TensorStore's ``s3``, with its members ``bucket``, ``aws_region``, ``endpoint`` and ``requester_pays`` and
+its resource ``aws_credentials`` as the fields of :class:`S3Bucket`.
+
+Compatibility
+-------------
+With an endpoint and a bucket, requests are path-style, as TensorStore's; with an endpoint alone, that
+is the bucket.  A bucket of another region than the configured one is found where the server says that
+it is, if no region was asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+from chunkwise.kvstore.aws_credentials import Provider, find_provider
+from chunkwise.kvstore.aws_profile import profile_values
+from chunkwise.kvstore.bucket import CLIENT_OPTIONS, Access
+from chunkwise.kvstore.object_failure import Failure
+
+__all__ = ["S3Bucket"]
+
+
+@dataclass(frozen=True)
+class S3Bucket:
+    """Which bucket, where, and who asks.
+
+    Attributes
+    ----------
+    bucket : str
+        Its name; empty if the endpoint is the bucket.
+    region, endpoint : str
+        Empty for what the environment says, or AWS.
+    requester_pays : bool
+        Whether who asks pays.
+    credentials : str
+        Type of credentials; see :mod:`chunkwise.kvstore.aws_credentials`.
+    options : tuple of (str, str)
+        Options that go with the type.
+    provider : callable or None
+        Gives keys in place of `credentials`; is left out of pickles.
+    """
+
+    bucket: str
+    region: str = ""
+    endpoint: str = ""
+    requester_pays: bool = False
+    credentials: str = "default"
+    options: tuple[tuple[str, str], ...] = ()
+    provider: Provider | None = field(default=None, repr=False)
+
+    suffix_ranges = True
+    refused_characters = ""
+    by_version = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = replace(self, provider=None)
+        return S3Bucket, tuple(getattr(plain, name) for name in _PICKLED)
+
+    @property
+    def identity(self) -> Hashable:
+        """The server and the bucket."""
+        return "s3", self._endpoint() or "aws", self.bucket
+
+    def url(self, key: str) -> str:
+        """Return ``s3://bucket/key``, or the URL at an endpoint of its own."""
+        path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")
+        endpoint = self._endpoint()
+        if not endpoint:
+            return f"s3://{self.bucket}/{path}"
+        return "/".join(filter(None, (endpoint.rstrip("/"), self.bucket))) + f"/{path}"
+
+    def _endpoint(self) -> str:
+        get = os.environ.get
+        return self.endpoint or get("AWS_ENDPOINT_URL_S3") or get("AWS_ENDPOINT_URL") or ""
+
+    def _provider(self) -> Provider | None:
+        return self.provider or find_provider(self.credentials, dict(self.options))
+
+    def accesses(self) -> tuple[Access, ...]:
+        """Return signed access if there are keys, and anonymous access unless keys were asked for."""
+        signed = Access(True, self.region)
+        if self.provider is not None or self.credentials not in ("default", "anonymous"):
+            return (signed,)
+        anonymous = Access(False, self.region)
+        if self.credentials == "anonymous":
+            return (anonymous,)
+        found = find_provider("default", dict(self.options), ask_machine=False)
+        return (signed, anonymous) if found is not None else (anonymous, signed)
+
+    def other_access(self, access: Access, failure: Failure) -> Access | None:
+        """Return the right region if the server told it, or anonymous access after a refusal."""
+        if (
+            failure.kind == "region"
+            and failure.region
+            and not self.region
+            and access.region != failure.region
+        ):
+            return access._replace(region=failure.region)
+        if failure.kind in ("denied", "credentials"):
+            other = next((a for a in self.accesses() if a.signed != access.signed), None)
+            return other if other is None or not other.signed or self._provider() is not None else None
+        return None
+
+    def connect(self, library: Any, access: Access, retries: dict[str, Any]) -> Any:
+        """Return obstore's store."""
+        endpoint = self._endpoint()
+        values = profile_values(dict(self.options).get("profile"))
+        region = access.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        provider = self._provider() if access.signed else None
+        config: dict[str, Any] = {"region": region or values.get("region") or "us-east-1"}
+        if endpoint:
+            config["endpoint"] = endpoint
+        if endpoint and not self.bucket:
+            config["virtual_hosted_style_request"] = True
+        if self.requester_pays:
+            config["request_payer"] = True
+        if provider is None:
+            config["skip_signature"] = True
+        return library._store.S3Store(
+            self.bucket or "bucket",
+            config=config,
+            client_options={**CLIENT_OPTIONS, "allow_http": True},
+            retry_config=retries,
+            credential_provider=provider,
+        )
+
+    def advice(self, failure: Failure) -> str:
+        """Say where keys are looked for, if it is about them."""
+        if failure.kind not in ("denied", "credentials") or self.credentials != "default":
+            return ""
+        if self._provider() is not None:
+            return ""
+        return (
+            "no AWS credentials were found in the environment, in the profile, or from the machine, "
+            "so the request was anonymous"
+        )
+
+
+_PICKLED = ("bucket", "region", "endpoint", "requester_pays", "credentials", "options")

@@ -1,0 +1,47 @@
+"""A box cut into smaller ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+__all__ = ["boxes"]
+
+
+def boxes(
+    lower: Sequence[int], upper: Sequence[int], unit: Sequence[int], n_elements: int
+) -> Iterator[tuple[slice, ...]]:
+    """Yield slices of ``[lower, upper)`` that together are all of it, in C order.
+
+    Parameters
+    ----------
+    lower, upper : sequence of int
+        Bounds, in index space.
+    unit : sequence of int
+        Cuts are made at multiples of it where they can be.
+    n_elements : int
+        Most elements of a box, unless a unit has more.  A dimension is cut only if those before it are cut
+        into single units, so with units of 1 the boxes are runs of the C order.
+
+    Examples
+    --------
+    >>> list(boxes([1], [9], [3], 3))
+    [(slice(1, 3, None),), (slice(3, 6, None),), (slice(6, 9, None),)]
+    """
+    sizes = [hi - lo for lo, hi in zip(lower, upper, strict=True)]
+    lengths = [min(u, max(1, n)) for u, n in zip(unit, sizes, strict=True)]
+    total = 1
+    for n in lengths:
+        total *= n
+    for d in reversed(range(len(sizes))):
+        n = min(max(1, n_elements // total), -(-sizes[d] // lengths[d]))
+        lengths[d] *= n
+        total *= n
+    return product(*[_cuts(lo, hi, n) for lo, hi, n in zip(lower, upper, lengths, strict=True)])
+
+
+def _cuts(lower: int, upper: int, length: int) -> Iterator[slice]:
+    while lower < upper:
+        stop = min((lower // length + 1) * length, upper)
+        yield slice(lower, stop)
+        lower = stop

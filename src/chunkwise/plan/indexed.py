@@ -1,0 +1,110 @@
+"""A connected set that is not one slice: index arrays, masks, diagonals.
+
+1. The storage coordinates of all points of the set are computed, one array for each storage dimension.
+2. So are their cells, joined into one number for each point.
+3. A stable sort brings the points of a cell together, in the order in which they were asked for, which
+   makes the last of several values for one element the one that is written, as in NumPy.
+4. The runs of equal numbers are the entries; their index arrays are views of the sorted coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.plan.axis import PlanAxis
+
+__all__ = ["indexed_axis"]
+
+Indices: TypeAlias = "npt.NDArray[np.int64]"
+
+
+def indexed_axis(
+    grid: ChunkGrid,
+    dims: Sequence[int],
+    coordinates: Sequence[Indices],
+    input_shape: tuple[int, ...],
+    *,
+    position: int,
+    n_sets: int,
+    check_cover: bool,
+) -> PlanAxis:
+    """Partition points by the cells that they lie in.
+
+    Parameters
+    ----------
+    grid : ChunkGrid
+        What to partition by.
+    dims : sequence of int
+        Storage dimensions of the set, ascending.
+    coordinates : sequence of ndarray of int64
+        For each of `dims`, the storage coordinate of each point; broadcast to `input_shape`.
+    input_shape : tuple of int
+        Extents of the input dimensions of the set, none of them 0.
+    position, n_sets : int
+        Which of how many indexed sets of the plan this is; gives the shape of the index arrays.
+    check_cover : bool
+        Whether to find out which entries cover their cells, which a read has no use for.
+    """
+    flat = [np.broadcast_to(along, input_shape).ravel() for along in coordinates]
+    cells = [grid.cells(dim, along) for dim, along in zip(dims, flat, strict=True)]
+    order, starts = _group(cells)
+    stops = np.append(starts[1:], len(order))
+    counts = stops - starts
+
+    entry_cells, entry_extents, inside = [], [], []
+    for dim, along, cell in zip(dims, flat, cells, strict=True):
+        numbers = cell[order[starts]].tolist()
+        bounds = np.array([grid.bounds(dim, number) for number in numbers], np.int64)
+        entry_cells.append(tuple(numbers))
+        entry_extents.append(tuple((bounds[:, 1] - bounds[:, 0]).tolist()))
+        inside.append(along[order] - np.repeat(bounds[:, 0], counts))
+    where = np.unravel_index(order, input_shape)
+
+    shape = [1] * n_sets
+    shape[position] = -1
+    runs = list(map(slice, starts.tolist(), stops.tolist()))
+    chunk = _pieces(inside, runs, shape)
+    out = _pieces(where, runs, shape)
+    whole = (False,) * len(runs)
+    if check_cover:
+        extents = list(zip(*entry_extents, strict=True))
+        whole = tuple(map(_covers, chunk, extents))
+    return PlanAxis(tuple(dims), tuple(entry_cells), tuple(entry_extents), chunk, out, whole, True)
+
+
+def _pieces(arrays: Sequence[Indices], runs: list[slice], shape: list[int]) -> tuple[Any, ...]:
+    return tuple(tuple(along[run].reshape(shape) for along in arrays) for run in runs)
+
+
+def _group(cells: list[Indices]) -> tuple[Indices, Indices]:
+    """Return the order that brings equal cells together, and where in it each group starts."""
+    number = np.zeros(cells[0].size, np.int64)
+    n_numbers = 1
+    for along in cells:
+        low = int(along.min())
+        span = int(along.max()) - low + 1
+        if n_numbers * span >= 2**62:  # too sparse to be numbered directly
+            along = np.unique(along, return_inverse=True)[1].reshape(-1)
+            number = np.unique(number, return_inverse=True)[1].reshape(-1)
+            low, span, n_numbers = 0, int(along.max()) + 1, int(number.max()) + 1
+        number = number * span + (along - low)
+        n_numbers *= span
+    # small numbers are sorted in linear time
+    order = np.argsort(number.astype(np.uint16) if n_numbers <= 2**16 else number, kind="stable")
+    ordered = number[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    return order, starts
+
+
+def _covers(inside: tuple[Indices, ...], extents: tuple[int, ...]) -> bool:
+    n_elements = prod(extents)
+    if inside[0].size < n_elements:
+        return False
+    places = np.ravel_multi_index(tuple(along.ravel() for along in inside), extents)
+    return len(np.unique(places)) == n_elements

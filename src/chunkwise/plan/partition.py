@@ -1,0 +1,155 @@
+"""From an index transform and a grid to a plan: find the connected sets, partition each.
+
+1. An output index map that depends on no input dimension, or on dimensions of size 1 only through an
+   index array, is a constant: a slice of one element.
+2. Storage dimensions whose maps share an input dimension belong to one set.
+3. A set of one storage dimension with an affine map is a slice; any other is turned into points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.plan.axis import PlanAxis, strided_axis
+from chunkwise.plan.indexed import indexed_axis
+from chunkwise.plan.layout import Layout
+
+__all__ = ["OutputMap", "Transform", "partition"]
+
+
+class OutputMap(Protocol):
+    """What is asked of an output index map; its value is a storage coordinate.
+
+    A constant map has neither an `input_dimension` nor an `index_array`.  An index array has the full
+    input rank, and in each dimension the extent of the input or 1.
+    """
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def stride(self) -> int | None: ...
+    @property
+    def input_dimension(self) -> int | None: ...
+    @property
+    def index_array(self) -> npt.NDArray[Any] | None: ...
+
+
+class Transform(Protocol):
+    """What is asked of an index transform: a finite domain, and maps that stay inside the array."""
+
+    @property
+    def input_inclusive_min(self) -> tuple[int, ...]: ...
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
+    @property
+    def output(self) -> Sequence[OutputMap]: ...
+
+
+class _Map(NamedTuple):
+    """An output index map relative to the origin of the domain: ``offset + stride * (i or array)``."""
+
+    offset: int
+    stride: int
+    inputs: frozenset[int]
+    array: npt.NDArray[np.int64] | None
+
+
+_NOTHING = PlanAxis((), (), (), (), (), (), False)
+
+
+def partition(
+    transform: Transform, grid: ChunkGrid, *, check_cover: bool
+) -> tuple[tuple[PlanAxis, ...], Layout]:
+    """Divide the storage coordinates that `transform` reaches among the cells of `grid`.
+
+    Returns
+    -------
+    axes : tuple of PlanAxis
+        The connected sets, indexed ones first; their product is the touched chunks.
+    layout : Layout
+        How their ``out`` selections see the caller's array.
+    """
+    shape = tuple(transform.input_shape)
+    if 0 in shape:
+        return (_NOTHING,), Layout((None,) * grid.rank, frozenset(), len(shape))
+    maps = [_simplify(m, transform.input_inclusive_min, shape) for m in transform.output]
+    indexed: list[tuple[int, ...]] = []
+    strided: list[tuple[int, ...]] = []
+    for dims in _connected(maps):
+        single = len(dims) == 1 and maps[dims[0]].array is None
+        (strided if single else indexed).append(dims)
+
+    axes = []
+    input_dims: list[int | None] = []
+    for position, dims in enumerate(indexed):
+        inputs = sorted(frozenset[int]().union(*(maps[dim].inputs for dim in dims)))
+        extents = tuple(shape[i] for i in inputs)
+        coordinates = [_coordinates(maps[dim], inputs, shape) for dim in dims]
+        axes.append(
+            indexed_axis(
+                grid,
+                dims,
+                coordinates,
+                extents,
+                position=position,
+                n_sets=len(indexed),
+                check_cover=check_cover,
+            )
+        )
+        input_dims += inputs
+    flipped = set()
+    for (dim,) in strided:
+        offset, stride, uses, _ = maps[dim]
+        source = next(iter(uses), None)
+        size = 1 if source is None else shape[source]
+        if stride < 0 and source is not None:
+            flipped.add(source)
+            offset, stride = offset + stride * (size - 1), -stride
+        axes.append(strided_axis(grid, dim, offset, stride, size))
+        input_dims.append(source)
+    return tuple(axes), Layout(tuple(input_dims), frozenset(flipped), len(shape))
+
+
+def _simplify(m: OutputMap, origin: tuple[int, ...], shape: tuple[int, ...]) -> _Map:
+    array, stride = m.index_array, m.stride
+    if array is not None and stride:
+        inputs = frozenset(dim for dim, size in enumerate(array.shape) if size > 1)
+        if inputs:
+            return _Map(m.offset, stride, inputs, array)
+        return _Map(m.offset + stride * int(array.reshape(-1)[0]), 1, frozenset(), None)
+    if m.input_dimension is not None and stride:
+        dim = m.input_dimension
+        return _Map(m.offset + stride * origin[dim], stride, frozenset((dim,)), None)
+    return _Map(m.offset, 1, frozenset(), None)
+
+
+def _connected(maps: list[_Map]) -> Iterator[tuple[int, ...]]:
+    """Yield the storage dimensions of each connected set, ascending, in the order of their first."""
+    sets: list[tuple[list[int], set[int]]] = []
+    for dim, m in enumerate(maps):
+        joined: tuple[list[int], set[int]] = ([dim], set(m.inputs))
+        apart = []
+        for other in sets:
+            if other[1] & joined[1]:
+                joined = (other[0] + joined[0], other[1] | joined[1])
+            else:
+                apart.append(other)
+        sets = [*apart, joined]
+    yield from sorted(tuple(sorted(dims)) for dims, _ in sets)
+
+
+def _coordinates(m: _Map, inputs: list[int], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Return the storage coordinates of a map, with one axis for each of `inputs`."""
+    if m.array is None:
+        (dim,) = m.inputs
+        values = np.arange(shape[dim], dtype=np.int64)
+        values = values.reshape([-1 if i == dim else 1 for i in inputs])
+    else:
+        values = m.array.astype(np.int64, copy=False)
+        values = values.reshape([size for i, size in enumerate(values.shape) if i in inputs])
+    return values * m.stride + m.offset

@@ -1,0 +1,160 @@
+"""A read or a write as a value: which chunks, what of each, and where that lies in the caller's array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, product
+from math import prod
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol
+
+from chunkwise.chunk_key.key_encoding import KeyEncoding
+from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.layout import Layout
+from chunkwise.plan.partition import Transform, partition
+
+__all__ = ["Plan", "cells", "extents", "keys", "plan_read", "plan_write", "selections", "wholes"]
+
+
+class Plan(NamedTuple):
+    """All that is known of a read or a write before anything is done.
+
+    Attributes
+    ----------
+    axes : tuple of PlanAxis
+        The connected sets; their product, last fastest, is the touched chunks, each once.
+    layout : Layout
+        How to look at the caller's array.
+    """
+
+    axes: tuple[PlanAxis, ...]
+    layout: Layout
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of touched chunks."""
+        return prod(axis.n_entries for axis in self.axes)
+
+    @property
+    def n_whole(self) -> int:
+        """Number of touched chunks of which nothing is left out."""
+        return prod(sum(axis.whole) for axis in self.axes)
+
+    @property
+    def indexed(self) -> bool:
+        """Whether there are index arrays in it."""
+        return any(axis.indexed for axis in self.axes)
+
+    def keys(self, encoding: KeyEncoding) -> Iterator[str]:
+        """Yield the keys of the touched chunks."""
+        return keys(self.axes, encoding)
+
+    def cells(self) -> Iterator[tuple[int, ...]]:
+        """Yield the cells of the touched chunks, in the order of :meth:`keys`."""
+        return cells(self.axes)
+
+
+def plan_read(transform: Transform, grid: ChunkGrid) -> Plan:
+    """Plan a read; a chunk is whole if it can be decoded straight into the result.
+
+    Raises
+    ------
+    OutOfRangeError
+        If the cells of a rectilinear grid end before the coordinates that are asked for.
+    """
+    return Plan(*partition(transform, grid, check_cover=False))
+
+
+def plan_write(transform: Transform, grid: ChunkGrid) -> Plan:
+    """Plan a write; a chunk is whole if each of its elements is overwritten, also those beyond the array.
+
+    Raises
+    ------
+    OutOfRangeError
+        If the cells of a rectilinear grid end before the coordinates that are asked for.
+    """
+    return Plan(*partition(transform, grid, check_cover=True))
+
+
+class _Cells(Protocol):
+    """What chunks and shards have in common."""
+
+    @property
+    def dims(self) -> tuple[int, ...]: ...
+    @property
+    def cells(self) -> tuple[tuple[int, ...], ...]: ...
+
+
+def keys(axes: Sequence[_Cells], encoding: KeyEncoding) -> Iterator[str]:
+    """Yield the key of each cell in the product of `axes`."""
+    if _in_storage_order(axes):
+        return encoding.keys([axis.cells[0] for axis in axes])
+    if encoding.inner:
+        return map(encoding.key, cells(axes))
+    numbers = [tuple(map(str, along)) for axis in axes for along in axis.cells]
+    join, prefix = encoding.separator.join, encoding.prefix
+    return (prefix + join(cell) for cell in _reordered(axes, numbers))
+
+
+def cells(axes: Sequence[_Cells]) -> Iterator[tuple[int, ...]]:
+    """Yield each cell in the product of `axes`, in the order of :func:`keys`."""
+    if _in_storage_order(axes):
+        return product(*[axis.cells[0] for axis in axes])
+    return _reordered(axes, [along for axis in axes for along in axis.cells])
+
+
+def extents(axes: Sequence[PlanAxis]) -> Iterator[tuple[int, ...]]:
+    """Yield the shape of each cell in the product of `axes`, in the order of :func:`keys`."""
+    if _in_storage_order(axes):
+        return product(*[axis.extents[0] for axis in axes])
+    return _reordered(axes, [along for axis in axes for along in axis.extents])
+
+
+def wholes(axes: Sequence[PlanAxis]) -> Iterator[bool]:
+    """Yield whether each chunk is whole, in the order of :func:`keys`."""
+    return map(all, product(*[axis.whole for axis in axes]))
+
+
+def selections(axes: Sequence[PlanAxis]) -> tuple[Iterator[tuple[Any, ...]], Iterator[tuple[Any, ...]]]:
+    """Return iterators over the selections inside the chunks and inside the result.
+
+    Each is a tuple for indexing an array, with index arrays in front and slices behind.  A trailing
+    Ellipsis makes the outcome of slices a view at rank 0, too.  Where there are index arrays, the axes
+    of the chunk have to be put in the order of the sets first: ``chunk.transpose(chunk_order(axes))``.
+    """
+    if not any(axis.indexed for axis in axes):
+        end = (...,)
+        return product(*[axis.chunk for axis in axes], end), product(*[axis.out for axis in axes], end)
+    return _flat([_tuples(axis, axis.chunk) for axis in axes]), _flat(
+        [_tuples(axis, axis.out) for axis in axes]
+    )
+
+
+def chunk_order(axes: Sequence[PlanAxis]) -> tuple[int, ...]:
+    """Return the storage dimensions in the order in which the selections of a plan name them."""
+    return tuple(dim for axis in axes for dim in axis.dims)
+
+
+def _tuples(axis: PlanAxis, selectors: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    return list(selectors) if axis.indexed else [(selector,) for selector in selectors]
+
+
+def _flat(parts: list[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
+    return map(tuple, map(chain.from_iterable, product(*parts)))
+
+
+def _in_storage_order(axes: Sequence[_Cells]) -> bool:
+    return all(axis.dims == (position,) for position, axis in enumerate(axes))
+
+
+def _reordered(axes: Sequence[_Cells], along: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Yield tuples of the product of sets in storage order; `along` has one entry for each dimension."""
+    dims = [dim for axis in axes for dim in axis.dims]
+    if not dims:  # the plan of nothing
+        return iter(())
+    rest = iter(along)
+    grouped = [list(zip(*[next(rest) for _ in axis.dims], strict=True)) for axis in axes]
+    pick = itemgetter(*sorted(range(len(dims)), key=dims.__getitem__))
+    flat = map(tuple, map(chain.from_iterable, product(*grouped)))
+    return map(pick, flat) if len(dims) > 1 else flat

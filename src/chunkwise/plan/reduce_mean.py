@@ -1,0 +1,104 @@
+"""The mean of each cell: exact and rounded half to even for integers, summed up in C order for floats.
+
+1. Integers are added up in the narrowest type that can't overflow; 64-bit ones, if their values need it,
+   in two halves of 32 bits.
+2. Floats are added one after the other in C order, as TensorStore does, so that results are the same
+   bits: in their own precision from 32 bits on, else in 32 bits.
+3. A boolean is what more than half of the cell is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.plan.reduce_planes import cell_size, fold, planes
+
+__all__ = ["mean_bool", "mean_float", "mean_int"]
+
+Array = npt.NDArray[Any]
+
+
+def mean_bool(block: Array) -> Array:
+    """Return whether more than half of each cell is true."""
+    n = cell_size(block)
+    total = fold(block.view(np.uint8), np.add, np.dtype(_accumulator(1, n, signed=False)))
+    majority: Array = total > n // 2
+    return majority
+
+
+def mean_float(block: Array, work: np.dtype[Any]) -> Array:
+    """Return the mean in `work`, of floats or complex numbers."""
+    n = cell_size(block)
+    total = np.zeros(block.shape[::2], work)
+    for plane in planes(block):
+        np.add(total, plane, out=total, dtype=work, casting="unsafe")
+    # Complex numbers by component: NumPy's quotient of complex numbers rounds more than once.
+    parts = total[..., None].view(work.type(0).real.dtype)
+    np.divide(parts, parts.dtype.type(n), out=parts)
+    return total
+
+
+def mean_int(block: Array) -> Array:
+    """Return the mean of integers, rounded half to even, in an integer type that holds it."""
+    n = cell_size(block)
+    signed = block.dtype.kind == "i"
+    info = np.iinfo(block.dtype)
+    largest = max(-int(info.min), int(info.max))
+    if block.dtype.itemsize == 8 and block.size:
+        # Most 64-bit numbers are small ones.
+        largest = max(-int(block.min()), int(block.max()), 1)
+    work = _accumulator(largest, n, signed=signed)
+    if work is None:
+        return _mean_wide(block, n)
+    mean: Array = _divide(fold(block, np.add, np.dtype(work)).astype(work, copy=False), n)
+    return mean
+
+
+def _accumulator(largest: int, n: int, *, signed: bool) -> str | None:
+    """Return the narrowest type for the sum of `n` numbers, and for what rounding adds to it."""
+    total = n * largest + n
+    for bits in (16, 32, 64):
+        if total < 2 ** (bits - signed):
+            return f"{'i' if signed else 'u'}{bits // 8}"
+    return None
+
+
+def _divide(total: Array, n: int) -> Any:
+    """Return ``total / n``, rounded half to even; adding `n` to `total` must not overflow."""
+    if n == 1:
+        return total
+    if n & (n - 1) == 0:
+        shift = n.bit_length() - 1
+        odd = (total >> shift) & 1
+        odd += total
+        odd += n // 2 - 1
+        odd >>= shift
+        return odd
+    shifted = total + total.dtype.type(n // 2)
+    quotient = shifted // total.dtype.type(n)
+    if n % 2 == 0:
+        tie = (quotient * total.dtype.type(n) == shifted) & (quotient & 1 == 1)
+        quotient -= tie
+    return quotient
+
+
+def _mean_wide(block: Array, n: int) -> Array:
+    """Return the mean of 64-bit integers whose sum takes more bits; for cells of up to 2**31 elements."""
+    # x = 2**32 * high + low, where low is not negative.
+    high = np.zeros(block.shape[::2], block.dtype)
+    low = np.zeros(block.shape[::2], np.uint64)
+    for plane in planes(block):
+        high += plane >> 32
+        low += plane.view(np.uint64) & 0xFFFFFFFF
+    quotient = high // n
+    rest = (high - quotient * n).astype(np.uint64)
+    rest = (rest << 32) + low
+    part = rest // n
+    rest -= part * n
+    mean: Array = (quotient << 32) + part.astype(block.dtype)
+    double = rest * 2
+    mean += (double > n) | ((double == n) & (mean & 1 == 1))
+    return mean

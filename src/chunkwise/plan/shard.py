@@ -1,0 +1,172 @@
+"""Inner chunks grouped by the shard that holds them.
+
+A plan on the grid of inner chunks is cut along each connected set into groups that share an outer cell.
+The product of the groups is the touched shards, and each holds the product of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.chunk_key.key_encoding import KeyEncoding
+from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.plan import keys
+from chunkwise.plan.split import split
+
+__all__ = ["ShardAxis", "ShardPart", "plan_shards", "shard_parts", "split_shards"]
+
+
+class ShardAxis(NamedTuple):
+    """A connected set cut into groups of entries that share an outer cell: parallel tuples.
+
+    Attributes
+    ----------
+    dims : tuple of int
+        Storage dimensions of the set.
+    cells : tuple of tuple of int
+        For each of `dims`, the outer cell of each group.
+    parts : tuple of PlanAxis
+        The entries of each group.
+    places : tuple of ndarray of int64
+        For each group, what each entry adds to the position of the inner chunk in the shard's index.
+    """
+
+    dims: tuple[int, ...]
+    cells: tuple[tuple[int, ...], ...]
+    parts: tuple[PlanAxis, ...]
+    places: tuple[npt.NDArray[np.int64], ...]
+
+    @property
+    def n_entries(self) -> int:
+        """Number of groups."""
+        return len(self.parts)
+
+    def take(self, entries: slice) -> ShardAxis:
+        """Return the set with some of its groups only."""
+        return ShardAxis(
+            self.dims,
+            tuple(along[entries] for along in self.cells),
+            self.parts[entries],
+            self.places[entries],
+        )
+
+
+class ShardPart(NamedTuple):
+    """What is wanted of one shard.
+
+    Attributes
+    ----------
+    key : str
+        Where the shard is stored.
+    axes : tuple of PlanAxis
+        The connected sets; their product is the touched inner chunks.
+    places : tuple of ndarray of int64
+        Parallel to `axes`; see :attr:`ShardAxis.places`.
+    """
+
+    key: str
+    axes: tuple[PlanAxis, ...]
+    places: tuple[npt.NDArray[np.int64], ...]
+
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Position of each touched inner chunk in the shard's index, in the order of the plan."""
+        added: Any = reduce(np.add.outer, self.places, np.zeros((), np.int64))
+        return np.asarray(added, np.int64).reshape(-1)
+
+
+def plan_shards(axes: tuple[PlanAxis, ...], chunks_per_shard: tuple[int, ...]) -> tuple[ShardAxis, ...]:
+    """Group the inner chunks of a plan by shard.
+
+    Parameters
+    ----------
+    axes : tuple of PlanAxis
+        Plan on the grid of inner chunks.
+    chunks_per_shard : tuple of int
+        Number of inner chunks of a shard along each storage dimension.
+    """
+    strides = [1] * len(chunks_per_shard)
+    for dim in range(len(strides) - 2, -1, -1):
+        strides[dim] = strides[dim + 1] * chunks_per_shard[dim + 1]
+    return tuple(_group(axis, chunks_per_shard, strides) for axis in axes)
+
+
+def shard_parts(axes: tuple[ShardAxis, ...], encoding: KeyEncoding) -> Iterator[ShardPart]:
+    """Yield each touched shard once."""
+    parts = product(*[axis.parts for axis in axes])
+    places = product(*[axis.places for axis in axes])
+    return map(ShardPart, keys(axes, encoding), parts, places)
+
+
+class _Inside(NamedTuple):
+    """A connected set of one shard, to be cut between its inner chunks."""
+
+    axis: ShardAxis
+
+    @property
+    def n_entries(self) -> int:
+        return self.axis.parts[0].n_entries
+
+    def take(self, entries: slice) -> _Inside:
+        part, places = self.axis.parts[0], self.axis.places[0]
+        return _Inside(self.axis._replace(parts=(part.take(entries),), places=(places[entries],)))
+
+
+def split_shards(axes: tuple[ShardAxis, ...], n_parts: int) -> tuple[list[tuple[ShardAxis, ...]], bool]:
+    """Cut a product of sets into about `n_parts`, between shards or, if those are too few, inside them.
+
+    Returns
+    -------
+    parts : list of tuple of ShardAxis
+        Their products together are the product of `axes`.
+    shared : bool
+        Whether some shard is in more than one part.
+    """
+    parts = split(axes, n_parts)
+    n_inside = -(-n_parts // len(parts)) if parts else 1
+    if n_inside == 1 or any(axis.n_entries > 1 for part in parts for axis in part):
+        return parts, False
+    cut = [
+        tuple(inside.axis for inside in piece)
+        for part in parts
+        for piece in split(tuple(map(_Inside, part)), n_inside)
+    ]
+    return cut, len(cut) > len(parts)
+
+
+def _group(axis: PlanAxis, counts: tuple[int, ...], strides: list[int]) -> ShardAxis:
+    groups: dict[tuple[int, ...], list[int]] = {}
+    places = np.zeros(axis.n_entries, np.int64)
+    outer = []
+    for dim, along in zip(axis.dims, axis.cells, strict=True):
+        inner_cells = np.array(along, np.int64)
+        places += inner_cells % counts[dim] * strides[dim]
+        outer.append((inner_cells // counts[dim]).tolist())
+    for entry, cell in enumerate(zip(*outer, strict=True)):
+        groups.setdefault(cell, []).append(entry)
+    return ShardAxis(
+        axis.dims,
+        tuple(zip(*groups, strict=True)) if groups else tuple(() for _ in axis.dims),
+        tuple(_entries(axis, entries) for entries in groups.values()),
+        tuple(places[entries] for entries in groups.values()),
+    )
+
+
+def _entries(axis: PlanAxis, entries: list[int]) -> PlanAxis:
+    if entries[-1] - entries[0] == len(entries) - 1:
+        return axis.take(slice(entries[0], entries[-1] + 1))
+    pick = [axis.take(slice(entry, entry + 1)) for entry in entries]
+    return PlanAxis(
+        axis.dims,
+        tuple(tuple(p.cells[d][0] for p in pick) for d in range(len(axis.dims))),
+        tuple(tuple(p.extents[d][0] for p in pick) for d in range(len(axis.dims))),
+        tuple(p.chunk[0] for p in pick),
+        tuple(p.out[0] for p in pick),
+        tuple(p.whole[0] for p in pick),
+        axis.indexed,
+    )

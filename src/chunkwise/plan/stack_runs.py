@@ -1,0 +1,141 @@
+"""Entries of a painted request put together again: runs of neighbours, and what to read or write for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
+from chunkwise.index_space.output_map import single_map
+from chunkwise.plan.axis import PlanAxis
+
+__all__ = ["Run", "StridedRuns", "cut", "merge", "place", "runs_of"]
+
+_POINTS_NBYTES = 4 << 20
+
+
+def runs_of(mask: npt.NDArray[np.bool_], origin: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Yield boxes that together are what is true: equal neighbours are joined, the slowest first."""
+    if not mask.ndim:
+        yield ()
+        return
+    (first,), rest = origin[:1], origin[1:]
+    if mask.all():
+        yield tuple([slice(o, o + n) for o, n in zip(origin, mask.shape, strict=True)])
+        return
+    if mask.ndim == 1:
+        edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)) + first
+        yield from ((slice(a, b),) for a, b in edges.reshape(-1, 2).tolist())
+        return
+    changes = (mask[1:] != mask[:-1]).any(axis=tuple(range(1, mask.ndim)))
+    cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(mask)]
+    for start, stop in pairwise(cuts):
+        if mask[start].any():
+            for inner in runs_of(mask[start], rest):
+                yield (slice(first + start, first + stop), *inner)
+
+
+class Run(NamedTuple):
+    """Neighbouring entries of a connected set, put together.
+
+    Attributes
+    ----------
+    dims : tuple of int
+    coordinates : tuple of (range or ndarray)
+        For each of `dims`, where the elements are in the stack.
+    out : slice or tuple of ndarray
+        Where they are in the caller's array.
+    indexed : bool
+        Whether `coordinates` and `out` are index arrays.
+    """
+
+    dims: tuple[int, ...]
+    coordinates: tuple[Any, ...]
+    out: Any
+    indexed: bool
+
+    @property
+    def n(self) -> int:
+        return len(self.coordinates[0])
+
+
+def merge(axis: PlanAxis, starts: Sequence[npt.NDArray[np.int64]], run: slice) -> Run:
+    if not axis.indexed:
+        chunk, out = axis.chunk[run.start], axis.out[run.start]
+        first = int(starts[0][run.start]) + chunk.start
+        n = axis.out[run.stop - 1].stop - out.start
+        along = range(first, first + (n - 1) * chunk.step + 1, chunk.step)
+        return Run(axis.dims, (along,), slice(out.start, out.start + n), False)
+    numbers = range(run.start, run.stop)
+    coordinates = tuple(
+        np.concatenate([starts[k][i] + axis.chunk[i][k].reshape(-1) for i in numbers])
+        for k in range(len(axis.dims))
+    )
+    n_outs = len(axis.out[run.start])
+    out = tuple(np.concatenate([axis.out[i][k].reshape(-1) for i in numbers]) for k in range(n_outs))
+    return Run(axis.dims, coordinates, out, True)
+
+
+def cut(run: Run, runs: Sequence[Run], itemsize: int) -> Iterator[Run]:
+    """Yield an indexed run in pieces of limited size; a slice as it is."""
+    if not run.indexed:
+        yield run
+        return
+    others = prod(r.n for r in runs if r is not run)
+    length = max(1, _POINTS_NBYTES // max(1, others * itemsize))
+    for start in range(0, run.n, length):
+        piece = slice(start, start + length)
+        yield run._replace(
+            coordinates=tuple(c[piece] for c in run.coordinates), out=tuple(o[piece] for o in run.out)
+        )
+
+
+def place(runs: Sequence[Run]) -> tuple[IndexTransform, tuple[Any, ...]]:
+    rank = len(runs)
+    output: dict[int, OutputIndexMap] = {}
+    at: list[Any] = []
+    n_indexed = sum(run.indexed for run in runs)
+    for i, run in enumerate(runs):
+        for dim, along in zip(run.dims, run.coordinates, strict=True):
+            if isinstance(along, range):
+                output[dim] = OutputIndexMap(input_dimension=i, offset=along.start, stride=along.step)
+            else:
+                output[dim] = OutputIndexMap(along.reshape([-1 if k == i else 1 for k in range(rank)]))
+        if run.indexed:
+            at += [o.reshape([-1 if k == i else 1 for k in range(n_indexed)]) for o in run.out]
+        else:
+            at.append(run.out)
+    domain = IndexDomain(shape=[run.n for run in runs])
+    request = IndexTransform(domain, [output[dim] for dim in sorted(output)])
+    return request, (*at, ...)
+
+
+class StridedRuns:
+    """The entries of connected sets without index arrays, for parts by the ten thousand."""
+
+    def __init__(self, axes: Sequence[PlanAxis], starts: Sequence[Sequence[npt.NDArray[np.int64]]]) -> None:
+        self._axes = [
+            (
+                (along[0] + [chunk.start for chunk in axis.chunk]).tolist(),
+                axis.chunk[0].step,
+                [out.start for out in axis.out],
+                [out.stop for out in axis.out],
+            )
+            for axis, along in zip(axes, starts, strict=True)
+        ]
+
+    def part(self, run: tuple[slice, ...]) -> tuple[IndexTransform, tuple[Any, ...]]:
+        """Return request and place of neighbouring entries."""
+        shape, output = [], []
+        at: list[Any] = []
+        for i, (entries, (firsts, step, out, stops)) in enumerate(zip(run, self._axes, strict=True)):
+            start, stop = out[entries.start], stops[entries.stop - 1]
+            shape.append(stop - start)
+            at.append(slice(start, stop))
+            output.append(single_map(firsts[entries.start], step, i))
+        return IndexTransform._make(IndexDomain._of_shape(shape), tuple(output)), (*at, ...)

@@ -1,0 +1,120 @@
+"""One kind of registry for every extension point: a name, perhaps known under other names elsewhere.
+
+A built-in entry is a string ``"package.module:name"`` in :mod:`chunkwise.catalogue` that is imported
+on first use.  Third parties call :meth:`Registry.register` or publish an entry point in the
+registry's group; an entry point is looked for only when a name is not known otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from chunkwise.errors import UnknownExtensionError
+
+__all__ = ["Entry", "Registry"]
+
+
+class Entry:
+    """A built-in extension: where its object is, and its names in each format.
+
+    Parameters
+    ----------
+    target : str
+        ``"package.module:name"``.
+    **names : tuple of str
+        For each format (``zarr3``, ``zarr2``, ``n5``, ...) the names that mean this extension there.
+        The first is the one written.
+    """
+
+    __slots__ = ("names", "target")
+
+    def __init__(self, target: str, **names: tuple[str, ...]) -> None:
+        self.target = target
+        self.names = names
+
+
+class Registry:
+    """Names of one extension point and the objects they stand for.
+
+    Parameters
+    ----------
+    kind : str
+        What the names are names of, for error messages: ``"codec"``.
+    builtin : mapping of str to Entry
+        The built-in extensions by their own name.
+    group : str
+        Entry point group in which other distributions publish theirs.
+    """
+
+    def __init__(self, kind: str, builtin: Mapping[str, Entry], group: str) -> None:
+        self.kind = kind
+        self.group = group
+        self._builtin = builtin
+        self._registered: dict[tuple[str, str], Any] = {}
+        self._loaded: dict[str, Any] = {}
+
+    def register(self, name: str, item: Any, *, format: str = "") -> None:
+        """Make `item` known as `name`, in `format` only or, without one, in all of them."""
+        self._registered[format, name] = item
+
+    def find(self, name: str, format: str = "") -> Any:
+        """Return what `name` means in `format`.
+
+        Raises
+        ------
+        UnknownExtensionError
+            If nothing is registered under that name; names the nearest known one.
+        """
+        for key in ((format, name), ("", name)):
+            if key in self._registered:
+                return self._registered[key]
+        for own, entry in self._builtin.items():
+            if name in entry.names.get(format, ()) or (not format and name == own):
+                return self._load(own, entry.target)
+        for point in entry_points(group=self.group):
+            if point.name in (name, f"{format}:{name}"):
+                item = point.load()
+                self._registered["", name] = item
+                return item
+        raise UnknownExtensionError(self._unknown(name, format))
+
+    def __getitem__(self, name: str) -> Any:
+        return self.find(name)
+
+    def __contains__(self, name: str) -> bool:
+        try:
+            self.find(name)
+        except UnknownExtensionError:
+            return False
+        return True
+
+    def names(self, format: str = "") -> Iterator[str]:
+        """Yield the names known in `format`, the built-in ones first."""
+        for own, entry in self._builtin.items():
+            if not format:
+                yield own
+            else:
+                yield from entry.names.get(format, ())
+        for of, name in self._registered:
+            if of in ("", format):
+                yield name
+
+    def _load(self, own: str, target: str) -> Any:
+        if own not in self._loaded:
+            module, _, attribute = target.partition(":")
+            self._loaded[own] = getattr(import_module(module), attribute)
+        return self._loaded[own]
+
+    def _unknown(self, name: str, format: str) -> str:
+        known = sorted(set(self.names(format)))
+        near = get_close_matches(name, known, n=1)
+        text = f'{self.kind} "{name}" is not registered'
+        if near:
+            text += f'; did you mean "{near[0]}"?'
+        return (
+            f"{text} (known: {', '.join(known)}; others can be added through the {self.group!r} entry points)"
+        )

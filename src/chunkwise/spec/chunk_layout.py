@@ -1,0 +1,355 @@
+"""Constraints on how an array is divided into chunks and how elements lie inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias, Unpack
+
+from chunkwise.binding import JSON, MISSING, Members, expect_int, parse_array
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import Dim, IndexDomain
+from chunkwise.spec.chunk_grid_constraints import GridConstraints, take_grid_members
+from chunkwise.spec.chunk_layout_keywords import (
+    CHUNK_USAGES,
+    GRID_USAGES,
+    ChunkLayoutKeywords,
+    apply_keywords,
+    merge_grid,
+)
+from chunkwise.spec.constraint import (
+    MAX_INDEX,
+    MAX_RANK,
+    Constraint,
+    Vector,
+    braces,
+    check_rank,
+    check_vector,
+    hard_part,
+    merge_scalar,
+    merge_vector,
+    prefixed,
+    put_vector,
+    soft_part,
+)
+from chunkwise.spec.plain_json import plain_json
+from chunkwise.spec.pretty import pretty_repr
+
+__all__ = ["ChunkLayout", "ChunkLayoutKeywords"]
+
+
+class ChunkLayout:
+    """Constraints on chunk shapes, the origin of the chunk grid and the order of elements in a chunk.
+
+    There are three grids: of *write chunks*, the units that are best written whole (shards, where
+    there are any), of *read chunks*, the units that are best read whole, and of *codec chunks*, the
+    blocks a codec works in.  Each constraint is hard or soft; see :mod:`chunkwise.spec.constraint`.
+    Constraints are applied in the order in which they are listed here, whatever the order of the
+    arguments: `chunk` comes before `write_chunk`.
+
+    Parameters
+    ----------
+    json : JSON, optional
+        The JSON form: an object with members ``rank``, ``inner_order``, ``grid_origin``, ``chunk``,
+        ``write_chunk``, ``read_chunk`` and ``codec_chunk``.
+    rank : int, optional
+        Number of dimensions; -1 stands for unknown.
+    inner_order, inner_order_soft_constraint : sequence of int, optional
+        Order of the dimensions inside a chunk, outermost first; ``[0, 1]`` is row-major.
+    grid_origin, grid_origin_soft_constraint : sequence of int or None, optional
+        An index at which a chunk starts, per dimension.
+    chunk, write_chunk, read_chunk, codec_chunk : ChunkLayout.Grid, optional
+        Constraints on one grid; `chunk` holds for read and write chunks, and its aspect ratio for
+        codec chunks too.
+    <grid>_shape, <grid>_aspect_ratio, <grid>_elements : optional
+        The members of a `Grid`, each also with ``_soft_constraint``, where ``<grid>`` is one of
+        ``chunk``, ``write_chunk``, ``read_chunk`` and ``codec_chunk``.
+    finalize : bool, optional
+        Check the layout and turn it into a precise one, last of all.  Every dimension needs a hard
+        grid origin.  Soft shapes, aspect ratios and element counts are dropped, read chunks get the
+        shape of write chunks where theirs is unknown and must divide them.
+
+    Raises
+    ------
+    ValueError
+        For an invalid value, or one that contradicts a hard constraint.
+    TypeError
+        For an argument of a wrong type, or JSON given together with keywords.
+    """
+
+    Grid: TypeAlias = GridConstraints
+
+    __slots__ = ("_grid_origin", "_grids", "_inner_order", "_rank")
+    __hash__ = None  # type: ignore[assignment]
+
+    _rank: int | None
+    _inner_order: Constraint | None
+    _grid_origin: Vector
+    _grids: dict[str, GridConstraints]
+
+    def __init__(self, json: JSON = MISSING, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
+        self._rank = self._inner_order = None
+        self._grid_origin = ()
+        self._grids = {usage: GridConstraints() for usage in GRID_USAGES}
+        if json is MISSING:
+            if keywords:
+                apply_keywords(self, keywords)
+        elif keywords:
+            raise TypeError("ChunkLayout takes either JSON or keywords, not both")
+        else:
+            self._parse(plain_json(json))
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions; -1 if unknown."""
+        return -1 if self._rank is None else self._rank
+
+    @property
+    def ndim(self) -> int:
+        """Same as `rank`."""
+        return self.rank
+
+    @property
+    def inner_order(self) -> tuple[int, ...] | None:
+        """Hard constraint on the order of dimensions inside a chunk."""
+        return self._inner_order.value if self._inner_order and self._inner_order.hard else None
+
+    @property
+    def inner_order_soft_constraint(self) -> tuple[int, ...] | None:
+        """Soft constraint on the order of dimensions, if there is no hard one."""
+        return self._inner_order.value if self._inner_order and not self._inner_order.hard else None
+
+    @property
+    def grid_origin(self) -> tuple[int | None, ...] | None:
+        """Hard constraints on the origin of the grids; None if the rank is unknown."""
+        return None if self._rank is None else hard_part(self._grid_origin, self._rank)
+
+    @property
+    def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
+        """Soft constraints on the origin of the grids, where there is no hard one."""
+        return None if self._rank is None else soft_part(self._grid_origin, self._rank)
+
+    @property
+    def write_chunk(self) -> GridConstraints:
+        """A copy of the constraints on write chunks."""
+        return self._grids["write_chunk"].copy()
+
+    @property
+    def read_chunk(self) -> GridConstraints:
+        """A copy of the constraints on read chunks."""
+        return self._grids["read_chunk"].copy()
+
+    @property
+    def codec_chunk(self) -> GridConstraints:
+        """A copy of the constraints on codec chunks."""
+        return self._grids["codec_chunk"].copy()
+
+    @property
+    def write_chunk_template(self) -> IndexDomain:
+        """The write chunk at the origin of the grid; unbounded where origin or size isn't a hard constraint.
+
+        Raises InvalidArgumentError if the rank is unknown.
+        """
+        return self._template("write_chunk")
+
+    @property
+    def read_chunk_template(self) -> IndexDomain:
+        """The read chunk at the origin of the grid; unbounded where origin or size isn't a hard constraint.
+
+        Raises InvalidArgumentError if the rank is unknown.
+        """
+        return self._template("read_chunk")
+
+    @property
+    def origins(self) -> Vector:
+        """Constraints on the grid origin, hard and soft in one; empty if there are none."""
+        return self._grid_origin
+
+    @property
+    def order(self) -> Constraint | None:
+        """Constraint on the inner order, hard or soft."""
+        return self._inner_order
+
+    def update(self, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
+        """Add constraints; on error nothing is changed."""
+        changed = self.copy()
+        apply_keywords(changed, keywords)
+        self.become(changed)
+
+    def merged(self, other: ChunkLayout) -> ChunkLayout:
+        """Return the constraints of both, each with the strength it has; those here come first.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If hard constraints contradict each other.
+        """
+        if other.is_empty:
+            return self.copy()
+        if self.is_empty:
+            return other.copy()
+        out = self.copy()
+        if other._rank is not None:
+            with prefixed("Error setting inner_order" if other._inner_order else "Error setting grid_origin"):
+                out.set_rank(other._rank)
+        if other._inner_order is not None:
+            with prefixed("Error setting inner_order"):
+                out._inner_order = merge_scalar(out._inner_order, other._inner_order)
+        with prefixed("Error setting grid_origin"):
+            out._grid_origin = merge_vector(out._grid_origin, other._grid_origin)
+        for usage in GRID_USAGES:
+            merge_grid(out, usage, other._grids[usage])
+        return out
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known, not even the rank."""
+        return (
+            self._rank is None
+            and self._inner_order is None
+            and not self._grid_origin
+            and all([grid.is_empty for grid in self._grids.values()])
+        )
+
+    def finalized(self) -> ChunkLayout:
+        """Return the precise layout that ``finalize=True`` makes.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a dimension has no hard grid origin, or the shapes of the grids don't go together.
+        """
+        if self._rank is None:
+            raise InvalidArgumentError("rank must be specified")
+        origin = hard_part(self._grid_origin, self._rank)
+        if None in origin:
+            raise InvalidArgumentError(f"No grid_origin hard constraint for dimension {origin.index(None)}")
+        out = ChunkLayout(rank=self._rank)
+        out._inner_order, out._grid_origin = self._inner_order, self._grid_origin
+        write, read, codec = (hard_part(self._grids[usage].sizes, self._rank) for usage in GRID_USAGES)
+        read = tuple(w if r is None else r for r, w in zip(read, write, strict=True))
+        for usage, shape in zip(GRID_USAGES, (write, read, codec), strict=True):
+            if not all(_fits(o, n or 0) for o, n in zip(origin, shape, strict=True)):
+                raise InvalidArgumentError(
+                    f"Invalid {usage.replace('_', ' ')} grid: Invalid origin/shape: "
+                    f"origin={braces(origin)}, shape={braces(shape)}"
+                )
+            out._grids[usage].set_shape(shape, hard=True)
+        if any(w and w % r for w, r in zip(write, read, strict=True)):
+            raise InvalidArgumentError(
+                f"write chunk shape {braces(write)} is not a multiple of read chunk shape {braces(read)}"
+            )
+        return out
+
+    def set_rank(self, rank: int) -> None:
+        """Fix the rank; it must equal a rank known already."""
+        self._rank = check_rank(rank, self._rank)
+        for grid in self._grids.values():
+            grid.set_rank(rank)
+
+    def set_inner_order(self, order: Sequence[int], *, hard: bool) -> None:
+        """Constrain the order of dimensions inside a chunk, outermost first."""
+        if sorted(order) != list(range(len(order))):
+            raise InvalidArgumentError(f"Invalid permutation: {braces(order)}")
+        self.set_rank(len(order))
+        if order:
+            self._inner_order = merge_scalar(self._inner_order, Constraint(tuple(order), hard))
+
+    def set_grid_origin(self, origin: Sequence[int | None], *, hard: bool) -> None:
+        """Constrain the origin of the grids; None is no constraint."""
+        self.set_rank(len(origin))
+        check_vector(origin, lambda o: -MAX_INDEX <= o <= MAX_INDEX, missing="null")
+        vector = tuple(None if o is None else Constraint(o, hard) for o in origin)
+        self._grid_origin = merge_vector(self._grid_origin, vector)
+
+    def set_grid(self, usage: str, part: str, apply: Callable[[GridConstraints], None]) -> None:
+        """Let `apply` change the grid of `usage`; an error says that it was setting `part` of it."""
+        with prefixed(f"Error setting {usage} {part}"):
+            apply(self._grids[usage])
+            rank = self._grids[usage].rank
+            if rank is not None:
+                self.set_rank(rank)
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the JSON form; with the rank only if nothing else tells it."""
+        json: dict[str, JSON] = {}
+        if self._inner_order is not None:
+            name = "inner_order" if self._inner_order.hard else "inner_order_soft_constraint"
+            json[name] = list(self._inner_order.value)
+        put_vector(json, "grid_origin", self._grid_origin)
+        rank_is_known = bool(json)
+        for usage, grid in self._grids.items():
+            if members := grid.to_json():
+                json[usage] = members
+                rank_is_known |= any(grid.sizes) or any(grid.ratios)
+        if self._rank is not None and not rank_is_known:
+            json["rank"] = self._rank
+        return dict(sorted(json.items()))
+
+    def copy(self) -> ChunkLayout:
+        """Return an independent copy."""
+        other = ChunkLayout.__new__(ChunkLayout)
+        other.become(self)
+        return other
+
+    __copy__ = copy
+
+    def __repr__(self) -> str:
+        return pretty_repr("ChunkLayout", self.to_json())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ChunkLayout):
+            raise TypeError(f"ChunkLayout can only be compared with ChunkLayout, not {type(other).__name__}")
+        return all(getattr(self, name) == getattr(other, name) for name in ChunkLayout.__slots__)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChunkLayout, (self.to_json(),)
+
+    def become(self, other: ChunkLayout) -> None:
+        """Take over all constraints of `other` in place of those here."""
+        self._rank, self._inner_order, self._grid_origin = other._rank, other._inner_order, other._grid_origin
+        self._grids = {usage: grid.copy() for usage, grid in other._grids.items()}
+
+    def _template(self, usage: str) -> IndexDomain:
+        if self._rank is None:
+            raise InvalidArgumentError("Rank of chunk layout is unspecified")
+        sizes = hard_part(self._grids[usage].sizes, self._rank)
+        origins = hard_part(self._grid_origin, self._rank)
+        return IndexDomain(
+            [
+                Dim(implicit_lower=False, implicit_upper=False) if o is None or n is None else Dim(o, o + n)
+                for o, n in zip(origins, sizes, strict=True)
+            ]
+        )
+
+    def _parse(self, json: JSON) -> None:
+        members = Members(json)
+        members.take("rank", lambda v: self.set_rank(expect_int(v, 0, MAX_RANK)), None)
+        for name, hard in (("inner_order", True), ("inner_order_soft_constraint", False)):
+            members.take(name, partial(self._parse_inner_order, hard), None)
+        for name, hard in (("grid_origin", True), ("grid_origin_soft_constraint", False)):
+            members.take(name, partial(self._parse_grid_origin, hard), None)
+        members.take("chunk", partial(self._parse_grid, CHUNK_USAGES), None)
+        for usage in GRID_USAGES:
+            members.take(usage, partial(self._parse_grid, dict.fromkeys(CHUNK_USAGES, (usage,))), None)
+        members.finish()
+
+    def _parse_inner_order(self, hard: bool, value: JSON) -> None:
+        if value is not None:
+            self.set_inner_order(parse_array(value, lambda v: expect_int(v, 0, MAX_RANK - 1)), hard=hard)
+
+    def _parse_grid_origin(self, hard: bool, value: JSON) -> None:
+        self.set_grid_origin(parse_array(value, lambda v: v if v is None else expect_int(v)), hard=hard)
+
+    def _parse_grid(self, usages: Mapping[str, Sequence[str]], value: JSON) -> None:
+        members = Members(value)
+        take_grid_members(members, {part: [self._grids[u] for u in usages[part]] for part in usages})
+        members.finish()
+        for grid in self._grids.values():
+            if grid.rank is not None:
+                self.set_rank(grid.rank)
+
+
+def _fits(origin: int, size: int) -> bool:
+    """Whether the chunk of `size` at `origin` lies inside index space; a chunk of unknown size has 0."""
+    return origin + size <= MAX_INDEX and (size > 0 or origin > -MAX_INDEX)

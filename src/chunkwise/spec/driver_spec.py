@@ -1,0 +1,237 @@
+"""What the specs of all array drivers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+from chunkwise.binding import JSON
+from chunkwise.dtype.data_type import DataType
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.context import Context, ContextResource, ContextSpec
+from chunkwise.spec.kvstore_spec import KvStoreSpec
+from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.resource_members import (
+    ResourceMembers,
+    bind_resources,
+    bound_names,
+    resources_to_json,
+    strip_resources,
+    unbind_resources,
+)
+from chunkwise.spec.schema import Schema
+
+__all__ = ["DriverSpec"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DriverSpec:
+    """A driver and its members, in the driver's own index space: a spec without its transform.
+
+    Attributes
+    ----------
+    schema : Schema
+        Constraints given in ``schema``, ``dtype`` and ``rank``.
+    context : ContextSpec or None
+        Definitions for this spec and everything in it.
+    resources : mapping
+        Context resources by kind, named, configured or bound.
+    kvstore : KvStoreSpec or None
+    """
+
+    resource_kinds: ClassVar[tuple[str, ...]] = ()
+    shows_rank: ClassVar[bool] = True  # whether JSON says a rank that follows from nothing else
+
+    schema: Schema = field(default_factory=Schema)
+    context: ContextSpec | None = None
+    resources: ResourceMembers = field(default_factory=dict)
+    kvstore: KvStoreSpec | None = None
+
+    # -- for each driver ------------------------------------------------------------------------------
+
+    @property
+    def driver(self) -> str:
+        """Driver id."""
+        raise NotImplementedError(f"{type(self).__name__}.driver")
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the driver's own members: all but those that every spec has."""
+        return {}
+
+    def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, Any]:
+        """Return the members that are specs themselves; `names` are those of bound resources."""
+        return {}
+
+    def effective_schema(self) -> Schema:
+        """Return what is known of the array before it is opened."""
+        return self.schema
+
+    @property
+    def key_value_store(self) -> KvStoreSpec | None:
+        """The kvstore, be it that of an array that this one adapts."""
+        return self.kvstore
+
+    def url_suffix(self) -> str:
+        """Return what follows the URL of the kvstore; raise UnsupportedError if there is no URL."""
+        raise UnsupportedError("URL representation not supported")
+
+    @property
+    def open_mode(self) -> OpenMode:
+        """How it is to be opened."""
+        return OpenMode()
+
+    def own_mode(self) -> OpenMode:
+        """Return the open mode as far as it is given."""
+        return OpenMode()
+
+    def with_open_mode(self, mode: OpenMode) -> Self:
+        """Return the spec with another open mode."""
+        return self
+
+    def with_recheck(self, **bounds: Any) -> Self:
+        """Return the spec with other staleness bounds."""
+        if bounds:
+            raise InvalidArgumentError(f'recheck options are not supported by the "{self.driver}" driver')
+        return self
+
+    def minimal(self) -> Self:
+        """Return the spec without what only an existing array determines."""
+        return self
+
+    def parts(self) -> tuple[DriverSpec | KvStoreSpec, ...]:
+        """Return the specs inside this one that hold resources, the kvstore excepted."""
+        return ()
+
+    def with_parts(self, parts: tuple[DriverSpec | KvStoreSpec, ...]) -> Self:
+        """Return the spec with its parts replaced."""
+        return self
+
+    def unpickled(self) -> Self:
+        """Return the spec of an array that was open when it was pickled."""
+        return self
+
+    def check_consistent(self) -> None:
+        """Raise if the members contradict each other in rank or data type."""
+
+    # -- for all --------------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int | None:
+        """Rank of the driver's index space, if known."""
+        return self.effective_schema().rank
+
+    @property
+    def dtype(self) -> DataType | None:
+        """Data type, if known."""
+        return self.effective_schema().dtype
+
+    @property
+    def domain(self) -> IndexDomain | None:
+        """Domain, if known."""
+        return self.effective_schema().domain
+
+    def resource(self, kind: str) -> Any:
+        """Return the live object of a resource of a bound spec."""
+        resource = self.resources[kind]
+        assert isinstance(resource, ContextResource), "the spec is not bound"
+        return resource.value
+
+    def with_schema(self, schema: Schema) -> Self:
+        """Return the spec with further constraints, in the driver's index space."""
+        return replace(self, schema=self.schema.merged(schema))
+
+    def with_kvstore(self, kvstore: KvStoreSpec) -> Self:
+        """Return the spec over a kvstore that it doesn't have yet."""
+        if self.kvstore is not None:
+            raise InvalidArgumentError('"kvstore" is already specified')
+        return replace(self, kvstore=kvstore.as_directory())
+
+    def url(self) -> str:
+        """Return the canonical URL.
+
+        Raises
+        ------
+        UnsupportedError
+            If it can't be said in a URL.
+        """
+        suffix = self.url_suffix()
+        kvstore = self.key_value_store
+        if kvstore is None:
+            raise UnsupportedError("URL representation not supported without a kvstore")
+        return f"{kvstore.to_url()}|{suffix}"
+
+    def bind(self, context: Context) -> Self:
+        """Return the spec with live resources throughout."""
+        if self.context is not None:
+            context = Context(self.context, context)
+        out = replace(
+            self,
+            context=None,
+            resources=bind_resources(self.resources, self.resource_kinds, context),
+            kvstore=None if self.kvstore is None else self.kvstore.bind(context),
+        )
+        return out.with_parts(tuple(part.bind(context) for part in out.parts()))
+
+    def strip(self) -> Self:
+        """Return the spec without context and bound resources."""
+        out = replace(
+            self,
+            context=None,
+            resources=strip_resources(self.resources),
+            kvstore=None if self.kvstore is None else self.kvstore.strip(),
+        )
+        return out.with_parts(tuple(part.strip() for part in out.parts()))
+
+    def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
+        """Name bound resources; see :func:`~chunkwise.spec.resource_members.bound_names`."""
+        bound_names(self.resources, names, definitions)
+        if self.kvstore is not None:
+            self.kvstore.name_bound(names, definitions)
+        for part in self.parts():
+            part.name_bound(names, definitions)
+
+    def unbound(self, names: Mapping[int, str] | None = None) -> Self:
+        """Return the spec with names in place of bound resources, which its context defines."""
+        definitions: dict[str, JSON] = {}
+        if names is None:
+            found: dict[int, str] = {}
+            if self.context is not None:
+                definitions.update(self.context.to_json())
+            self.name_bound(found, definitions)
+            names = found
+        out = replace(
+            self,
+            context=ContextSpec(definitions) if definitions else self.context,
+            resources=unbind_resources(self.resources, names),
+            kvstore=None if self.kvstore is None else self.kvstore.unbound(names),
+        )
+        return out.with_parts(tuple(part.unbound(names) for part in out.parts()))
+
+    def to_members(
+        self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
+    ) -> dict[str, Any]:
+        """Return all members but those that depend on the transform.
+
+        Parameters
+        ----------
+        include_defaults : bool
+            Show members that have their default.
+        names : mapping, optional
+            Names of bound resources that are defined further out.
+        """
+        out: dict[str, Any] = {"driver": self.driver}
+        definitions: dict[str, Any] = self.context.to_json() if self.context is not None else {}
+        if names is None:
+            own: dict[int, str] = {}
+            self.name_bound(own, definitions)
+            names = own
+        if definitions or include_defaults:
+            out["context"] = definitions
+        out.update(resources_to_json(self.resources, self.resource_kinds, names, include_defaults))
+        if self.kvstore is not None:
+            out["kvstore"] = self.kvstore.to_json(include_defaults, names=names)
+        out.update(self.own_members(include_defaults))
+        out.update(self.part_members(include_defaults, names))
+        return out

@@ -1,0 +1,101 @@
+"""Fill values that differ along dimensions: kept as small as they are, and looked at through transforms."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap, inf
+from chunkwise.spec.constraint import braces
+
+__all__ = ["unbroadcast", "view_fill_value"]
+
+_UNBOUNDED: Final = 2 * inf + 1
+
+
+def unbroadcast(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the smallest array that broadcasts to `array`: repeated dimensions go, leading ones first.
+
+    Only dimensions that are repeated in memory or of size 1 are taken for repeated, as TensorStore does;
+    equal values that were given one by one stay.
+    """
+    index = tuple(
+        slice(0, 1) if s == 0 and n > 1 else slice(None)
+        for s, n in zip(array.strides, array.shape, strict=True)
+    )
+    array = array[(*index, ...)]
+    while array.ndim and array.shape[0] == 1:
+        array = array[0, ...]
+    return array.copy()
+
+
+def view_fill_value(
+    fill: npt.NDArray[Any], transform: IndexTransform, domain: IndexDomain | None
+) -> npt.NDArray[Any]:
+    """Return the fill value of the view that `transform` makes of an array with `fill`.
+
+    Parameters
+    ----------
+    fill : ndarray
+        Of at most the rank of the array.
+    transform : IndexTransform
+        From the view to the array.
+    domain : IndexDomain or None
+        Domain of the array, to whose shape `fill` broadcasts.  Where it isn't known or bounded, the view
+        must show the array whole in each dimension along which `fill` differs.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it doesn't.
+    """
+    if fill.ndim == 0:
+        return fill
+    shape = fill.shape
+    fill = fill.reshape((1,) * (transform.output_rank - fill.ndim) + fill.shape)
+    known = [False] * len(fill.shape) if domain is None else [n <= inf for n in domain.shape]
+    sizes = [_shown(transform, m) for m in transform.output]
+    if any(
+        n > 1 and not k and size not in (n, _UNBOUNDED)
+        for n, k, size in zip(fill.shape, known, sizes, strict=True)
+    ):
+        target = [_UNBOUNDED if size is None else size for size in sizes]
+        raise InvalidArgumentError(
+            "Error transforming fill_value: Cannot broadcast array of shape "
+            f"{braces(shape)} to target shape {braces(target)}"
+        )
+    rank = transform.input_rank
+    index: list[Any] = []
+    for o, m in enumerate(transform.output):
+        first = domain.inclusive_min[o] if domain is not None and known[o] else 0
+        if fill.shape[o] == 1:
+            position: Any = np.zeros((1,) * rank, np.intp)
+        elif m.index_array is not None:
+            assert m.stride is not None
+            position = m.offset + m.stride * m.index_array - first
+        elif m.input_dimension is None:
+            position = np.full((1,) * rank, m.offset - first)
+        else:
+            assert m.stride is not None
+            if known[o]:
+                lo = transform.input_inclusive_min[m.input_dimension]
+                n = transform.input_shape[m.input_dimension]
+                along = (m.offset - first + m.stride * lo) + m.stride * np.arange(n)
+            else:
+                along = np.arange(fill.shape[o])[:: m.stride]
+            position = along.reshape([-1 if d == m.input_dimension else 1 for d in range(rank)])
+        index.append(position)
+    # The ellipsis makes it an array of rank 0, not an element.
+    return unbroadcast(fill[(*index, ...)])
+
+
+def _shown(transform: IndexTransform, m: OutputIndexMap) -> int | None:
+    """Return how many indices of an output dimension the view shows; None if not one after the other."""
+    if m.index_array is not None:
+        return None
+    if m.input_dimension is None:
+        return 1
+    return transform.input_shape[m.input_dimension] if m.stride in (1, -1) else None

@@ -1,0 +1,1 @@
+"""Specs of kvstores, one module per driver."""

@@ -1,0 +1,82 @@
+"""The kvstore ``cache``: another one, with what was read kept in memory or in a directory; an extension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from chunkwise.binding import JSON, Members, expect_int, expect_string
+from chunkwise.errors import SpecError, UnsupportedError
+from chunkwise.kvstore.adapter.prefix import PrefixStore
+from chunkwise.kvstore.adapter.read_through import ReadThroughStore
+from chunkwise.kvstore.adapter.read_through_disk import DiskEntries
+from chunkwise.kvstore.adapter.read_through_memory import Entries, MemoryEntries
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
+from chunkwise.spec.resources.duration import format_duration, parse_duration
+
+__all__ = ["CacheKvStoreSpec"]
+
+_LIMIT = 1 << 30
+
+
+def _expect_age(value: JSON) -> float:
+    seconds = parse_duration(value)
+    if seconds < 0:
+        raise SpecError(f"Expected a duration that is not negative, but received: {value}")
+    return seconds
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CacheKvStoreSpec(OneBaseKvStoreSpec):
+    """``{"driver": "cache", "base": "s3://b/a/", "directory": "~/.cache/a", "max_age": "1h"}``.
+
+    Attributes
+    ----------
+    directory : str
+        Where the cache is; empty for one in memory that lives as long as the store.
+    total_bytes_limit : int
+        Its size.
+    max_age : float
+        Seconds for which what was read is taken for current.
+    """
+
+    driver: ClassVar[str] = "cache"
+
+    directory: str = ""
+    total_bytes_limit: int = _LIMIT
+    max_age: float = 0.0
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take ``base`` and what says where and how long."""
+        return {
+            **super().parse_members(members),
+            "directory": members.take("directory", expect_string, ""),
+            "total_bytes_limit": members.take("total_bytes_limit", lambda v: expect_int(v, 1), _LIMIT),
+            "max_age": members.take("max_age", _expect_age, 0.0),
+        }
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the members that say something."""
+        out: dict[str, Any] = {"directory": self.directory} if self.directory or include_defaults else {}
+        if self.total_bytes_limit != _LIMIT or include_defaults:
+            out["total_bytes_limit"] = self.total_bytes_limit
+        if self.max_age or include_defaults:
+            out["max_age"] = format_duration(self.max_age)
+        return out
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return a cache of the store below; the path stays a prefix of keys."""
+        driver, path = self.below.open_driver()
+        base = PrefixStore(driver, path) if path else driver
+        entries: Entries
+        if self.directory:
+            entries = DiskEntries(self.directory, self.total_bytes_limit, repr(base.identity))
+        else:
+            entries = MemoryEntries(self.total_bytes_limit)
+        return ReadThroughStore(base, entries, max_age=self.max_age), self.path
+
+    def to_url(self) -> str:
+        """Raise: there is no URL."""
+        raise UnsupportedError("URL representation not supported")

@@ -1,0 +1,107 @@
+"""The kvstore ``s3``: objects in a bucket of S3, or of a server that speaks its protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from chunkwise.binding import Members, dump, expect_bool, expect_string
+from chunkwise.errors import SpecError, UnsupportedError
+from chunkwise.kvstore.object_store import ObjectStore
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.s3 import S3Bucket
+from chunkwise.spec.bucket_name import expect_s3_bucket
+from chunkwise.spec.kvstores.remote import RemoteKvStoreSpec
+from chunkwise.spec.url import quote_path
+
+__all__ = ["S3KvStoreSpec"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class S3KvStoreSpec(RemoteKvStoreSpec):
+    """``{"driver": "s3", "bucket": "b", "path": "a/"}``, ``s3://b/a/``.
+
+    Attributes
+    ----------
+    bucket, aws_region, endpoint : str
+    host_header : str
+        Sent to the endpoint in place of its own name; not supported.
+    requester_pays : bool
+    single_writer : bool
+        Nobody else writes, so conditions on writes need not be kept by the server.  An extension.
+    """
+
+    driver: ClassVar[str] = "s3"
+    protocol: ClassVar[str] = "s3"
+    resource_kinds: ClassVar[tuple[str, ...]] = (
+        "aws_credentials",
+        "data_copy_concurrency",
+        "s3_request_concurrency",
+        "s3_request_retries",
+    )
+    rare_kinds: ClassVar[tuple[str, ...]] = ("experimental_s3_rate_limiter", "request_coalescing")
+
+    bucket: str = ""
+    aws_region: str = ""
+    endpoint: str = ""
+    host_header: str = ""
+    requester_pays: bool = False
+    single_writer: bool = False
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take what says where the bucket is."""
+        bucket = members.take("bucket", expect_string, "")
+        out = {
+            **super().parse_members(members),
+            "bucket": bucket,
+            "aws_region": members.take("aws_region", expect_string, ""),
+            "endpoint": members.take("endpoint", expect_string, ""),
+            "host_header": members.take("host_header", expect_string, ""),
+            "requester_pays": members.take("requester_pays", expect_bool, False),
+            "single_writer": members.take("single_writer", expect_bool, False),
+        }
+        if not bucket and not out["endpoint"]:
+            raise SpecError('"bucket" must be specified when "endpoint" is not set')
+        if bucket:
+            expect_s3_bucket(bucket)
+        if out["host_header"] and not out["endpoint"]:
+            raise SpecError('"host_header" cannot be set without also setting "endpoint"')
+        return out
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the members that say something."""
+        out = super().own_members(include_defaults)
+        for name in ("bucket", "aws_region", "requester_pays"):
+            if include_defaults or getattr(self, name):
+                out[name] = getattr(self, name)
+        for name in ("endpoint", "host_header", "single_writer"):
+            if getattr(self, name):
+                out[name] = getattr(self, name)
+        return out
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the bucket; the path stays a prefix of keys."""
+        if self.host_header:
+            raise UnsupportedError('"host_header" is not supported; expected the name in "endpoint"')
+        if self.endpoint and urlsplit(self.endpoint).scheme not in ("http", "https"):
+            raise SpecError(
+                f'Expected "endpoint" to be an http or https URL, but received: {dump(self.endpoint)}'
+            )
+        credentials = self.live("aws_credentials")
+        bucket = S3Bucket(
+            self.bucket,
+            self.aws_region,
+            self.endpoint,
+            self.requester_pays,
+            credentials.type,
+            credentials.options,
+        )
+        return ObjectStore(bucket, self.limits(), single_writer=self.single_writer), self.path
+
+    def to_url(self) -> str:
+        """Return ``s3://bucket/path``; with an endpoint there is none."""
+        if self.endpoint:
+            raise UnsupportedError("S3 URL syntax not supported with explicit endpoint")
+        return f"s3://{self.bucket}/{quote_path(self.path)}"

@@ -1,0 +1,64 @@
+"""The kvstore ``zip``: the members of an archive that is one value of another kvstore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from chunkwise.binding import Members, expect_one_of
+from chunkwise.errors import UnsupportedError
+from chunkwise.kvstore.adapter.zip import ZipStore
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
+from chunkwise.spec.url import quote_path
+
+__all__ = ["ZipKvStoreSpec"]
+
+_COMPRESSIONS = ("store", "deflate", "zstd", "xz")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ZipKvStoreSpec(OneBaseKvStoreSpec):
+    """``{"driver": "zip", "base": "file:///a.zip", "path": "b/"}``, ``file:///a.zip|zip:b/``.
+
+    Attributes
+    ----------
+    compression : {"deflate", "store", "zstd", "xz"}
+        Of members that are written; the last two are not supported.
+    """
+
+    driver: ClassVar[str] = "zip"
+    resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+
+    compression: str = "deflate"
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take ``base`` and ``compression``."""
+        return {
+            **super().parse_members(members),
+            "compression": members.take(
+                "compression", partial(expect_one_of, choices=_COMPRESSIONS), "deflate"
+            ),
+        }
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return ``compression`` where it says something."""
+        shown = include_defaults or self.compression != "deflate"
+        return {"compression": self.compression} if shown else {}
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the archive; the path stays a prefix of keys."""
+        if self.compression not in ("store", "deflate"):
+            raise UnsupportedError(
+                f'"compression" {self.compression!r} of ZIP archives is not supported; '
+                'expected "deflate" or "store"'
+            )
+        driver, key = self.below.open_driver()
+        compression: Any = self.compression
+        return ZipStore(driver, key, compression=compression), self.path
+
+    def to_url(self) -> str:
+        """Return ``base|zip:path``."""
+        return f"{self.below.to_url()}|zip:{quote_path(self.path)}"

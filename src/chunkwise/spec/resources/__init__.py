@@ -1,0 +1,1 @@
+"""The kinds of context resources, a group of kinds in each module."""

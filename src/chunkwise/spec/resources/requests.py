@@ -1,0 +1,85 @@
+"""``*_retries`` and ``experimental_*_rate_limiter``: how patient and how fast requests are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from chunkwise.binding import expect_int, expect_number
+from chunkwise.spec.resources.duration import format_duration, parse_duration
+from chunkwise.spec.resources.kind import Member, ObjectResource
+
+__all__ = ["FileIoRetries", "RateLimiter", "RequestCoalescing", "RequestRetries"]
+
+_RETRIES = {
+    "max_retries": Member(partial(expect_int, lo=0)),
+    "initial_delay": Member(parse_duration, format_duration),
+    "max_delay": Member(parse_duration, format_duration),
+}
+
+
+@dataclass(frozen=True)
+class RequestRetries(ObjectResource):
+    """How often a request is tried again, after delays, in seconds, that double up to `max_delay`.
+
+    ``{"max_retries": 32, "initial_delay": "1s", "max_delay": "32s"}``
+    """
+
+    inline: ClassVar[bool] = True
+    members: ClassVar[Mapping[str, Member]] = _RETRIES
+
+    max_retries: int = 32
+    initial_delay: float = 1.0
+    max_delay: float = 32.0
+
+
+@dataclass(frozen=True)
+class FileIoRetries(ObjectResource):
+    """As :class:`RequestRetries`, with no retries by default."""
+
+    inline: ClassVar[bool] = True
+    members: ClassVar[Mapping[str, Member]] = _RETRIES
+
+    max_retries: int = 0
+    initial_delay: float = 1.0
+    max_delay: float = 32.0
+
+
+@dataclass(frozen=True)
+class RateLimiter(ObjectResource):
+    """Requests per second at the start, which double every `doubling_time` seconds; None is no limit.
+
+    ``{"read_rate": 100, "write_rate": 50, "doubling_time": "4m"}``
+    """
+
+    inline: ClassVar[bool] = True
+    members: ClassVar[Mapping[str, Member]] = {
+        "read_rate": Member(expect_number, shown=False),
+        "write_rate": Member(expect_number, shown=False),
+        "doubling_time": Member(parse_duration, format_duration, shown=False),
+    }
+
+    read_rate: float | None = None
+    write_rate: float | None = None
+    doubling_time: float | None = None
+
+
+@dataclass(frozen=True)
+class RequestCoalescing(ObjectResource):
+    """Which byte ranges of one value share a request; an extension, with sizes in bytes.
+
+    Holes of up to `gap` are read rather than skipped; to a request of `max_bytes` nothing is added.
+
+    ``{"gap": 1048576, "max_bytes": 67108864}``
+    """
+
+    inline: ClassVar[bool] = True
+    members: ClassVar[Mapping[str, Member]] = {
+        "gap": Member(partial(expect_int, lo=0)),
+        "max_bytes": Member(partial(expect_int, lo=1)),
+    }
+
+    gap: int = 1 << 20
+    max_bytes: int = 1 << 26

@@ -1,0 +1,513 @@
+"""``Schema``: everything that can be said of an array without saying where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import JSON, MISSING, Members, dump, expect_int, expect_string
+from chunkwise.dtype.as_array import as_array
+from chunkwise.dtype.data_type import DataType
+from chunkwise.dtype.data_type import dtype as as_dtype
+from chunkwise.dtype.schema_value import array_to_json
+from chunkwise.errors import (
+    ChunkwiseError,
+    InvalidArgumentError,
+    SpecError,
+    UnknownExtensionError,
+    prefix,
+)
+from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform, merge_domains
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.constraint import braces, int_item, prefixed
+from chunkwise.spec.dimension_units import (
+    DimensionUnits,
+    as_dimension_units,
+    dimension_units_from_json,
+    dimension_units_to_json,
+    inverse_view_units,
+    merge_dimension_units,
+    view_units,
+)
+from chunkwise.spec.domain_view import inverse_view_domain
+from chunkwise.spec.fill_constraint import check_broadcast, equal_fill, fill_from_json, fill_text
+from chunkwise.spec.fill_view import unbroadcast, view_fill_value
+from chunkwise.spec.layout_view import inverse_view_layout, one_to_one, single_inputs, view_layout
+from chunkwise.spec.plain_json import plain_json
+from chunkwise.spec.pretty import pretty_repr
+
+__all__ = ["SCHEMA_OPTIONS", "Schema"]
+
+SCHEMA_OPTIONS = (
+    "rank",
+    "dtype",
+    "domain",
+    "shape",
+    "chunk_layout",
+    "codec",
+    "fill_value",
+    "dimension_units",
+    "schema",
+)
+"""Keyword arguments that constrain a schema, in the order in which they are applied."""
+
+MAX_RANK = 32
+
+
+class Schema(IndexingMixin):
+    """Constraints on rank, data type, domain, chunk layout, codec, fill value and dimension units.
+
+    Parameters
+    ----------
+    json : JSON, optional
+        The JSON form, instead of keywords.
+    rank : int, optional
+    dtype : dtype_like, optional
+    domain : IndexDomain, optional
+    shape : iterable of int, optional
+        A domain with this shape and origin 0.
+    chunk_layout : ChunkLayout, optional
+    codec : CodecSpec, optional
+    fill_value : array_like, optional
+        Broadcastable to the domain.
+    dimension_units : iterable of Unit, str, number or None, optional
+    schema : Schema, optional
+        Another schema to merge.
+
+    Raises
+    ------
+    ValueError
+        If constraints contradict each other.
+    TypeError
+        For an argument of a wrong type, or JSON given together with keywords.
+    """
+
+    __slots__ = ("_codec", "_domain", "_dtype", "_fill", "_fill_is_json", "_layout", "_rank", "_units")
+
+    def __init__(self, json: JSON = MISSING, **keywords: Any) -> None:
+        self._rank: int | None = None
+        self._dtype: DataType | None = None
+        self._domain: IndexDomain | None = None
+        self._layout = ChunkLayout()
+        self._codec: CodecSpec | None = None
+        self._fill: npt.NDArray[Any] | None = None
+        self._fill_is_json = False  # given as JSON while the data type wasn't known
+        self._units: DimensionUnits | None = None
+        if json is MISSING:
+            self._apply(keywords)
+        elif keywords:
+            raise TypeError("Schema takes either JSON or keywords, not both")
+        else:
+            self._parse(plain_json(json))
+
+    # -- members ----------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions; None if unknown."""
+        return self._rank
+
+    ndim = rank
+
+    @property
+    def dtype(self) -> DataType | None:
+        """Data type; None if unconstrained."""
+        return self._dtype
+
+    @property
+    def domain(self) -> IndexDomain | None:
+        """Domain; None if unconstrained."""
+        return self._domain
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each dimension; 2**63 - 1 where unknown."""
+        return self._bounds().shape
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """Lower bound of each dimension."""
+        return self._bounds().inclusive_min
+
+    @property
+    def size(self) -> int:
+        """Number of elements; 2**63 - 1 if unbounded."""
+        return self._bounds().size
+
+    def _bounds(self) -> IndexDomain:
+        if self._domain is not None:
+            return self._domain
+        if self._rank is None:
+            raise InvalidArgumentError("Cannot determine the domain of a schema with unspecified rank")
+        return IndexDomain(rank=self._rank)
+
+    @property
+    def chunk_layout(self) -> ChunkLayout:
+        """A copy of the constraints on chunks."""
+        return self._layout.copy()
+
+    @property
+    def codec(self) -> CodecSpec | None:
+        """Constraint on the codec; None if there is none."""
+        return self._codec
+
+    @property
+    def fill_value(self) -> npt.NDArray[Any] | None:
+        """Fill value, broadcastable to the domain; None if unconstrained.
+
+        One that was given as JSON before the data type was known is an array of objects.
+        """
+        return self._fill
+
+    @property
+    def dimension_units(self) -> DimensionUnits | None:
+        """A unit or None for each dimension; None if the rank is unknown."""
+        if self._units is None and self._rank is not None:
+            return (None,) * self._rank
+        return self._units
+
+    # -- setting ------------------------------------------------------------------------------------
+
+    def update(self, **keywords: Any) -> None:
+        """Add constraints, given as the keywords of the constructor; on error nothing is changed."""
+        changed = self.copy()
+        changed._apply(keywords)
+        self._become(changed)
+
+    def _apply(self, keywords: dict[str, Any]) -> None:
+        for name in keywords:
+            if name not in SCHEMA_OPTIONS:
+                raise TypeError(
+                    f"unexpected keyword argument {name!r}; expected one of {', '.join(SCHEMA_OPTIONS)}"
+                )
+        for name in SCHEMA_OPTIONS:
+            value = keywords.get(name)
+            if value is None:
+                continue
+            try:
+                _SETTERS[name](self, value)
+            except ChunkwiseError as e:
+                if name == "dtype" and not isinstance(value, DataType) and not _is_dtype(value):
+                    raise
+                raise prefix(e, f"Invalid {name}") from None
+
+    def _set_rank(self, rank: int, source: str = "rank") -> None:
+        if not 0 <= rank <= MAX_RANK:
+            raise InvalidArgumentError(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
+        if self._rank is not None and self._rank != rank:
+            raise InvalidArgumentError(
+                f"Rank specified by {source} ({rank}) does not match existing rank specified by schema "
+                f"({self._rank})"
+            )
+        if self._fill is not None and self._fill.ndim > rank:
+            raise InvalidArgumentError(
+                f"Rank specified by {source} ({rank}) is incompatible with existing fill_value of shape "
+                f"{braces(self._fill.shape)}"
+            )
+        self._rank = rank
+
+    def _set_dtype(self, dtype: DataType) -> None:
+        if self._dtype is not None and self._dtype != dtype:
+            raise InvalidArgumentError(
+                f"Specified dtype ({dtype.name}) does not match existing value ({self._dtype.name})"
+            )
+        if self._dtype is None and self._fill is not None and not self._fill_is_json:
+            self._fill = self._fill.astype(dtype.memory_dtype)
+        self._dtype = dtype
+
+    def _set_domain(self, domain: IndexDomain, source: str = "domain") -> None:
+        self._set_rank(domain.rank, source)
+        merged = domain if self._domain is None else merge_domains(self._domain, domain)
+        if self._fill is not None:
+            check_broadcast(self._fill.shape, merged.shape, "domain is incompatible with fill_value")
+        self._domain = merged
+
+    def _set_layout(self, layout: ChunkLayout) -> None:
+        if layout.rank != -1:
+            self._set_rank(layout.rank, "chunk_layout")
+        self._layout = self._layout.merged(layout)
+
+    def _set_codec(self, codec: CodecSpec) -> None:
+        self._codec = codec if self._codec is None else self._codec.merge(codec)
+
+    def _set_fill(self, value: npt.NDArray[Any], *, is_json: bool = False) -> None:
+        if self._domain is not None:
+            check_broadcast(value.shape, self._domain.shape, "fill_value is incompatible with domain")
+        value = unbroadcast(value)
+        if self._rank is not None and value.ndim > self._rank:
+            raise InvalidArgumentError(f"Invalid fill_value for rank {self._rank}: {fill_text(value)}")
+        if self._fill is not None and not equal_fill(self._fill, value):
+            raise InvalidArgumentError(
+                f"Specified fill_value ({fill_text(value)}) does not match existing value in schema "
+                f"({fill_text(self._fill)})"
+            )
+        if self._fill is None:
+            self._fill, self._fill_is_json = value, is_json
+
+    def _set_units(self, units: DimensionUnits) -> None:
+        if not units:
+            return
+        self._set_rank(len(units), "dimension_units")
+        self._units = merge_dimension_units(units, self._units)
+
+    def _merge(self, other: Schema) -> None:
+        if other._rank is not None:
+            self._set_rank(other._rank)
+        if other._dtype is not None:
+            self._set_dtype(other._dtype)
+        if other._domain is not None:
+            self._set_domain(other._domain)
+        self._set_layout(other._layout)
+        if other._codec is not None:
+            self._set_codec(other._codec)
+        if other._fill is not None:
+            self._set_fill(other._fill, is_json=other._fill_is_json)
+        if other._units is not None:
+            self._set_units(other._units)
+
+    def _set_fill_json(self, value: JSON) -> None:
+        self._set_fill(fill_from_json(value, self._dtype), is_json=self._dtype is None)
+
+    def converted_fill_value(self, dtype: DataType) -> npt.NDArray[Any] | None:
+        """Return the fill value as one of `dtype`; None if there is none.
+
+        Raises
+        ------
+        SpecError
+            If it was given as JSON that is no value of `dtype`.
+        """
+        if self._fill is None or not self._fill_is_json:
+            return self._fill
+        return fill_from_json(self._fill.tolist(), dtype)
+
+    def merged(self, other: Schema) -> Schema:
+        """Return the schema that satisfies both."""
+        out = self.copy()
+        out._merge(other)
+        return out
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it demands nothing."""
+        return (
+            self._rank is None
+            and self._dtype is None
+            and self._domain is None
+            and self._codec is None
+            and self._fill is None
+            and self._units is None
+            and self._layout.is_empty
+        )
+
+    def with_domain(self, domain: IndexDomain | None) -> Schema:
+        """Return the schema with another domain of the same rank, or none, in place of its own."""
+        out = self.copy()
+        out._domain = domain
+        return out
+
+    def copy(self) -> Schema:
+        """Return an independent copy."""
+        out = Schema()
+        out._become(self)
+        out._layout = self._layout.copy()
+        return out
+
+    def _become(self, other: Schema) -> None:
+        for name in Schema.__slots__:
+            setattr(self, name, getattr(other, name))
+
+    # -- views --------------------------------------------------------------------------------------
+
+    def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> Schema:
+        if self._rank is None:
+            raise InvalidArgumentError("Cannot perform indexing operations on Schema with unspecified rank")
+        if self._domain is None:
+            return self.transformed(
+                fn(IndexTransform.identity(IndexDomain(rank=self._rank))), keep_domain=False
+            )
+        base = IndexTransform.identity(self._domain)
+        # Bounds that are explicit here stay so, even if they are marked implicit.
+        return self.transformed(base.compose(fn(base)))
+
+    def transformed(self, transform: IndexTransform, *, keep_domain: bool = True) -> Schema:
+        """Return the schema of the view that `transform` makes of an array with this schema.
+
+        Parameters
+        ----------
+        transform : IndexTransform
+            From the view to the array.
+        keep_domain : bool
+            Whether the domain of the transform is that of the view; not so if this schema has none.
+        """
+        out = Schema()
+        out._rank = transform.input_rank
+        out._dtype = self._dtype
+        out._codec = self._codec
+        out._layout = view_layout(self._layout, transform)
+        if keep_domain:
+            out._domain = transform.domain
+        out._fill_is_json = self._fill_is_json
+        if self._fill is not None:
+            out._fill = view_fill_value(self._fill, transform, self._domain)
+        if self._units is not None:
+            out._units = view_units(self._units, one_to_one(transform))
+        return out
+
+    def inverse_transformed(self, transform: IndexTransform) -> Schema:
+        """Return what this schema, of a view made by `transform`, says of the array itself.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the ranks don't agree.
+        """
+        if self._rank is not None and self._rank != transform.input_rank:
+            raise InvalidArgumentError(
+                f"Cannot inverse transform schema of rank {self._rank} by index transform of rank "
+                f"{transform.input_rank} -> {transform.output_rank}"
+            )
+        out = Schema()
+        out._rank = None if self._rank is None else transform.output_rank
+        out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json
+        out._layout = inverse_view_layout(self._layout, transform)
+        if self._domain is not None:
+            out._domain = inverse_view_domain(self._domain, transform)
+        if self._fill is not None:
+            out._fill = self._fill
+            if self._fill.ndim:
+                domain = transform.domain if self._domain is None else self._domain
+                out._fill = view_fill_value(self._fill, transform.inverse(), domain)
+        if self._units is not None:
+            with prefixed("Error transforming dimension_units"):
+                out._units = inverse_view_units(self._units, single_inputs(transform))
+        return out
+
+    # -- JSON ---------------------------------------------------------------------------------------
+
+    def _parse(self, json: JSON) -> None:
+        members = Members(json)
+        rank = members.take("rank", lambda v: expect_int(v, 0, MAX_RANK), None)
+        if rank is not None:
+            self._set_rank(rank)
+        for name, parse in _PARSERS.items():
+            members.take(name, lambda v, p=parse: p(self, v), None)  # type: ignore[misc]
+        members.finish()
+
+    def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
+        """Return the JSON form; ``rank`` is always there when known.  No member has a default to include."""
+        out: dict[str, JSON] = {}
+        layout = self._layout.to_json()
+        layout.pop("rank", None)
+        if layout:
+            out["chunk_layout"] = layout
+        if self._codec is not None:
+            out["codec"] = self._codec.to_json()
+        if self._units is not None and any(u is not None for u in self._units):
+            out["dimension_units"] = dimension_units_to_json(self._units)
+        if self._domain is not None:
+            out["domain"] = self._domain.to_json()
+        if self._dtype is not None:
+            out["dtype"] = self._dtype.to_json()
+        if self._fill_is_json and self._fill is not None:
+            out["fill_value"] = self._fill.tolist()
+        elif self._fill is not None:
+            out["fill_value"] = array_to_json(self._fill, self._dtype or as_dtype(self._fill.dtype))
+        if self._rank is not None:
+            out["rank"] = self._rank
+        return out
+
+    def __repr__(self) -> str:
+        return pretty_repr("Schema", self.to_json())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            raise TypeError(f"Schema can be compared with Schema only, not {type(other).__name__}")
+        mine, theirs = self.to_json(), other.to_json()
+        mine.pop("fill_value", None)
+        theirs.pop("fill_value", None)
+        if self._fill is None or other._fill is None:
+            return mine == theirs and self._fill is other._fill
+        same_type = self._fill.dtype == other._fill.dtype and self._fill_is_json == other._fill_is_json
+        return mine == theirs and same_type and equal_fill(self._fill, other._fill)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, tuple(getattr(self, name) for name in Schema.__slots__)
+
+
+def _unpickle(*state: Any) -> Schema:
+    out = Schema()
+    for name, value in zip(Schema.__slots__, state, strict=True):
+        setattr(out, name, value)
+    return out
+
+
+def _is_dtype(value: Any) -> bool:
+    try:
+        as_dtype(value)
+    except ChunkwiseError:
+        return False
+    return True
+
+
+def _expect(kind: type, name: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError(f"Invalid {name}")
+        return value
+
+    return check
+
+
+def _as_fill(schema: Schema, value: Any) -> npt.NDArray[Any]:
+    if schema._dtype is not None:
+        return as_array(value, schema._dtype)
+    array = np.asarray(value)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _dtype_from_json(value: JSON) -> DataType:
+    name = expect_string(value)
+    try:
+        return as_dtype(name)
+    except UnknownExtensionError:
+        raise SpecError(f"Unsupported data type: {dump(name)}") from None
+
+
+def _units(value: Any) -> DimensionUnits:
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        raise TypeError("Invalid dimension_units")
+    return as_dimension_units(value)
+
+
+def _shape_domain(shape: Iterable[int]) -> IndexDomain:
+    if isinstance(shape, str | bytes) or not hasattr(shape, "__iter__"):
+        raise TypeError("Invalid shape")
+    return IndexDomain(shape=list(shape))
+
+
+_SETTERS: dict[str, Callable[[Schema, Any], None]] = {
+    "rank": lambda s, v: s._set_rank(rank) if (rank := int_item(v, "rank")) != -1 else None,
+    "dtype": lambda s, v: s._set_dtype(as_dtype(v)),
+    "domain": lambda s, v: s._set_domain(_expect(IndexDomain, "domain")(v)),
+    "shape": lambda s, v: s._set_domain(_shape_domain(v), "shape"),
+    "chunk_layout": lambda s, v: s._set_layout(_expect(ChunkLayout, "chunk_layout")(v)),
+    "codec": lambda s, v: s._set_codec(_expect(CodecSpec, "codec")(v)),
+    "fill_value": lambda s, v: s._set_fill(_as_fill(s, v)),
+    "dimension_units": lambda s, v: s._set_units(_units(v)),
+    "schema": lambda s, v: s._merge(_expect(Schema, "schema")(v)),
+}
+
+_PARSERS: dict[str, Callable[[Schema, JSON], None]] = {
+    "dtype": lambda s, v: s._set_dtype(_dtype_from_json(v)),
+    "domain": lambda s, v: s._set_domain(IndexDomain(json=v)),
+    "chunk_layout": lambda s, v: s._set_layout(ChunkLayout(v)),
+    "codec": lambda s, v: s._set_codec(CodecSpec(v)),
+    "fill_value": lambda s, v: s._set_fill_json(v),
+    "dimension_units": lambda s, v: s._set_units(dimension_units_from_json(v)),
+}

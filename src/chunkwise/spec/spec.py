@@ -1,0 +1,368 @@
+"""``Spec``: an array as JSON says it: a driver, its members, and an index transform on top."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from chunkwise.binding import JSON, Members, dump, expect_object, expect_string
+from chunkwise.catalogue import drivers
+from chunkwise.dtype.data_type import DataType
+from chunkwise.errors import (
+    InvalidArgumentError,
+    SpecError,
+    UnknownExtensionError,
+    UnsupportedError,
+    prefix,
+)
+from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.context import Context
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.kvstore_spec import is_kvstore_driver
+from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.pretty import pretty_repr
+from chunkwise.spec.public_kvstore_spec import Spec as PublicKvStoreSpec
+from chunkwise.spec.public_kvstore_spec import as_kvstore_spec
+from chunkwise.spec.schema import SCHEMA_OPTIONS, Schema
+from chunkwise.spec.spec_members import SpecMembers
+from chunkwise.spec.unit import Unit
+from chunkwise.spec.url import spec_json_from_url
+
+__all__ = ["SPEC_OPTIONS", "Spec", "parse_driver_spec"]
+
+OPEN_FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
+RECHECK = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
+SPEC_OPTIONS = (
+    "open_mode",
+    *OPEN_FLAGS,
+    "minimal_spec",
+    "unbind_context",
+    "strip_context",
+    "context",
+    "kvstore",
+    *RECHECK,
+    *SCHEMA_OPTIONS,
+)
+
+
+class Spec(IndexingMixin):
+    """How to open or create an array.
+
+    Parameters
+    ----------
+    json : JSON
+        An object with the member ``driver``, or a URL.
+
+    Raises
+    ------
+    ValueError
+        If it is not valid; the text names the member.
+    """
+
+    __slots__ = ("_driver", "_transform")
+
+    _driver: DriverSpec
+    _transform: IndexTransform | None
+
+    def __init__(self, json: JSON) -> None:
+        if isinstance(json, Spec):
+            self._driver, self._transform = json._driver, json._transform
+            return
+        if isinstance(json, str):
+            json = spec_json_from_url(json)
+        self._driver, self._transform = _parse(json)
+
+    @classmethod
+    def _of(cls, driver: DriverSpec, transform: IndexTransform | None) -> Spec:
+        self = cls.__new__(cls)
+        self._driver = driver
+        self._transform = transform
+        return self
+
+    # -- what it says -----------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions; None if unknown."""
+        return self._driver.rank if self._transform is None else self._transform.input_rank
+
+    ndim = rank
+
+    @property
+    def dtype(self) -> DataType | None:
+        """Data type; None if unknown."""
+        return self._driver.dtype
+
+    @property
+    def transform(self) -> IndexTransform | None:
+        """Transform from the index space of the spec to that of the driver; None if unknown."""
+        return self._transform
+
+    @property
+    def domain(self) -> IndexDomain | None:
+        """Domain; None if unknown."""
+        if self._transform is None:
+            return None
+        return self._transform.domain
+
+    def _known_rank(self) -> IndexDomain:
+        if self._transform is not None:
+            return self._transform.domain
+        rank = self.rank
+        if rank is None:
+            raise InvalidArgumentError("Cannot perform indexing operations on Spec with unspecified rank")
+        return IndexDomain(rank=rank)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each dimension; 2**63 - 1 where unknown."""
+        return self._known_rank().shape
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """Lower bound of each dimension."""
+        return self._known_rank().inclusive_min
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._known_rank().size
+
+    @property
+    def schema(self) -> Schema:
+        """Everything known, in the index space of the spec."""
+        schema = self._driver.effective_schema()
+        if self._transform is None:
+            return schema
+        return schema.transformed(self._transform, keep_domain=True)
+
+    @property
+    def chunk_layout(self) -> ChunkLayout:
+        """Constraints on chunks."""
+        return self.schema.chunk_layout
+
+    @property
+    def codec(self) -> CodecSpec | None:
+        """Constraint on the codec."""
+        return self.schema.codec
+
+    @property
+    def fill_value(self) -> Any:
+        """Fill value; None if unknown."""
+        return self.schema.fill_value
+
+    @property
+    def dimension_units(self) -> tuple[Unit | None, ...] | None:
+        """Units of the dimensions; None if the rank is unknown."""
+        return self.schema.dimension_units
+
+    @property
+    def open_mode(self) -> OpenMode:
+        """How it is to be opened."""
+        return self._driver.open_mode
+
+    @property
+    def kvstore(self) -> PublicKvStoreSpec | None:
+        """The kvstore, if there is one."""
+        record = self._driver.key_value_store
+        return None if record is None else PublicKvStoreSpec._of(record)
+
+    @property
+    def base(self) -> Spec | None:
+        """The spec that this one adapts, if it does."""
+        based = getattr(self._driver, "base_spec", None)
+        return None if based is None else based(self._transform)
+
+    @property
+    def url(self) -> str:
+        """Canonical URL; the transform has no place in it."""
+        return self._driver.url()
+
+    # -- changing it ------------------------------------------------------------------------------
+
+    def update(self, **options: Any) -> None:
+        """Add constraints and change options; on error nothing is changed.
+
+        Flags of the open mode that are true are added to those that are set, `open_mode` replaces
+        them.  Constraints on the schema are in the index space of the spec.
+        """
+        for name in options:
+            if name not in SPEC_OPTIONS:
+                raise TypeError(
+                    f"unexpected keyword argument {name!r}; expected one of {', '.join(SPEC_OPTIONS)}"
+                )
+        given = {name: value for name, value in options.items() if value is not None}
+        driver, transform = self._driver, self._transform
+        driver = _update_mode(driver, given)
+        if given.get("minimal_spec"):
+            driver = driver.minimal()
+        if given.get("strip_context"):
+            driver = driver.strip()
+        elif given.get("unbind_context"):
+            driver = driver.unbound()
+        if "context" in given:
+            if not isinstance(given["context"], Context):
+                raise TypeError("Invalid context")
+            driver = driver.bind(given["context"])
+        if "kvstore" in given:
+            if not isinstance(given["kvstore"], PublicKvStoreSpec):
+                raise TypeError("Invalid kvstore")
+            driver = driver.with_kvstore(as_kvstore_spec(given["kvstore"]))
+        bounds = {name: _recheck(name, given[name]) for name in RECHECK if name in given}
+        if "recheck_cached" in bounds:
+            both = bounds.pop("recheck_cached")
+            bounds = {"recheck_cached_metadata": both, "recheck_cached_data": both, **bounds}
+        driver = driver.with_recheck(**bounds)
+        schema_options = {name: given[name] for name in SCHEMA_OPTIONS if name in given}
+        if schema_options:
+            driver, transform = _update_schema(driver, transform, schema_options)
+        self._driver, self._transform = driver, transform
+
+    def copy(self) -> Spec:
+        """Return an independent copy."""
+        return Spec._of(self._driver, self._transform)
+
+    def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> Spec:
+        transform = self._transform
+        if transform is None:
+            transform = IndexTransform.identity(self._known_rank())
+        return Spec._of(self._driver, fn(transform))
+
+    # -- JSON -------------------------------------------------------------------------------------
+
+    def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
+        """Return the JSON form; members that have their default are left out unless asked for."""
+        return self._named_json(include_defaults, None)
+
+    def _named_json(self, include_defaults: bool, names: Mapping[int, str] | None) -> dict[str, JSON]:
+        """Return the JSON form, with bound resources under names that are defined further out."""
+        out = self._driver.to_members(include_defaults, names=names)
+        schema = self._driver.schema.to_json()
+        dtype = self._driver.dtype
+        if dtype is not None:
+            out["dtype"] = dtype.to_json()
+        rank = schema.get("rank", self.rank)
+        if self._transform is not None:
+            out["transform"] = self._transform.to_json()
+        elif rank is not None and "domain" not in schema and self._driver.shows_rank:
+            out["rank"] = rank
+        if include_defaults:
+            out["schema"] = schema
+        else:
+            schema.pop("dtype", None)
+            if "domain" in schema or self._transform is not None or "rank" in out or len(schema) > 1:
+                schema.pop("rank", None)
+            if schema and schema != {"rank": rank}:
+                out["schema"] = schema
+        return _in_order(out)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        try:
+            return pretty_repr("Spec", self.to_json())
+        except UnsupportedError:  # functions have no JSON
+            return "Spec(...)"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Spec):
+            raise TypeError(f"Spec can be compared with Spec only, not {type(other).__name__}")
+        return self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Spec._of, (self._driver, self._transform)
+
+
+def _in_order(value: JSON) -> JSON:
+    """Return `value` with the members of all objects in alphabetical order."""
+    if isinstance(value, dict):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    return [_in_order(item) for item in value] if isinstance(value, list) else value
+
+
+def _parse(json: JSON) -> tuple[DriverSpec, IndexTransform | None]:
+    members = Members(expect_object(json))
+    if isinstance(json.get("driver"), str) and is_kvstore_driver(json["driver"]):
+        members = Members({"driver": "auto", "kvstore": json})
+    name = members.take("driver", expect_string)
+    try:
+        parse = drivers.find(name)
+    except UnknownExtensionError:
+        error = SpecError(f"{dump(name)} is not a registered TensorStore driver")
+        raise prefix(error, 'Error parsing object member "driver"') from None
+    transform = members.take("transform", lambda v: IndexTransform(json=v), None)
+    common, rank = SpecMembers.take(members, rank_is_of_driver=transform is None)
+    driver: DriverSpec = parse(members, common)
+    members.finish()
+    driver.check_consistent()
+    own_rank = driver.rank
+    if transform is not None:
+        if rank is not None and rank != transform.input_rank:
+            raise SpecError(
+                f'Error parsing object member "rank": Specified rank ({rank}) does not match input rank '
+                f"of transform ({transform.input_rank})"
+            )
+        if own_rank is not None and own_rank != transform.output_rank:
+            raise SpecError(
+                f'Error parsing object member "transform": Expected output rank of {own_rank}, '
+                f"but transform has output rank {transform.output_rank}"
+            )
+        if own_rank is None:
+            driver = driver.with_schema(Schema(rank=transform.output_rank))
+        return driver, transform
+    return driver, _identity(driver)
+
+
+def _identity(driver: DriverSpec) -> IndexTransform | None:
+    domain = driver.domain
+    return None if domain is None else IndexTransform.identity(domain)
+
+
+def parse_driver_spec(json: JSON) -> Spec:
+    """Return a spec from what a member that holds an array has: JSON, a URL or a path-like object."""
+    if isinstance(json, Spec):
+        return json
+    if isinstance(json, os.PathLike):
+        json = os.fspath(json)
+    return Spec(json)
+
+
+def _recheck(name: str, value: Any) -> Any:
+    if isinstance(value, bool) or (isinstance(value, str) and value == "open"):
+        return value
+    if isinstance(value, str) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise TypeError(f"Invalid {name}")
+    return float(value)
+
+
+def _update_mode(driver: DriverSpec, given: dict[str, Any]) -> DriverSpec:
+    flags = OpenMode(**{name: bool(given[name]) for name in OPEN_FLAGS if given.get(name)})
+    if "open_mode" in given:
+        if not isinstance(given["open_mode"], OpenMode):
+            raise TypeError("Invalid open_mode")
+        if given["open_mode"] != OpenMode():
+            return driver.with_open_mode(given["open_mode"].merged(flags))
+    if flags != OpenMode():
+        return driver.with_open_mode(driver.own_mode().updated(flags))
+    return driver
+
+
+def _update_schema(
+    driver: DriverSpec, transform: IndexTransform | None, options: dict[str, Any]
+) -> tuple[DriverSpec, IndexTransform | None]:
+    start = Schema(dtype=driver.dtype) if driver.dtype is not None else Schema()
+    wanted = Schema()
+    if start.dtype is not None and "dtype" not in options:
+        wanted._dtype = start.dtype
+    wanted._apply(options)
+    if driver.dtype is not None and wanted.dtype is not None and wanted.dtype != driver.dtype:
+        raise InvalidArgumentError(
+            f"Specified dtype ({wanted.dtype.name}) does not match existing value ({driver.dtype.name})"
+        )
+    if transform is not None:
+        wanted = wanted.inverse_transformed(transform)
+    driver = driver.with_schema(wanted)
+    return driver, _identity(driver) if transform is None else transform

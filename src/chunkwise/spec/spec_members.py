@@ -1,0 +1,58 @@
+"""The members that a spec of any driver can have: schema and its short forms, context, kvstore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from chunkwise.binding import MISSING, Members, expect_int
+from chunkwise.dtype.data_type import dtype as as_dtype
+from chunkwise.spec.context import ContextSpec
+from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.url import kvstore_json_from_url
+
+__all__ = ["SpecMembers", "kvstore_from_url"]
+
+
+def kvstore_from_url(url: str) -> KvStoreSpec:
+    """Return the kvstore spec that a URL means."""
+    return parse_kvstore_spec(kvstore_json_from_url(url), kvstore_from_url)
+
+
+@dataclass(frozen=True)
+class SpecMembers:
+    """What every spec has.
+
+    Attributes
+    ----------
+    schema : Schema
+        ``schema``, with ``dtype``, and ``rank`` unless a transform has a rank of its own.
+    context : ContextSpec or None
+    """
+
+    schema: Schema
+    context: ContextSpec | None
+
+    @classmethod
+    def take(cls, members: Members, *, rank_is_of_driver: bool = True) -> tuple[Self, int | None]:
+        """Take the members; also return ``rank``, which is that of the transform if there is one."""
+        context = members.take("context", ContextSpec, None)
+        schema = members.take("schema", Schema, None) or Schema()
+        members.take("dtype", lambda v: schema._set_dtype(as_dtype(v)), None)
+
+        def take_rank(value: object) -> int:
+            rank = expect_int(value, 0, 32)
+            if rank_is_of_driver:
+                schema._set_rank(rank)
+            return rank
+
+        rank = members.take("rank", take_rank, None)
+        return cls(schema, context), rank
+
+    @staticmethod
+    def take_kvstore(members: Members) -> KvStoreSpec | None:
+        """Take the member ``kvstore``, an object or a URL."""
+        return members.take(
+            "kvstore", lambda v: None if v is MISSING else parse_kvstore_spec(v, kvstore_from_url), None
+        )

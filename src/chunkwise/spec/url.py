@@ -1,0 +1,287 @@
+"""URLs of kvstores and arrays: pipelines such as ``file:///data/a.zarr|zarr3:``.
+
+The first component is a root kvstore; then come kvstore adapters, one array driver, and array
+adapters.  Everything that a URL can say is said in JSON.  Paths are percent-encoded, so "|" in a path
+is written ``%7C``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import quote, unquote_to_bytes
+
+from chunkwise.binding import dump
+from chunkwise.catalogue import DRIVERS, KVSTORES
+from chunkwise.dtype.data_type import dtypes
+from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.registry import Entry
+from chunkwise.spec.remote_url import remote_members
+
+__all__ = [
+    "Component",
+    "is_url",
+    "kvstore_json_from_url",
+    "parse_url",
+    "quote_path",
+    "spec_json_from_path",
+    "spec_json_from_url",
+]
+
+Kind: TypeAlias = Literal[
+    "root kvstore", "kvstore adapter", "kvstore-based TensorStore", "TensorStore adapter"
+]
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_KVSTORE_ADAPTERS = ("zip",)
+_ARRAY_ADAPTERS = ("cast",)
+
+
+class Component(NamedTuple):
+    """One part of a pipeline.
+
+    Attributes
+    ----------
+    text : str
+        The part as it is written, with the colon that may be left out.
+    scheme : str
+        What stands before the colon.
+    rest : str
+        What stands after it, still percent-encoded.
+    """
+
+    text: str
+    scheme: str
+    rest: str
+
+
+def is_url(text: str) -> bool:
+    """Return whether `text` begins with a URL scheme and ``://``."""
+    return _SCHEME.match(text) is not None
+
+
+def quote_path(path: str) -> str:
+    """Return `path` percent-encoded for a URL.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For bytes that are not UTF-8, which no URL can say.
+    """
+    try:
+        return quote(path, safe="/-_.!~*'():&=+$,;")
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"Path is not valid UTF-8, so it has no URL: {dump(path)}") from None
+
+
+def parse_url(url: str) -> list[Component]:
+    """Split a URL into the components of its pipeline, without a look at what they mean."""
+    if not url:
+        raise InvalidArgumentError("URL must be non-empty")
+    out = []
+    for i, text in enumerate(url.split("|")):
+        scheme, colon, rest = text.partition(":")
+        out.append(Component(text if colon or i == 0 or not text else text + ":", scheme, rest))
+    return out
+
+
+def kvstore_json_from_url(url: str) -> dict[str, Any]:
+    """Return the JSON spec of the kvstore that `url` means.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not the URL of a kvstore, or not one that is known; with the URL in front.
+    """
+    components = parse_url(url)
+    try:
+        kinds = _schemes()
+        spec: dict[str, Any] | None = None
+        for part in components:
+            if not part.text:
+                raise InvalidArgumentError("URL must be non-empty")
+            if spec is None and ":" not in part.text:
+                raise InvalidArgumentError(f"URL scheme must be specified in {dump(part.text)}")
+            kind, driver = kinds.get(part.scheme, (None, ""))
+            if kind != ("root kvstore" if spec is None else "kvstore adapter"):
+                is_a = f": {dump(part.scheme)} is a {kind} URL scheme" if kind else ""
+                raise InvalidArgumentError(
+                    f"unsupported URL scheme {dump(part.scheme)} in {dump(part.text)}{is_a}"
+                )
+            spec = _kvstore(part, driver, spec)
+        assert spec is not None
+        return spec
+    except InvalidArgumentError as e:
+        raise prefix(e, f"Parsing spec from url: {dump(url)}") from None
+
+
+def spec_json_from_url(url: str) -> dict[str, Any]:
+    """Return the JSON spec of the array that `url` means; without a driver its format is to be found out.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not a URL, or has a component that is unknown or in the wrong place.
+    """
+    components = parse_url(url)
+    try:
+        return _array(components, None)
+    except InvalidArgumentError as e:
+        raise prefix(e, f"Parsing spec from url: {dump(url)}") from None
+
+
+def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the JSON spec of the array, of whatever format, in a local file or directory.
+
+    Pipeline components may follow after "|", as in a URL.  TensorStore doesn't take paths.
+    """
+    text = os.fspath(path)
+    head, *rest = parse_url(text)
+    local = head.text
+    if not local:
+        raise InvalidArgumentError(f"Parsing spec from path: {dump(text)}: path must be non-empty")
+    absolute = os.path.abspath(os.path.expanduser(local))
+    if local.endswith("/") and absolute != "/":
+        absolute += "/"
+    try:
+        return _array(rest, {"driver": "file", "path": absolute})
+    except InvalidArgumentError as e:
+        raise prefix(e, f"Parsing spec from path: {dump(text)}") from None
+
+
+def _schemes() -> dict[str, tuple[Kind, str]]:
+    """Return for each known scheme its kind and the driver that it means."""
+    out: dict[str, tuple[Kind, str]] = {}
+    tables: tuple[tuple[Mapping[str, Entry], Kind, Kind, tuple[str, ...]], ...] = (
+        (KVSTORES, "root kvstore", "kvstore adapter", _KVSTORE_ADAPTERS),
+        (DRIVERS, "kvstore-based TensorStore", "TensorStore adapter", _ARRAY_ADAPTERS),
+    )
+    for table, kind, adapter, adapters in tables:
+        for name, entry in table.items():
+            for scheme in entry.names.get("url", ()):
+                out[scheme] = kind, name
+        for name in adapters:
+            out[name] = adapter, name
+    return out
+
+
+def _array(components: list[Component], spec: dict[str, Any] | None) -> dict[str, Any]:
+    """Append `components` to the kvstore `spec`, or begin with them."""
+    kinds = _schemes()
+    is_array = False
+    for part in components:
+        kind, driver = kinds.get(part.scheme, (None, ""))
+        if kind is None:
+            raise InvalidArgumentError(f"unsupported URL scheme: {dump(part.scheme)}")
+        if is_array:
+            fits = kind == "TensorStore adapter"
+        else:
+            fits = (kind == "root kvstore") == (spec is None)
+        if not fits:
+            after = "TensorStore" if is_array else "KvStore"
+            place = (
+                "as the first URL pipeline component"
+                if spec is None
+                else f"following a {after} URL pipeline component"
+            )
+            raise InvalidArgumentError(f"{kind} URL scheme in {dump(part.text)} is not valid {place}")
+        if kind in ("root kvstore", "kvstore adapter"):
+            spec = _kvstore(part, driver, spec)
+            continue
+        assert spec is not None
+        if kind == "TensorStore adapter" and not is_array:
+            spec = {"driver": "auto", "kvstore": spec}
+        is_array = True
+        try:
+            spec = (
+                _adapted(part, driver, spec) if kind == "TensorStore adapter" else _format(part, driver, spec)
+            )
+        except InvalidArgumentError as e:
+            raise prefix(e, f"Invalid TensorStore URL component {dump(part.text)}") from None
+    assert spec is not None
+    return spec if is_array else {"driver": "auto", "kvstore": spec}
+
+
+def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the kvstore that a component means; `base` is what an adapter adapts."""
+    try:
+        rest = part.rest
+        if base is None:
+            if not rest.startswith("//"):
+                raise InvalidArgumentError(f"Scheme {dump(part.scheme + '://')} not present in url")
+            members = remote_members(driver, part.scheme, rest[2:], _path)
+            if members is not None:
+                return {"driver": driver, **members}
+            path = _path(rest[2:])
+            if driver == "file":
+                path = _file_path(path)
+            spec: dict[str, Any] = {"driver": driver}
+        else:
+            if rest.startswith("//"):
+                raise InvalidArgumentError(f"Scheme {dump(part.scheme + ':')} not present in url")
+            path = _path(rest)
+            spec = {"driver": driver, "base": base}
+    except InvalidArgumentError as e:
+        raise prefix(e, f"Invalid kvstore URL component {dump(part.text)}") from None
+    if path:
+        spec["path"] = path
+    return spec
+
+
+def _format(part: Component, driver: str, kvstore: dict[str, Any]) -> dict[str, Any]:
+    path = _path(part.rest.removeprefix("//"))
+    if path and driver == "auto":
+        raise InvalidArgumentError("Path not supported")
+    if driver == "json":
+        if path and not path.startswith("/"):
+            raise InvalidArgumentError(f"JSON Pointer does not start with '/': {dump(path)}")
+        return {"driver": driver, "kvstore": kvstore, **({"json_pointer": path} if path else {})}
+    if path:
+        own = kvstore.get("path", "")
+        between = "" if not own or own.endswith("/") else "/"
+        kvstore = {**kvstore, "path": own + between + path}
+    return {"driver": driver, "kvstore": kvstore}
+
+
+def _adapted(part: Component, driver: str, base: dict[str, Any]) -> dict[str, Any]:
+    dtype = _path(part.rest)
+    if dtype not in dtypes:
+        raise InvalidArgumentError(f"Unsupported data type: {dump(dtype)}")
+    return {"driver": driver, "base": base, "dtype": dtype}
+
+
+def _path(rest: str) -> str:
+    """Decode the path of a component, which can't have anything after it."""
+    rest, _, fragment = rest.partition("#")
+    path, _, query = rest.partition("?")
+    if query:
+        raise InvalidArgumentError("Query string not supported")
+    if fragment:
+        raise InvalidArgumentError("Fragment identifier not supported")
+    wrong = _NOT_ENCODED.search(path)
+    if wrong is not None:
+        raise InvalidArgumentError(f"Invalid percent-encoding at position {wrong.start()}: {dump(path)}")
+    try:
+        return unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:
+        raise InvalidArgumentError(f"Invalid UTF-8 percent-encoding sequence: {dump(path)}") from None
+
+
+def _file_path(path: str) -> str:
+    """Return the path of a ``file`` URL, after ``file://``, without empty, "." and ".." components."""
+    authority, slash, below = path.partition("/")
+    if authority not in ("", "localhost"):
+        raise InvalidArgumentError(f"file: URIs do not support authority: {dump(authority)}")
+    if not slash:
+        raise InvalidArgumentError(f"file: URIs do not support relative paths: {dump(below)}")
+    parts: list[str] = []
+    for part in below.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    is_directory = below.rpartition("/")[2] in ("", ".", "..")
+    return "/" + "/".join(parts) + ("/" if is_directory and parts else "")

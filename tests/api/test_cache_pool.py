@@ -1,0 +1,130 @@
+"""Chunks kept in a cache pool: when they are used unasked, when they make room, what writers see."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chunkwise as ts
+from chunkwise.kvstore.adapter.cache import CacheStore, Kept, ValueCache
+from chunkwise.kvstore.adapter.trace import TraceStore
+from chunkwise.kvstore.memory import MemoryStore
+
+N5 = {"driver": "n5", "kvstore": "memory://a"}
+
+
+def pool(nbytes: int = 1_000_000) -> ts.Context:
+    return ts.Context({"cache_pool": {"total_bytes_limit": nbytes}})
+
+
+def create(context: ts.Context, spec: Any = N5, **options: Any) -> ts.TensorStore:
+    defaults: dict[str, Any] = {"dtype": "uint8", "shape": [8], "context": context}
+    return ts.open(spec, create=True, open=True, **{**defaults, **options}).result()
+
+
+@pytest.mark.parametrize(("bound", "sees_it"), [(True, True), (False, False), ("open", False), (0.0, False)])
+def test_a_change_behind_the_back_is_seen_as_the_bound_says(bound: Any, sees_it: bool) -> None:
+    context = pool()
+    create(context)[...] = 1
+    store = ts.open({**N5, "recheck_cached_data": bound}, context=context).result()
+    assert store.read().result().tolist() == [1] * 8
+    del store.kvstore["0"]  # type: ignore[index]
+    assert store.read().result().tolist() == [0 if sees_it else 1] * 8
+
+
+def test_without_a_limit_nothing_is_kept() -> None:
+    context = ts.Context()
+    create(context)[...] = 1
+    store = ts.open({**N5, "recheck_cached_data": False}, context=context).result()
+    store.read().result()
+    del store.kvstore["0"]  # type: ignore[index]
+    assert store.read().result().tolist() == [0] * 8
+
+
+def test_handles_of_one_context_share_what_is_kept() -> None:
+    context = pool()
+    a, b = (create(context, {**N5, "recheck_cached_data": False}) for _ in range(2))
+    b.read().result()
+    a[2:4] = 5
+    assert b.read().result().tolist() == [0, 0, 5, 5, 0, 0, 0, 0]
+
+
+def test_a_partial_write_changes_what_is_stored_not_what_is_kept() -> None:
+    context = pool()
+    stale = create(context, {**N5, "recheck_cached_data": False})
+    stale[...] = 1
+    fresh = create(ts.Context(parent=context, json={"cache_pool": {}}))
+    fresh[...] = 2
+    assert stale.read().result().tolist() == [1] * 8
+    stale[0] = 9
+    assert stale.read().result().tolist() == [9] + [2] * 7
+
+
+def test_an_unchanged_value_is_not_sent_again() -> None:
+    base = TraceStore(MemoryStore())
+    base.write("k", b"value")
+    store = CacheStore(base, ValueCache(1000), lambda: math.inf)
+    read = store.open_reader()
+    assert [read("k"), read("k")] == [b"value", b"value"]
+    assert base.read("k", if_not_equal=store.read("k").generation).value is None
+
+
+def test_what_was_not_used_for_longest_makes_room() -> None:
+    cache = ValueCache(3 * 300)
+    for key in "abc":
+        cache.put("s", key, Kept(bytes(100), b"g", 0.0))
+    assert cache.get("s", "a") is not None
+    cache.put("s", "d", Kept(bytes(100), b"g", 0.0))
+    assert [key for key in "abcd" if cache.get("s", key)] == ["a", "c", "d"]
+    assert cache.nbytes <= cache.total_bytes_limit
+
+
+def test_a_value_beyond_the_limit_is_not_kept() -> None:
+    cache = ValueCache(1000)
+    cache.put("s", "a", Kept(b"old", b"g", 0.0))
+    cache.put("s", "a", Kept(bytes(2000), b"h", 0.0))
+    assert cache.get("s", "a") is None
+    assert cache.nbytes == 0
+
+
+def test_a_small_pool_reads_the_right_values() -> None:
+    context = pool(3000)
+    store = create(context, shape=[64, 64], chunk_layout=ts.ChunkLayout(chunk_shape=[8, 8]))
+    values = np.random.default_rng(1).integers(0, 255, (64, 64), np.uint8)
+    store.write(values).result()
+    for _ in range(2):
+        np.testing.assert_array_equal(store.read().result(), values)
+
+
+def test_threads_that_change_parts_of_a_chunk_lose_nothing() -> None:
+    context = pool()
+    store = create(context, {**N5, "recheck_cached_data": False}, shape=[64])
+
+    def write(first: int) -> None:
+        for i in range(first, 64, 4):
+            store[i] = i
+            assert store[i].read().result() == i
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.read().result().tolist() == list(range(64))
+
+
+def test_ranges_of_shards_are_cut_from_what_is_kept() -> None:
+    spec = {"driver": "zarr3", "kvstore": "memory://a", "recheck_cached_data": False}
+    layout = ts.ChunkLayout(write_chunk_shape=[16, 16], read_chunk_shape=[4, 4])
+    store = create(pool(), spec, shape=[16, 16], chunk_layout=layout)
+    values = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    store.write(values).result()
+    store.read().result()
+    kv = store.kvstore
+    assert kv is not None
+    del kv["c/0/0"]
+    np.testing.assert_array_equal(store[5:7, 3:9].read().result(), values[5:7, 3:9])

@@ -1,0 +1,332 @@
+"""Chunks that claim or hold other sizes than promised are refused before memory is spent on them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import struct
+import sys
+import tracemalloc
+import types
+import zlib
+
+import ml_dtypes
+import numcodecs.blosc
+import numpy as np
+import pytest
+import zstandard
+
+from chunkwise.codec import blosc_library
+from chunkwise.codec.blosc import Blosc
+from chunkwise.codec.bytes import Bytes
+from chunkwise.codec.chain import parse_codecs, prepare_chain
+from chunkwise.codec.crc32c import crc32c_function
+from chunkwise.codec.gzip import Gzip
+from chunkwise.codec.lz4 import Lz4
+from chunkwise.codec.vlen import VlenUtf8
+from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
+from chunkwise.testing.codec_contract import chunk_of, numbers
+
+LE = {"name": "bytes", "configuration": {"endian": "little"}}
+CRC = {"name": "crc32c"}
+CHUNK = numbers("u2", (64, 64))
+RAW = CHUNK.tobytes()
+BOMB = bytes(200_000_000)
+
+
+def decode(name, encoded, array=CHUNK, **configuration):
+    chain = prepare_chain(parse_codecs([LE, {"name": name, "configuration": configuration}]), chunk_of(array))
+    out = np.zeros_like(array)
+    chain.open_decoder()(encoded, out)
+    return out
+
+
+BOMBS = {
+    "gzip": lambda: gzip.compress(BOMB, 1),
+    "numcodecs.zlib": lambda: zlib.compress(BOMB, 1),
+    "numcodecs.bz2": lambda: bz2.compress(BOMB, 1),
+    "numcodecs.lzma": lambda: lzma.compress(BOMB, preset=0),
+    "zstd": lambda: zstandard.ZstdCompressor(write_content_size=False).compress(BOMB),
+    "blosc": lambda: numcodecs.blosc.compress(BOMB, b"lz4", 1),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_are_noticed_early(name):
+    """A chunk of 200 MB where 8 KiB are promised: an error, after memory of at most a fifth of it."""
+    encoded = bytes(BOMBS[name]())
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataCorruptionError):
+            decode(name, encoded)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_claimed_sizes_are_checked_first():
+    """A header that claims 2 GiB and more is compared with the promise, not believed."""
+    blosc = bytearray(numcodecs.blosc.compress(RAW, b"lz4", 5))
+    blosc[4:8] = struct.pack("<I", 2**31 - 17)
+    zstd = zstandard.ZstdCompressor().compress(RAW)
+    claim = zstd[:4] + bytes([0xC0 | 0x20]) + struct.pack("<Q", 2**40) + zstd[7:]
+    lz4 = struct.pack("<I", 2**31 - 1) + b"\0" * 50
+    tracemalloc.start()
+    try:
+        for name, encoded, text in (
+            ("blosc", bytes(blosc), "decodes to 2147483631 bytes, but expected 8192 bytes"),
+            ("zstd", claim, "decodes to more than 8192 bytes, but expected 8192 bytes"),
+            ("numcodecs.lz4", lz4, "decodes to 2147483647 bytes, but expected 8192 bytes"),
+        ):
+            with pytest.raises(DataCorruptionError, match=text):
+                decode(name, encoded)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_gzip_members_and_framings():
+    """Several members, padding and either framing are read; anything else after a stream is an error."""
+    for encoded in (
+        gzip.compress(RAW), gzip.compress(RAW[:9]) + gzip.compress(RAW[9:]), gzip.compress(RAW) + b"\0" * 5,
+        zlib.compress(RAW), gzip.compress(b"") + gzip.compress(RAW), gzip.compress(RAW) + gzip.compress(b""),
+    ):  # fmt: skip
+        assert (decode("gzip", encoded) == CHUNK).all()
+    for encoded in (
+        gzip.compress(RAW) + b"\1", gzip.compress(RAW)[:-1], gzip.compress(RAW)[:-8],
+         gzip.compress(RAW + b"x"),
+        gzip.compress(RAW[:-1]), b"", b"\x1f", gzip.compress(RAW) + gzip.compress(b"x"), RAW,
+         gzip.compress(RAW)[:5],
+    ):  # fmt: skip
+        with pytest.raises(DataCorruptionError):
+            decode("gzip", encoded)
+
+
+def test_gzip_is_reproducible_and_exact():
+    """What zlib writes at that level, with no time in the header; ISA-L only where it is asked for."""
+    for level in (0, 1, 6, 9):
+        peer = zlib.compressobj(level, zlib.DEFLATED, 31)
+        assert bytes(Gzip(level).open_encoder()(RAW)) == peer.compress(RAW) + peer.flush()
+    fast = bytes(Gzip(1, library="isal").open_encoder()(RAW))
+    assert gzip.decompress(fast) == RAW and fast[4:8] == b"\0\0\0\0"
+    assert fast != bytes(Gzip(1).open_encoder()(RAW))
+    with pytest.raises(CodecError, match="level 0 to 3, but the level is 9"):
+        Gzip(9, library="isal").open_encoder()
+
+
+def test_wrong_checksums():
+    """Each checksum notices a changed byte; CRC-32C in TensorStore's words."""
+    with pytest.raises(DataCorruptionError) as e:
+        decode("crc32c", bytes(52), np.zeros((4, 6), "u2"))
+    assert (
+        str(e.value)
+        == "DATA_LOSS: Digest mismatch, stored digest is 0x00000000 but computed digest is 0x288c3ab9"
+    )
+    checked = zstandard.ZstdCompressor(write_checksum=True).compress(RAW)
+    with pytest.raises(DataCorruptionError, match="checksum"):
+        decode("zstd", checked[:-1] + bytes([checked[-1] ^ 1]))
+    for name in ("numcodecs.crc32", "numcodecs.adler32", "numcodecs.fletcher32", "numcodecs.jenkins_lookup3"):
+        chain = prepare_chain(parse_codecs([LE, name]), chunk_of(CHUNK))
+        encoded = bytearray(bytes(chain.open_encoder()(CHUNK)))
+        encoded[100] ^= 1
+        with pytest.raises(DataCorruptionError, match=name.partition(".")[2]):
+            chain.open_decoder()(bytes(encoded), np.zeros_like(CHUNK))
+
+
+def test_crc32c_values():
+    """RFC 3720 B.4, from a view at any place."""
+    crc = crc32c_function()
+    assert crc(memoryview(bytes(32))) == 0x8A9136AA
+    assert crc(memoryview(b"x" + b"\xff" * 32)[1:]) == 0x62A8AB43
+    assert crc(memoryview(bytearray(range(32)))) == 0x46DD794E
+    assert crc(memoryview(b"")) == 0
+
+
+def test_fastcrc_is_taken_where_it_is_installed(monkeypatch):
+    """The faster library, if there is one, is asked with the view itself."""
+    seen = []
+    fake = types.ModuleType("fastcrc.crc32")
+    fake.iscsi = lambda data: seen.append(data) or 7
+    monkeypatch.setitem(sys.modules, "fastcrc", types.ModuleType("fastcrc"))
+    monkeypatch.setitem(sys.modules, "fastcrc.crc32", fake)
+    view = memoryview(b"abc")
+    assert crc32c_function()(view) == 7
+    assert seen == [view]
+
+
+def test_bool_other_than_0_and_1():
+    """TensorStore's words."""
+    array = np.zeros(4, bool)
+    for codecs in (["bytes"], ["bytes", "numcodecs.zlib"], ["bytes", "blosc"]):
+        chain = prepare_chain(parse_codecs(codecs), chunk_of(array))
+        source = np.array([0, 1, 2, 255], "u1")
+        encoded = bytes(prepare_chain(chain.codecs, chunk_of(source)).open_encoder()(source))
+        with pytest.raises(DataCorruptionError, match="Invalid bool value: 2; at byte 2"):
+            chain.open_decoder()(encoded, array)
+
+
+SHARD = [
+    {
+        "name": "sharding_indexed",
+        "configuration": {"chunk_shape": [1, 2], "codecs": [LE], "index_codecs": [LE]},
+    }
+]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ((0, 9), '"bytes" codec: chunk decodes to 9 bytes, but expected 4 bytes'),
+        ((1000, 4), "Invalid shard index entry: 4 bytes at 1000 are outside the shard of 24 bytes"),
+        ((21, 4), "outside the shard"),
+        ((2**64 - 2, 4), "outside the shard"),
+        ((2**64 - 1, 4), "outside the shard"),
+        ((4, 2**64 - 1), "outside the shard"),
+    ],
+)
+def test_shard_index_entries_out_of_bounds(entry, message):
+    """An inner chunk must lie in the shard; sums don't wrap around."""
+    array = numbers("u2", (1, 2))
+    chain = prepare_chain(parse_codecs(SHARD), chunk_of(array))
+    encoded = bytes(8) + struct.pack("<QQ", *entry)
+    with pytest.raises(DataCorruptionError) as e:
+        chain.open_decoder()(encoded, array)
+    assert message in str(e.value)
+
+
+def test_shard_index_is_checked():
+    """Too short for an index, and an index with a wrong checksum, in TensorStore's words."""
+    codecs = [{"name": "sharding_indexed", "configuration": {
+        "chunk_shape": [2, 3], "codecs": [LE], "index_codecs": [LE, CRC]}}]  # fmt: skip
+    array = np.zeros((4, 6), "u2")
+    decode_shard = prepare_chain(parse_codecs(codecs), chunk_of(array)).open_decoder()
+    with pytest.raises(DataCorruptionError) as e:
+        decode_shard(b"\xff" * 68, array)
+    assert str(e.value) == (
+        "DATA_LOSS: Error decoding shard index: Digest mismatch, stored digest is 0xffffffff "
+        "but computed digest is 0x2fcd4e66"
+    )
+    with pytest.raises(DataCorruptionError, match="shard has 67 bytes, but its index alone has 68"):
+        decode_shard(b"\xff" * 67, array)
+
+
+def test_shard_gaps_order_and_overlap_are_allowed():
+    """Inner chunks may lie anywhere, also on the same bytes, as the specification says."""
+    array = np.zeros((1, 6), "u2")
+    chain = prepare_chain(parse_codecs(SHARD), chunk_of(array))
+    data = np.array([9, 8, 7, 6], "<u2").tobytes()
+    index = struct.pack("<6Q", 4, 4, 2**64 - 1, 2**64 - 1, 4, 4)
+    chain.open_decoder()(data + b"gap" + index, array)
+    assert array.tolist() == [[7, 6, 0, 0, 7, 6]]
+
+
+def test_shard_keeps_negative_zero_and_nan():
+    """Only an inner chunk with the very bits of the fill value is left out."""
+    array = np.array([[0.0, 0.0, -0.0, 0.0, np.nan, np.nan]], "f4")
+    chain = prepare_chain(parse_codecs(SHARD), chunk_of(array))
+    encoded = bytes(chain.open_encoder()(array))
+    assert len(encoded) == 2 * 8 + 3 * 16
+    out = np.ones_like(array)
+    chain.open_decoder()(encoded, out)
+    assert out.tobytes() == array.tobytes()
+
+
+def test_vlen_counts_and_sizes():
+    """Counts and sizes that the chunk does not hold are errors, whatever they claim."""
+    item = chunk_of(np.array(["a", "b"], object))
+    decode_vlen = VlenUtf8().open_decoder(item)
+    u4 = lambda *n: struct.pack(f"<{len(n)}I", *n)  # noqa: E731
+    for bad in (
+        b"", u4(2), u4(3, 0, 0, 0), u4(2**31 + 2, 0, 0), u4(2, 0, 1), u4(2, 2**32 - 1, 0),
+        u4(2, 1) + b"\xff" + u4(0), u4(2**32 - 1, 0, 0),
+    ):  # fmt: skip
+        with pytest.raises(DataCorruptionError, match="vlen-utf8"):
+            decode_vlen(bad, np.empty(2, object))
+    with pytest.raises(CodecError, match="encodes strings, but received: 5"):
+        VlenUtf8().open_encoder(item)(np.array(["a", 5], object))
+    with pytest.raises(CodecError, match="surrogates not allowed"):
+        VlenUtf8().open_encoder(item)(np.array(["a", "\udcff"], object))
+
+
+def test_snappy_is_named():
+    """A chunk or a codec that needs a compressor that this c-blosc lacks says so."""
+    assert "snappy" not in numcodecs.blosc.list_compressors()
+    with pytest.raises(UnsupportedError, match="has no 'snappy'"):
+        Blosc("snappy").open_encoder()
+    encoded = bytearray(numcodecs.blosc.compress(bytes(8192), b"lz4", 5))
+    encoded[2] = (encoded[2] & 0x1F) | 2 << 5
+    with pytest.raises(UnsupportedError, match="has no 'snappy', which this chunk needs"):
+        decode("blosc", bytes(encoded))
+
+
+@pytest.mark.parametrize("library", ["direct", "numcodecs"])
+def test_both_ways_to_c_blosc(library, monkeypatch):
+    """c-blosc called directly and through NumCodecs write and read the same bytes."""
+    if library == "numcodecs":
+        monkeypatch.setattr(blosc_library, "direct_library", lambda: None)
+    else:
+        assert blosc_library.direct_library() is not None
+    for cname in numcodecs.blosc.list_compressors():
+        for shuffle in (0, 1, 2):
+            codec = Blosc(cname, 5, shuffle, 2, 0)
+            encoded = bytes(codec.open_encoder()(RAW))
+            assert encoded == numcodecs.blosc.compress(CHUNK, cname.encode(), 5, shuffle)
+            assert bytes(codec.open_decoder(len(RAW))(encoded)) == RAW
+            assert bytes(codec.open_decoder(None)(memoryview(encoded))) == RAW
+            assert codec.open_decoder(0)(codec.open_encoder()(b"")) == b""
+            bad = bytearray(encoded)
+            bad[16:20] = b"\xff" * 4
+            if not bad[2] & 2:
+                with pytest.raises(DataCorruptionError, match="Invalid blosc-compressed data"):
+                    codec.open_decoder(len(RAW))(bytes(bad))
+
+
+def test_blosc_leaves_the_settings_of_numcodecs_alone():
+    """Nothing global is changed, for other users of NumCodecs in the process."""
+    before = numcodecs.blosc.use_threads, numcodecs.blosc.get_nthreads()
+    codec = Blosc("lz4", 5, 1, 2, 0)
+    assert bytes(codec.open_decoder(len(RAW))(bytes(codec.open_encoder()(RAW)))) == RAW
+    assert (numcodecs.blosc.use_threads, numcodecs.blosc.get_nthreads()) == before
+
+
+def test_blosc_encoded_size_is_exact():
+    """The header says how many bytes there are; one more or less is corrupt, as for TensorStore."""
+    encoded = bytes(numcodecs.blosc.compress(RAW, b"lz4", 5))
+    for bad in (encoded + b"\0", encoded[:-1], encoded[:15], b""):
+        with pytest.raises(DataCorruptionError, match="blosc"):
+            decode("blosc", bad)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mask"), [(ml_dtypes.int4, 15), (ml_dtypes.uint2, 3), (ml_dtypes.float6_e2m3fn, 63)]
+)
+def test_unused_bits_are_cleared(dtype, mask):
+    """Whatever the unused bits of a small type are, in memory or stored, they come out as zero."""
+    raw = np.arange(256, dtype="u1").reshape(16, 16)
+    clean = raw & mask
+    for codecs in (["bytes"], ["bytes", "numcodecs.zlib"], ["bytes", "blosc"]):
+        chain = prepare_chain(parse_codecs(codecs), chunk_of(raw.view(dtype)))
+        plain = prepare_chain(chain.codecs, chunk_of(raw))
+        encode, out = chain.open_encoder(), np.empty((16, 16), dtype)
+        assert bytes(encode(raw.view(dtype))) == bytes(plain.open_encoder()(clean))
+        chain.open_decoder()(bytes(plain.open_encoder()(raw)), out)
+        assert (out.view("u1") == clean).all()
+
+
+@pytest.mark.parametrize("size", [None, 5])
+def test_lz4_sizes(size):
+    """The size in front is part of the chunk."""
+    decode_lz4 = Lz4().open_decoder(size)
+    assert bytes(decode_lz4(bytes(Lz4().open_encoder()(b"abcde")))) == b"abcde"
+    for bad in (b"", b"\5\0\0", b"\5\0\0\0", b"\4\0\0\0\x40abcd\0"[:7], b"\xff\xff\xff\xff\0"):
+        with pytest.raises(DataCorruptionError, match="lz4"):
+            decode_lz4(bad)
+
+
+def test_bytes_sizes():
+    """One byte missing or left over is an error, with both sizes."""
+    decode_bytes = prepare_chain([Bytes("little")], chunk_of(np.zeros((4, 6), "u2"))).open_decoder()
+    for n in (47, 49, 0):
+        with pytest.raises(DataCorruptionError, match=f"decodes to {n} bytes, but expected 48 bytes"):
+            decode_bytes(bytes(n), np.zeros((4, 6), "u2"))

@@ -1,0 +1,312 @@
+"""What Zarr v3 leaves to extensions: grids, codecs, unknown members, short names, node names."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import chunkwise as ts
+
+LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
+
+
+def _spec(path, **members):
+    return {"driver": "zarr3", "kvstore": f"file://{path}/", **members}
+
+
+def _document(shape, chunks, data_type="uint16", codecs=(LITTLE,), **members):
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
+        "chunk_key_encoding": {"name": "default"},
+        "fill_value": 0,
+        "codecs": list(codecs),
+        **members,
+    }
+
+
+def _put(path, document):
+    (path / "zarr.json").write_text(json.dumps(document))
+
+
+# -- rectilinear grids ------------------------------------------------------------------------------------
+
+EDGES = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[2, 3, [1, 2]], 4]}}
+
+
+def test_a_rectilinear_array_made_by_hand(tmp_path):
+    """Rows of chunks with 2, 3, 1 and 1 elements; columns of 4 as in a regular grid."""
+    values = np.arange(49, dtype="<u2").reshape(7, 7) + 1
+    _put(tmp_path, {**_document((7, 7), (1, 1)), "chunk_grid": EDGES})
+    padded = np.pad(values, ((0, 0), (0, 1)))
+    for i, (lo, hi) in enumerate([(0, 2), (2, 5), (5, 6), (6, 7)]):
+        for j in range(2):
+            (tmp_path / "c" / str(i)).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "c" / str(i) / str(j)).write_bytes(padded[lo:hi, 4 * j : 4 * j + 4].tobytes())
+    store = ts.open(_spec(tmp_path)).result()
+    np.testing.assert_array_equal(store.read().result(), values)
+    np.testing.assert_array_equal(store[1:6:2, ::-3].read().result(), values[1:6:2, ::-3])
+    store[1:6, 3] = values[1:6, 3] = 999
+    np.testing.assert_array_equal(store.read().result(), values)
+    raw = np.frombuffer((tmp_path / "c/1/0").read_bytes(), "<u2").reshape(3, 4)
+    np.testing.assert_array_equal(raw, values[2:5, :4])
+
+
+def test_creating_a_rectilinear_array(tmp_path):
+    store = ts.open(
+        _spec(tmp_path, metadata={"chunk_grid": EDGES, "data_type": "float32", "shape": [7, 6]}), create=True
+    ).result()
+    values = np.arange(42, dtype=np.float32).reshape(7, 6) + 1
+    store[...] = values
+    document = json.loads((tmp_path / "zarr.json").read_text())
+    assert document["chunk_grid"] == EDGES
+    again = ts.open(store.spec()).result()
+    np.testing.assert_array_equal(again.read().result(), values)
+    small = again.resize(exclusive_max=[4, 3]).result()
+    np.testing.assert_array_equal(small.read().result(), values[:4, :3])
+    assert not (tmp_path / "c/2/0").exists() and (tmp_path / "c/1/0").exists()
+    with pytest.raises(ValueError, match=r"7|rectilinear"):
+        again.resize(exclusive_max=[8, 6]).result()
+    assert json.loads((tmp_path / "zarr.json").read_text())["shape"] == [4, 3]
+
+
+# -- codecs -----------------------------------------------------------------------------------------------
+
+CHAINS = {
+    "packbits": ("bool", [{"name": "packbits", "configuration": {"padding_encoding": "first_byte"}}], True),
+    "packbits int4": ("int4", [{"name": "packbits"}], True),
+    "bitround": ("float32", [{"name": "bitround", "configuration": {"keepbits": 10}}, LITTLE], False),
+    "scale_offset": (
+        "float64",
+        [{"name": "scale_offset", "configuration": {"offset": 3, "scale": 2}}, LITTLE],
+        True,
+    ),
+    "cast_value": (
+        "float64",
+        [
+            {
+                "name": "cast_value",
+                "configuration": {"data_type": "int16", "rounding": "nearest-even", "out_of_range": "clamp"},
+            },
+            LITTLE,
+        ],
+        True,
+    ),
+    "reshape": ("uint16", [{"name": "reshape", "configuration": {"shape": [[0, 1], -1]}}, LITTLE], True),
+    "n5_default": (
+        "uint16",
+        [
+            {
+                "name": "n5_default",
+                "configuration": {
+                    "codecs": [
+                        {"name": "transpose", "configuration": {"order": [2, 1, 0]}},
+                        {"name": "bytes", "configuration": {"endian": "big"}},
+                    ]
+                },
+            }
+        ],
+        True,
+    ),
+    "numcodecs.packbits": (
+        "bool",
+        [{"name": "numcodecs.packbits", "configuration": {}}, {"name": "bytes"}],
+        True,
+    ),
+    "short names": ("uint8", ["bytes", "crc32c"], True),
+    "transpose of everything": (
+        "uint16",
+        [
+            {"name": "transpose", "configuration": {"order": [1, 2, 0]}},
+            {"name": "transpose", "configuration": {"order": [1, 2, 0]}},
+            LITTLE,
+            {
+                "name": "blosc",
+                "configuration": {
+                    "cname": "zstd",
+                    "clevel": 1,
+                    "shuffle": "bitshuffle",
+                    "typesize": 2,
+                    "blocksize": 0,
+                },
+            },
+            {"name": "crc32c"},
+            {"name": "gzip", "configuration": {"level": 1}},
+        ],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("name", list(CHAINS))
+def test_codecs(name, sharded, tmp_path):
+    """Written, read, partly rewritten; also inside a shard."""
+    data_type, codecs, exact = CHAINS[name]
+    dtype = np.dtype(getattr(ml_dtypes, data_type, data_type))
+    chunks = (2, 3, 4)
+    if sharded:
+        options = {"chunk_shape": [2, 3, 4], "codecs": codecs, "index_codecs": [LITTLE, {"name": "crc32c"}]}
+        codecs, chunks = [{"name": "sharding_indexed", "configuration": options}], (4, 3, 8)
+    fill = False if data_type == "bool" else 0
+    _put(tmp_path, _document((5, 4, 6), chunks, data_type, codecs, fill_value=fill))
+    store = ts.open(_spec(tmp_path)).result()
+    values = (np.arange(120).reshape(5, 4, 6) % (2 if data_type == "bool" else 7)).astype(dtype)
+    store[...] = values
+    if exact:
+        np.testing.assert_array_equal(store.read().result(), values)
+    store[1:4, 2] = values[1:4, 2] = values[1:4, 3]
+    again = ts.open(ts.Spec(store.spec().to_json())).result()
+    got = again.read().result()
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, values)  # small integers survive all of them
+    kept = json.loads((tmp_path / "zarr.json").read_text())["codecs"]
+    assert kept == codecs
+
+
+@pytest.mark.parametrize("name", ["bytes", "crc32c"])
+def test_must_understand_false_does_not_make_an_unknown_codec_harmless(name, tmp_path):
+    known = {"name": name, "must_understand": False}
+    codecs = [known] if name == "bytes" else ["bytes", known]
+    _put(tmp_path, _document((3,), (2,), "uint8", codecs))
+    store = ts.open(_spec(tmp_path)).result()
+    store[...] = [1, 2, 3]
+    assert store.read().result().tolist() == [1, 2, 3]
+    _put(tmp_path, _document((3,), (2,), "uint8", ["bytes", {"name": "mystery", "must_understand": False}]))
+    with pytest.raises(ValueError, match=r'zarr\.json.*"mystery" is not registered'):
+        ts.open(_spec(tmp_path)).result()
+
+
+# -- members ----------------------------------------------------------------------------------------------
+
+
+def test_unknown_members(tmp_path):
+    """One that must be understood is refused by name; one that need not be is kept through every rewrite."""
+    harmless = {"must_understand": False, "x": [1, {"y": None}]}
+    _put(tmp_path, _document((3,), (2,), extension=harmless, attributes={"k": "v"}))
+    store = ts.open(_spec(tmp_path)).result()
+    store.resize(exclusive_max=[5]).result()
+    document = json.loads((tmp_path / "zarr.json").read_text())
+    assert (
+        document["extension"] == harmless
+        and document["attributes"] == {"k": "v"}
+        and document["shape"] == [5]
+    )
+    assert ts.open(store.spec()).result().shape == (5,)
+    for member in ({"must_understand": True}, {"x": 1}, 5, None):
+        _put(tmp_path, _document((3,), (2,), extension=member))
+        with pytest.raises(ValueError, match=r'zarr\.json.*Unsupported metadata field "extension"'):
+            ts.open(_spec(tmp_path)).result()
+
+
+@pytest.mark.parametrize("transformers", [[], [{"name": "cache", "must_understand": False}]])
+def test_storage_transformers_that_can_be_ignored(transformers, tmp_path):
+    _put(tmp_path, _document((3,), (2,), storage_transformers=transformers))
+    store = ts.open(_spec(tmp_path)).result()
+    store[...] = [1, 2, 3]
+    store.resize(exclusive_max=[4]).result()
+    assert json.loads((tmp_path / "zarr.json").read_text())["storage_transformers"] == transformers
+    again = ts.open(ts.Spec(store.spec().to_json())).result()
+    assert again.read().result().tolist() == [1, 2, 3, 0]
+
+
+@pytest.mark.parametrize(
+    "transformer", ["cache", {"name": "cache"}, {"name": "cache", "must_understand": True}]
+)
+def test_storage_transformers_that_can_not(transformer, tmp_path):
+    _put(tmp_path, _document((3,), (2,), storage_transformers=[transformer]))
+    with pytest.raises(ValueError, match=r"zarr\.json.*storage_transformers"):
+        ts.open(_spec(tmp_path)).result()
+
+
+def test_short_names(tmp_path):
+    """An extension without options may be its bare name."""
+    document = _document((3,), (2,), "uint8", ["bytes"], chunk_key_encoding="v2")
+    _put(tmp_path, document)
+    store = ts.open(_spec(tmp_path)).result()
+    store[...] = [1, 2, 3]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0", "1", "zarr.json"]
+    _put(tmp_path, {**document, "data_type": {"name": "uint8"}})
+    assert ts.open(_spec(tmp_path)).result().read().result().tolist() == [1, 2, 3]
+
+
+FILLS = [
+    ("float32", "NaN", np.float32(np.nan).tobytes()),
+    ("float32", "-Infinity", np.float32(-np.inf).tobytes()),
+    ("float32", "0x7fc00001", (0x7FC00001).to_bytes(4, "little")),
+    ("float32", "0xffc12345", (0xFFC12345).to_bytes(4, "little")),
+    ("float64", "0x7ff8000000000001", (0x7FF8000000000001).to_bytes(8, "little")),
+    ("float16", "0x7e01", (0x7E01).to_bytes(2, "little")),
+    ("bfloat16", "0x7fc1", (0x7FC1).to_bytes(2, "little")),
+    ("float64", 1e300, np.float64(1e300).tobytes()),
+    ("float64", -0.0, np.float64(-0.0).tobytes()),
+    ("complex64", ["NaN", "-Infinity"], np.array([np.nan, -np.inf], "f4").tobytes()),
+    (
+        "complex128",
+        [1.5, "0x7ff8000000000001"],
+        np.float64(1.5).tobytes() + (0x7FF8000000000001).to_bytes(8, "little"),
+    ),
+    ("int64", -(2**63), (2**63).to_bytes(8, "little")),
+    ("uint64", 2**64 - 1, b"\xff" * 8),
+    ("r24", "AQL/", b"\x01\x02\xff"),
+    ("bool", True, b"\x01"),
+]
+
+
+@pytest.mark.parametrize(("data_type", "fill", "raw"), FILLS, ids=lambda v: str(v)[:24])
+def test_fill_values(data_type, fill, raw, tmp_path):
+    """Bit for bit what a missing chunk reads as, and the very same JSON when written again."""
+    codec = LITTLE if data_type not in ("bool", "r24") else {"name": "bytes"}
+    _put(tmp_path, _document((3,), (2,), data_type, [codec], fill_value=fill))
+    store = ts.open(_spec(tmp_path)).result()
+    assert store.read().result().tobytes() == raw * 3
+    store.write(store[0].read().result()).result()
+    assert not (tmp_path / "c").exists()  # equal to the fill value, bit by bit
+    copy = tmp_path / "copy"
+    made = ts.open(_spec(copy, metadata=store.spec().to_json()["metadata"]), create=True).result()
+    assert made.read().result().tobytes() == raw * 3
+    assert json.loads((copy / "zarr.json").read_text())["fill_value"] == fill
+
+
+def test_the_sign_of_zero_is_a_value(tmp_path):
+    """A chunk of -0.0 is not the fill value 0.0."""
+    _put(tmp_path, _document((2,), (2,), "float32"))
+    store = ts.open(_spec(tmp_path)).result()
+    store[...] = np.float32(-0.0)
+    assert np.signbit(ts.open(_spec(tmp_path)).result().read().result()).all()
+    assert (tmp_path / "c/0").exists()
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        ({"fill_value": None}, "fill_value"),
+        ({"fill_value": ...}, "fill_value"),
+        ({"fill_value": 70000}, "fill_value"),
+        ({"codecs": []}, "codecs"),
+        ({"codecs": [{"name": "gzip", "configuration": {"level": 1}}]}, "codecs"),
+        ({"codecs": [LITTLE, LITTLE]}, "codecs"),
+        ({"codecs": [LITTLE, {"name": "transpose", "configuration": {"order": [0]}}]}, "codecs"),
+        ({"codecs": [{"name": "bytes", "configuration": {"endian": "middle"}}]}, "endian"),
+        ({"codecs": [LITTLE, {"name": "gzip", "configuration": {"level": 10}}]}, "level"),
+        ({"codecs": [{"name": "transpose", "configuration": {"order": [1]}}, LITTLE]}, "order"),
+        ({"chunk_grid": {"name": "hexagonal"}}, "hexagonal"),
+        ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [0]}}}, "chunk_shape"),
+        ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 1]}}}, "chunk_grid"),
+        ({"chunk_key_encoding": {"name": "base64"}}, "base64"),
+        ({"chunk_key_encoding": {"name": "v2", "configuration": {"separator": "-"}}}, "separator"),
+        ({"dimension_names": ["a", "b"]}, "dimension_names"),
+        ({"dimension_names": [5]}, "dimension_names"),
+        ({"attributes": []}, "attributes"),
+    ],
+    ids=str,
+)
+def test_bad_members(member, message, tmp_path):
+    document = {k: v for k, v in {**_document((3,), (2,)), **member}.items() if v is not ...}
+    _put(tmp_path, document)
+    with pytest.raises(ValueError, match=rf"FAILED_PRECONDITION.*zarr\.json.*{message}"):
+        ts.open(_spec(tmp_path)).result()

@@ -1,0 +1,128 @@
+"""Chunk grids: where cells are, and their JSON."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkwise.catalogue import grids
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError, SpecError, UnsupportedError
+from chunkwise.grid.rectilinear import RectilinearGrid
+from chunkwise.grid.regular import RegularGrid
+
+size = st.integers(1, 6)
+entries = st.lists(size | st.tuples(size, size), min_size=1, max_size=5).map(tuple)
+
+
+def expanded(sizes: Any, stop: int) -> list[int]:
+    if isinstance(sizes, int):
+        return [sizes] * -(-stop // sizes)
+    return [s for entry in sizes for s in ([entry] if isinstance(entry, int) else [entry[0]] * entry[1])]
+
+
+@given(size | entries, st.sampled_from([RegularGrid, RectilinearGrid]))
+def test_cells_are_where_their_sizes_say(sizes: Any, kind: Any) -> None:
+    if kind is RegularGrid:
+        sizes = sizes if isinstance(sizes, int) else 3
+        grid: Any = RegularGrid((sizes,))
+    else:
+        grid = RectilinearGrid.of([sizes])
+    stops = list(accumulate(expanded(sizes, 40)))
+    starts = [0, *stops[:-1]]
+    owner = [cell for cell, (a, b) in enumerate(zip(starts, stops, strict=True)) for _ in range(a, b)]
+    for index, cell in enumerate(owner):
+        assert grid.cell(0, index) == (cell, starts[cell], stops[cell])
+        assert grid.bounds(0, cell) == (starts[cell], stops[cell])
+    np.testing.assert_array_equal(grid.cells(0, np.arange(len(owner))), owner)
+    for n in range(len(owner) + 1):
+        assert grid.n_cells(0, n) == len(set(owner[:n]))
+
+
+def test_indices_beyond_the_listed_cells_are_errors() -> None:
+    grid = RectilinearGrid.of([5, (2, (3, 2))])
+    assert grid.cell(0, 10**15) == (2 * 10**14, 10**15, 10**15 + 5)
+    assert grid.cell(1, 7) == (2, 5, 8)
+    for index in (8, -1):
+        with pytest.raises(OutOfRangeError, match=f"Index {index} .* ends at 8 in dimension 1"):
+            grid.cell(1, index)
+        with pytest.raises(OutOfRangeError, match=f"Index {index} .* ends at 8 in dimension 1"):
+            grid.cells(1, np.array([0, index]))
+    with pytest.raises(OutOfRangeError, match=r"Cell 3 .* has 3 along dimension 1"):
+        grid.bounds(1, 3)
+
+
+def test_the_cells_have_to_reach_the_end_of_the_array() -> None:
+    grid = RectilinearGrid.of([5, (2, (3, 2))])
+    grid.check_shape((100, 8))
+    grid.check_shape((100, 3))
+    with pytest.raises(InvalidArgumentError, match="dimension 1 add up to 8, but the array has size 9"):
+        grid.check_shape((100, 9))
+    for any_grid in (grid, RegularGrid((2, 3))):
+        with pytest.raises(InvalidArgumentError, match="rank 2 but the array has rank 1"):
+            any_grid.check_shape((3,))
+
+
+def test_a_count_from_outside_costs_no_memory() -> None:
+    grid = RectilinearGrid.parse({"kind": "inline", "chunk_shapes": [[[2, 2**40], 7]]})
+    assert grid.cell(0, 2**41 + 3) == (2**40, 2**41, 2**41 + 7)
+
+
+@given(st.lists(size | entries, max_size=4))
+def test_rectilinear_json_comes_back(shapes: list[Any]) -> None:
+    grid = RectilinearGrid.of(shapes)
+    json = grid.to_json()
+    assert RectilinearGrid.parse(json) == grid
+    assert RectilinearGrid.parse(json).to_json() == json
+    assert hash(grid) == hash(RectilinearGrid.of(shapes))
+
+
+def test_the_registered_examples() -> None:
+    """Zarr extensions, chunk grid "rectilinear", "Example": all expand to cover 6 elements."""
+    shapes = [4, [1, 2, 3], [[4, 2]], [[1, 3], 3], [4, 4, 4]]
+    grid = grids.find("rectilinear", "zarr3").parse({"kind": "inline", "chunk_shapes": shapes})
+    grid.check_shape((6,) * 5)
+    assert [[grid.bounds(d, c) for c in range(grid.n_cells(d, 6))] for d in range(5)] == [
+        [(0, 4), (4, 8)],
+        [(0, 1), (1, 3), (3, 6)],
+        [(0, 4), (4, 8)],
+        [(0, 1), (1, 2), (2, 3), (3, 6)],
+        [(0, 4), (4, 8)],
+    ]
+    assert grid.chunk_shape is None
+    assert grid.rank == 5
+
+
+def test_regular_json() -> None:
+    grid = grids.find("regular", "zarr3").parse({"chunk_shape": [3, 4]})
+    assert grid == RegularGrid((3, 4))
+    assert grid.to_json() == {"chunk_shape": [3, 4]}
+    assert RegularGrid.parse({"chunk_shape": []}).rank == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "json", "message"),
+    [
+        (RegularGrid, {}, 'Error parsing object member "chunk_shape": Expected array, but member is missing'),
+        (RegularGrid, {"chunk_shape": [0]}, "position 0: Expected integer in the range .*, but received: 0"),
+        (RegularGrid, {"chunk_shape": [1], "x": 1}, 'extra members: "x"'),
+        (RectilinearGrid, {"chunk_shapes": [1]}, '"kind"'),
+        (RectilinearGrid, {"kind": "file", "chunk_shapes": [1]}, 'Expected one of "inline", .*: "file"'),
+        (RectilinearGrid, {"kind": "inline", "chunk_shapes": [[1, [2, 0]]]}, "received: 0"),
+        (RectilinearGrid, {"kind": "inline", "chunk_shapes": [[[1, 2, 3]]]}, "length 3 .* length 2"),
+        (RectilinearGrid, {"kind": "inline", "chunk_shapes": [-1]}, "received: -1"),
+    ],
+)
+def test_wrong_json_is_named(kind: Any, json: Any, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        kind.parse(json)
+
+
+def test_encoded_chunk_shapes_are_refused() -> None:
+    json = {"kind": "inline", "chunk_shapes": [[2, 1]], "encoded_chunk_shapes": [2]}
+    with pytest.raises(UnsupportedError, match="encoded_chunk_shapes"):
+        RectilinearGrid.parse(json)

@@ -1,0 +1,261 @@
+"""ZIP archives: made by Python's zipfile and by TensorStore, read here; made here, read by them."""
+
+import io
+import os
+import pickle
+import struct
+import zipfile
+
+import pytest
+import tensorstore as ts
+
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError, OutOfRangeError, UnsupportedError
+from chunkwise.kvstore.adapter.fault import Fault, FaultStore
+from chunkwise.kvstore.adapter.trace import TraceStore
+from chunkwise.kvstore.adapter.zip import ZipStore
+from chunkwise.kvstore.adapter.zip_write import write_archive
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, Children, KvStoreDriver
+
+ITEMS = {
+    "a/0/0": bytes(range(256)) * 300,
+    "a/0/1": b"",
+    "a/.zarray": b"{}",
+    "a.b": b"x" * 100_000,
+    "é/日本": b"unicode",
+    "z": os.urandom(1000),
+}
+
+
+def archive(items=ITEMS, method=zipfile.ZIP_STORED, comment=b"", directories=("a/", "a/0/"), zip64=False):
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w", method) as out:
+        for name in directories:
+            out.writestr(name, b"")
+        for name, value in items.items():
+            with out.open(zipfile.ZipInfo(name), "w", force_zip64=zip64) as member:
+                member.write(value)
+        for member in out.infolist():
+            member.compress_type = method
+        out.comment = comment
+    return memory.getvalue()
+
+
+def compressed(items=ITEMS, method=zipfile.ZIP_DEFLATED):
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w", method) as out:
+        for name, value in items.items():
+            out.writestr(name, value)
+    return memory.getvalue()
+
+
+def with_large_extra_field():
+    """The local header of each member is longer than the directory lets expect, by more than the slack."""
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as out:
+        for name, value in ITEMS.items():
+            info = zipfile.ZipInfo(name)
+            info.extra = struct.pack("<2H", 0x7777, 200) + bytes(200)
+            out.writestr(info, value)
+            info.extra = b""
+    return memory.getvalue()
+
+
+KINDS = {
+    "stored": archive(),
+    "deflate": compressed(),
+    "comment": archive(comment=b"PK\x05\x06 in a comment " * 1000),
+    "zip64 members": archive(zip64=True),
+    "large extra": with_large_extra_field(),
+}
+
+
+@pytest.fixture(params=["memory", "file"])
+def base(request, tmp_path):
+    return MemoryStore() if request.param == "memory" else FileStore(tmp_path, sync=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_read(base, kind):
+    base.write("x.zip", KINDS[kind])
+    store = ZipStore(base, "x.zip")
+    assert isinstance(store, KvStoreDriver)
+    read = store.open_reader()
+    for key, value in ITEMS.items():
+        assert bytes(read(key)) == value == bytes(store.read(key).value)
+        assert store.read(key).generation == base.read("x.zip").generation
+        middle, end = len(value) // 2, len(value)
+        assert bytes(read(key, middle)) == value[middle:]
+        assert bytes(read(key, -middle)) == value[len(value) - middle :]
+        assert bytes(read(key, 0, middle)) == value[:middle]
+        assert bytes(store.read(key, byte_range=ByteRange(middle, end)).value) == value[middle:]
+        parts = store.read_ranges(key, [0, middle], [middle, end])
+        assert [bytes(part) for part in parts] == [value[:middle], value[middle:]]
+        with pytest.raises(OutOfRangeError, match=rf"\[0, {end + 1}\) is not valid for value of size {end}"):
+            read(key, 0, end + 1)
+    for missing in ("none", "a", "a/", "a/0", ""):
+        assert read(missing) is None
+        assert store.read(missing).generation == MISSING_GENERATION
+        assert store.read_ranges(missing, [0], [1]) is None
+    assert list(store.list()) == sorted(ITEMS, key=str.encode)
+    assert list(store.list("a/", "a0")) == ["a/.zarray", "a/0/0", "a/0/1"]
+    assert store.list_children("") == Children(["a.b", "z"], ["a", "é"])
+    assert store.list_children("a/") == Children(["a/.zarray"], ["a/0"])
+
+
+def test_zip64_end_record(base):
+    """More members than 16 bits count: the ZIP64 end record is what counts."""
+    items = {f"{i}": b"%d" % i for i in range(66_000)}
+    write_archive(base, "x.zip", items.items())
+    store = ZipStore(base, "x.zip")
+    assert len(list(store.list())) == 66_000
+    assert bytes(store.read("65999").value) == b"65999"
+
+
+def test_one_request_per_member():
+    """The directory costs one request, a member one, a part of a stored one two at first, then one."""
+    trace = TraceStore(MemoryStore())
+    trace.write("x.zip", KINDS["stored"])
+    trace.requests.clear()
+    store = ZipStore(trace, "x.zip")
+    read = store.open_reader()
+    assert len(trace.requests) == 1
+    read("a/0/0"), read("a.b"), read("none")
+    assert len(trace.requests) == 3
+    trace.requests.clear()
+    read("a.b", 10, 20), read("a.b", 30, 40)
+    assert [r.n_bytes for r in trace.requests] == [30, 10, 10]
+    trace.requests.clear()
+    store.open_reader()
+    assert [r.n_bytes for r in trace.requests] == [0], "an archive that has not changed is not read again"
+
+
+def test_the_archive_is_replaced(base):
+    store = ZipStore(base, "x.zip")
+    assert store.read("k").generation == MISSING_GENERATION
+    assert list(store.list()) == []
+    write_archive(base, "x.zip", [("k", b"1")])
+    assert bytes(store.read("k").value) == b"1"
+    write_archive(base, "x.zip", [("longer", b"-" * 500), ("k", b"2")])
+    assert bytes(store.read("k").value) == b"2"
+    base.delete("x.zip")
+    assert list(store.list()) == []
+    assert store.open_reader()("k") is None
+
+
+def test_written_archives(base, tmp_path):
+    """The same items give the same bytes; zipfile and TensorStore read them."""
+    write_archive(base, "x.zip", ITEMS.items())
+    write_archive(base, "y.zip", reversed(ITEMS.items()))
+    raw = bytes(base.read("x.zip").value)
+    assert raw == base.read("y.zip").value
+    with zipfile.ZipFile(io.BytesIO(raw)) as peer:
+        assert peer.testzip() is None
+        assert peer.namelist() == sorted(ITEMS, key=str.encode)
+        assert {name: peer.read(name) for name in ITEMS} == ITEMS
+    (tmp_path / "peer.zip").write_bytes(raw)
+    theirs = ts.KvStore.open(f"file://{tmp_path}/peer.zip|zip:").result()
+    assert {k.decode(): theirs[k] for k in theirs.list().result()} == ITEMS
+
+
+def test_archives_of_tensorstore(tmp_path):
+    theirs = ts.KvStore.open(f"file://{tmp_path}/t.zip|zip:").result()
+    for key, value in ITEMS.items():
+        theirs[key] = value
+    store = ZipStore(FileStore(tmp_path), "t.zip")
+    assert {key: bytes(store.read(key).value) for key in store.list()} == ITEMS
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "a//b", "a/..", "nul\0x"])
+def test_names_that_lead_out(base, name):
+    with pytest.raises(InvalidArgumentError, match="Invalid ZIP member name"):
+        write_archive(base, "x.zip", [(name, b"")])
+    safe = "." * len(name.encode())
+    raw = archive({safe: b"evil"}, directories=()).replace(safe.encode(), name.encode())
+    base.write("x.zip", raw)
+    with pytest.raises(DataCorruptionError, match=r"Error reading .*x.zip.*: Invalid ZIP member name"):
+        list(ZipStore(base, "x.zip").list())
+
+
+@pytest.mark.parametrize("items", [[("a", b"1"), ("a", b"2")], [("\udcff", b"")], [("d/", b"")]])
+def test_names_that_can_not_be_written(base, items):
+    with pytest.raises(InvalidArgumentError, match="Invalid ZIP member name"):
+        write_archive(base, "x.zip", items)
+    assert base.read("x.zip").value is None
+
+
+@pytest.mark.parametrize("raw", [b"", b"no archive", bytes(100_000), KINDS["stored"][:-30]])
+def test_no_archive(base, raw):
+    base.write("x.zip", raw)
+    with pytest.raises(DataCorruptionError, match="Failed to find valid ZIP EOCD"):
+        ZipStore(base, "x.zip").open_reader()
+
+
+def test_damaged_members(base):
+    for method, damage in ((KINDS["stored"], "CRC-32"), (KINDS["deflate"], "CRC-32|can't be decoded")):
+        at = method.index(b"a/0/0") + 50
+        base.write("x.zip", method[:at] + bytes([method[at] ^ 1]) + method[at + 1 :])
+        store = ZipStore(base, "x.zip")
+        with pytest.raises(DataCorruptionError, match=rf'Error reading "a/0/0" in .*x.zip.*: .*({damage})'):
+            store.open_reader()("a/0/0")
+        assert bytes(store.read("z").value) == ITEMS["z"]
+
+
+def test_a_member_that_is_larger_than_it_says(base):
+    """No more is decoded than the directory promises, plus one byte to find the lie."""
+    raw = compressed({"k": bytes(50_000_000)})
+    base.write("x.zip", raw.replace(struct.pack("<L", 50_000_000), struct.pack("<L", 10)))
+    with pytest.raises(DataCorruptionError, match=r"11 bytes with CRC-32 .*, expected 10 bytes"):
+        ZipStore(base, "x.zip").read("k")
+
+
+@pytest.mark.parametrize("at", range(0, 300, 7))
+def test_any_damaged_byte_is_an_error_or_harmless(at):
+    """Whatever byte of a small archive is flipped, no value is wrong and no other exception comes."""
+    items = {"a": b"hello", "b/c": b"world" * 5}
+    raw = bytearray(compressed(items))
+    raw[at % len(raw)] ^= 0xFF
+    base = MemoryStore()
+    base.write("x.zip", raw)
+    store = ZipStore(base, "x.zip")
+    try:
+        found = {key: store.read(key).value for key in store.list()}
+    except (DataCorruptionError, UnsupportedError):
+        return
+    for key, value in found.items():
+        assert value is None or bytes(value) in items.values(), key
+
+
+def test_unsupported(base):
+    base.write("x.zip", compressed(method=zipfile.ZIP_BZIP2))
+    with pytest.raises(UnsupportedError, match=r"compression method 12 is not supported; expected method 0"):
+        ZipStore(base, "x.zip").open_reader()("a.b")
+    store = ZipStore(base, "x.zip")
+    with pytest.raises(UnsupportedError, match="compression method 12"):  # all members are written again
+        store.write("k", b"")
+
+
+def test_faults_of_the_base(base):
+    """An archive that is cut off while it is read is an error; one that was replaced is read again."""
+    base.write("x.zip", KINDS["stored"])
+    read = ZipStore(FaultStore(base, Fault("miss", skip=1)), "x.zip").open_reader()
+    assert bytes(read("a.b")) == ITEMS["a.b"]
+    read = ZipStore(FaultStore(base, Fault(skip=1)), "x.zip").open_reader()
+    with pytest.raises(ValueError, match="Fault on schedule"):
+        read("a.b")
+    assert bytes(read("a.b")) == ITEMS["a.b"]
+    read = ZipStore(base, "x.zip").open_reader()
+    base.write("x.zip", KINDS["stored"][:1000])
+    with pytest.raises(DataCorruptionError, match="cut off"):
+        read("a.b")
+
+
+def test_pickle_and_identity(tmp_path):
+    base = FileStore(tmp_path)
+    base.write("x.zip", KINDS["deflate"])
+    store = ZipStore(base, "x.zip")
+    copy = pickle.loads(pickle.dumps(store))
+    assert bytes(copy.read("z").value) == ITEMS["z"]
+    assert copy.identity == store.identity != ZipStore(base, "y.zip").identity
+    assert store.describe("z") == f'"z" in local file "{tmp_path}/x.zip"'

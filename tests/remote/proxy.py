@@ -1,0 +1,170 @@
+"""A proxy that makes requests slow or lets them go wrong: ``proxy.py PORT UPSTREAM_URL``.
+
+``PUT /proxy`` with a JSON object sets what happens; ``GET /proxy`` returns the log of requests since::
+
+    {"delay": 0.02, "faults": [{"method": "GET", "path": "c/0", "action": "503", "times": 2}]}
+
+Actions: a number is a status that is sent in place of an answer, with ``body``; ``reset`` closes the
+connection; ``reset_after`` does when the server has answered; ``truncate`` sends half of the body;
+``slow`` sends the body in pieces over a second; ``etag`` changes the ETag.
+
+Settings that make another server of the one behind: ``ignore_conditions`` drops the conditions of
+writes; ``bare_e_tags`` fails those with quotation marks and adds them to others; ``refuse_signed`` refuses
+requests with credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+from urllib.parse import urlsplit
+
+UPSTREAM = urlsplit(sys.argv[2])
+SETTINGS: dict[str, Any] = {"delay": 0.0, "faults": []}
+LOG: list[str] = []
+IDLE: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+
+async def read_message(reader: asyncio.StreamReader, *, bodiless: bool = False) -> tuple[bytes, bytes]:
+    """Return head and body of a message."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    if head.startswith(b"HTTP/1.1 100"):
+        return await read_message(reader, bodiless=bodiless)
+    lower = head.lower()
+    if bodiless or b" 304 " in head[:13] or b" 204 " in head[:13]:
+        return head, b""
+    if b"content-length:" in lower:
+        n = int(lower.partition(b"content-length:")[2].partition(b"\r\n")[0])
+        return head, await reader.readexactly(n) if n else b""
+    if b"transfer-encoding: chunked" in lower:
+        body = b""
+        while True:
+            size = await reader.readuntil(b"\r\n")
+            chunk = await reader.readexactly(int(size.split(b";")[0], 16) + 2)
+            if len(chunk) == 2:
+                break
+            body += chunk[:-2]
+        at = lower.index(b"transfer-encoding: chunked")
+        end = head.index(b"\r\n", at)
+        return head[:at] + b"Content-Length: %d" % len(body) + head[end:], body
+    return head, b""
+
+
+def fault_for(method: str, path: str) -> dict[str, Any] | None:
+    for fault in SETTINGS["faults"]:
+        if fault.get("method", method) == method and fault.get("path", "") in path and fault.get("times", 1):
+            fault["times"] = fault.get("times", 1) - 1
+            return dict(fault)
+    return None
+
+
+async def forward(head: bytes, body: bytes, method: str) -> tuple[bytes, bytes]:
+    while True:
+        fresh = not IDLE
+        if fresh:
+            reader, writer = await asyncio.open_connection(UPSTREAM.hostname, UPSTREAM.port, limit=1 << 20)
+        else:
+            reader, writer = IDLE.pop()
+        try:
+            writer.write(head + body)
+            answer = await read_message(reader, bodiless=method == "HEAD")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+            if fresh:
+                raise
+            continue
+        if b"connection: close" in answer[0].lower():
+            writer.close()
+        else:
+            IDLE.append((reader, writer))
+        return answer
+
+
+def other_server(method: str, head: bytes) -> bytes | int:
+    """Return the head of a request as another server would understand it, or the status it would send."""
+    lines = head.split(b"\r\n")
+    names = [line.lower().partition(b":")[0] for line in lines]
+    if SETTINGS.get("refuse_signed") and b"authorization" in names:
+        return 403
+    if SETTINGS.get("refuse_signed"):  # moto wants to see credentials
+        lines.insert(1, b"Authorization: AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request")
+    if SETTINGS.get("ignore_conditions") and method == "PUT":
+        lines = [line for line in lines if not line.lower().startswith((b"if-match:", b"if-none-match:"))]
+    if SETTINGS.get("bare_e_tags") and method == "PUT":
+        for i, line in enumerate(lines):
+            if line.lower().startswith(b"if-match:"):
+                if b'"' in line:
+                    return 412
+                lines[i] = b'If-Match: "' + line.partition(b":")[2].strip() + b'"'
+    return b"\r\n".join(lines)
+
+
+def control(method: str, body: bytes) -> bytes:
+    if method == "PUT":
+        SETTINGS.clear()
+        SETTINGS.update({"delay": 0.0, "faults": []}, **json.loads(body))
+        LOG.clear()
+    return json.dumps(LOG).encode()
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while True:
+            head, body = await read_message(reader)
+            method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+            if path == "/proxy":
+                out = control(method, body)
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(out) + out)
+                continue
+            LOG.append(f"{method} {path}")
+            if SETTINGS["delay"]:
+                await asyncio.sleep(SETTINGS["delay"])
+            fault = fault_for(method, path)
+            action = "" if fault is None else str(fault["action"])
+            if action == "reset":
+                break
+            if action.isdigit():
+                assert fault is not None
+                out = fault.get("body", "").encode()
+                extra = "".join(f"{k}: {v}\r\n" for k, v in fault.get("headers", {}).items()).encode()
+                writer.write(
+                    b"HTTP/1.1 %s X\r\n%sContent-Length: %d\r\n\r\n" % (action.encode(), extra, len(out))
+                )
+                writer.write(b"" if method == "HEAD" else out)
+                continue
+            changed = other_server(method, head)
+            if isinstance(changed, int):
+                writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % changed)
+                continue
+            head, body = await forward(changed, body, method)
+            if action == "reset_after":
+                break
+            if action == "etag":
+                at = head.lower().index(b"etag:")
+                head = head[:at] + b'ETag: "wrong"' + head[head.index(b"\r\n", at) :]
+            writer.write(head)
+            if action == "truncate":
+                writer.write(body[: len(body) // 2])
+                await writer.drain()
+                break
+            if action == "slow":
+                for i in range(10):
+                    writer.write(body[len(body) * i // 10 : len(body) * (i + 1) // 10])
+                    await asyncio.sleep(0.1)
+            else:
+                writer.write(body)
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+
+
+async def main() -> None:
+    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]), backlog=1000, limit=1 << 20)
+    await server.serve_forever()
+
+
+asyncio.run(main())

@@ -1,0 +1,180 @@
+"""Caches that remember what was read, and stores that the caller made."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import obstore.store
+import pytest
+
+import chunkwise as ts
+from chunkwise import errors
+from chunkwise.kvstore.adapter.read_through import ReadThroughStore
+from chunkwise.kvstore.adapter.read_through_disk import DiskEntries
+from chunkwise.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.kvstore.adapter.trace import TraceStore
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.protocol import ByteRange
+
+
+@pytest.fixture(params=["memory", "disk"])
+def entries(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param == "memory":
+        return MemoryEntries(100_000)
+    return DiskEntries(str(tmp_path / "cache"), 100_000, "test")
+
+
+def test_values_are_asked_for_once(entries: Any) -> None:
+    """Within its age a value is not asked for again, whole or in parts; a write from here is seen."""
+    base = TraceStore(MemoryStore())
+    base.write("k", b"hello")
+    base.requests.clear()
+    cache = ReadThroughStore(base, entries, max_age=1000)
+    for _ in range(3):
+        assert cache.read("k").value == b"hello"
+        assert cache.open_reader()("k", 1, 3) == b"el"
+        assert cache.read_ranges("k", [1], [3]) == [b"el"]
+    assert len(base.requests) == 2
+    assert cache.n_misses == 2 and cache.n_hits == 7
+    cache.write("k", b"other")
+    assert cache.read("k").value == b"other"
+    base.write("k", b"unseen")
+    assert cache.read("k").value == b"other"
+    assert cache.read("none").value is None and cache.read("none").value is None
+
+
+def test_old_values_are_confirmed(entries: Any) -> None:
+    """Without an age each value is asked about, and sent only if it is another."""
+    base = TraceStore(MemoryStore())
+    base.write("k", b"hello")
+    cache = ReadThroughStore(base, entries)
+    cache.read("k")
+    base.requests.clear()
+    assert cache.read("k").value == b"hello"
+    assert [r.n_bytes for r in base.requests] == [0] and cache.n_confirmed == 1
+    base.write("k", b"other")
+    assert cache.read("k").value == b"other"
+    base.delete("k")
+    assert cache.read("k").value is None
+    known = cache.base.write("k", b"v")
+    assert cache.read("k", if_not_equal=known)[:2] == (None, known)
+
+
+def test_the_limit_holds(entries: Any, tmp_path: Path) -> None:
+    """The least recently used values go when there is no more room."""
+    base = TraceStore(MemoryStore())
+    cache = ReadThroughStore(base, entries, max_age=1000)
+    for i in range(50):
+        base.write(f"k{i}", bytes(5000))
+        cache.read(f"k{i}")
+        cache.read("k0")
+    if isinstance(entries, MemoryEntries):
+        assert entries.n_bytes <= 100_000
+    else:
+        sizes = [f.stat().st_size for f in Path(entries.directory).rglob("*") if f.is_file()]
+        assert 0 < sum(sizes) <= 115_000
+    base.requests.clear()
+    cache.read("k0")
+    cache.read("k49")
+    assert base.requests == []
+    cache.read("k5")
+    assert len(base.requests) == 1
+    base.write("large", bytes(200_000))
+    assert len(cache.read("large").value or b"") == 200_000
+
+
+def test_disk_cache_is_shared_and_checked(tmp_path: Path) -> None:
+    """Another store with the same directory uses what is there; a damaged file is read again."""
+    base = TraceStore(FileStore(tmp_path / "base", sync=False))
+    base.write("k", b"hello")
+    first = ReadThroughStore(base, DiskEntries(str(tmp_path / "c"), 10**6, "n"), max_age=1000)
+    first.read("k", byte_range=ByteRange(1, 3))
+    base.requests.clear()
+    second: Any = pickle.loads(pickle.dumps(first))
+    assert second.read("k", byte_range=ByteRange(1, 3)).value == b"el" and second.n_hits == 1
+    (file,) = [f for f in (tmp_path / "c").rglob("*") if f.is_file()]
+    file.write_bytes(file.read_bytes()[:-1] + b"X")
+    assert first.read("k", byte_range=ByteRange(1, 3)).value == b"el" and len(base.requests) == 1
+    other = ReadThroughStore(base, DiskEntries(str(tmp_path / "c"), 10**6, "other"), max_age=1000)
+    other.read("k", byte_range=ByteRange(1, 3))
+    assert other.n_misses == 1
+
+
+def test_cache_in_a_spec(tmp_path: Path) -> None:
+    """An array over a cache reads its chunks once, and says where they come from."""
+    base = f"file://{tmp_path}/a/"
+    data = np.arange(64, dtype="i4").reshape(8, 8)
+    ts.open({"driver": "zarr3", "kvstore": base}, create=True, dtype=ts.int32, shape=[8, 8]).result()[
+        ...
+    ].write(data).result()
+    kvstore = {"driver": "cache", "base": base, "directory": str(tmp_path / "cache"), "max_age": "1h"}
+    array = ts.open({"driver": "zarr3", "kvstore": kvstore}).result()
+    np.testing.assert_array_equal(array.read().result(), data)
+    os.rename(tmp_path / "a", tmp_path / "moved")
+    np.testing.assert_array_equal(array.read().result(), data)
+    assert ts.KvStore.Spec(kvstore).to_json()["max_age"] == "1h"
+    with pytest.raises(ValueError, match="not negative"):
+        ts.KvStore.Spec({**kvstore, "max_age": "-1s"})
+
+
+def objects(tmp_path: Path) -> dict[str, Any]:
+    return {
+        "obstore memory": obstore.store.MemoryStore(),
+        "obstore local": obstore.store.LocalStore(str(tmp_path)),
+        "fsspec memory": fsspec.filesystem("memory"),
+        "fsspec mapper": fsspec.get_mapper(f"file://{tmp_path}/m"),
+        "own": MemoryStore(),
+    }
+
+
+@pytest.mark.parametrize("name", ["obstore memory", "obstore local", "fsspec memory", "fsspec mapper", "own"])
+def test_objects_are_stores(tmp_path: Path, name: str) -> None:
+    """What the caller made is used as it is; parts of chunks can be written where that is safe."""
+    found = objects(tmp_path)[name]
+    kvstore: Any = {"driver": "object", "object": found, "path": f"{tmp_path.name}/a/"}
+    data = np.arange(64, dtype="i4").reshape(8, 8)
+    array = ts.open(
+        {"driver": "zarr3", "kvstore": kvstore},
+        create=True,
+        dtype=ts.int32,
+        shape=[8, 8],
+        chunk_layout=ts.ChunkLayout(chunk_shape=[4, 4]),
+    ).result()
+    array[...].write(data).result()
+    array[:4, :4].write(data[:4, :4] + 1).result()
+    data[:4, :4] += 1
+    if name in ("obstore memory", "own"):
+        array[0, 0].write(7).result()
+    else:
+        with pytest.raises(errors.UnsafeWriteError, match=r"single_writer.*align them to shape \(4, 4\)"):
+            array[0, 0].write(7).result()
+        alone = ts.open({"driver": "zarr3", "kvstore": {**kvstore, "single_writer": True}}).result()
+        alone[0, 0].write(7).result()
+    data[0, 0] = 7
+    np.testing.assert_array_equal(array.read().result(), data)
+    store = ts.KvStore.open(found).result()
+    keys = sorted(store.list().result())
+    assert keys == sorted(f"{tmp_path.name}/a/{k}".encode() for k in ("zarr.json", *CHUNKS))
+    assert store.read(keys[0], byte_range=slice(1, 3)).result().value == store[keys[0]][1:3]
+    below = ts.KvStore.open(kvstore).result()
+    assert below.read("none").result().state == "missing"
+    del below["c/0/0"]
+    assert (array[:4, :4].read().result() == 0).all()
+
+
+CHUNKS = [f"c/{i}/{j}" for i in range(2) for j in range(2)]
+
+
+def test_what_is_no_store() -> None:
+    """Anything else is refused, with what was expected."""
+    for wrong in (object(), print):
+        with pytest.raises(ValueError, match=r"Expected (object|a store of obstore)"):
+            ts.KvStore.open(wrong).result()
+    with pytest.raises(ValueError, match="member is missing"):
+        ts.KvStore.open({"driver": "object"}).result()

@@ -1,0 +1,74 @@
+"""What is told of a read before it happens is what happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chunkwise as ts
+from chunkwise.api.explain import explain
+from chunkwise.cli.main import main
+
+DATA = np.random.default_rng(2).integers(0, 60000, (256, 256)).astype("u2")
+
+
+@pytest.fixture
+def between(tmp_path: Path, run_server: Callable[..., str], proxy: Callable[[str], Any]) -> Any:
+    """A proxy in front of a web server with an array of 64 chunks and one of 4 shards of 64."""
+    for name, layout in (
+        ("a", {"chunk_shape": [32, 32]}),
+        ("s", {"read_chunk_shape": [16, 16], "write_chunk_shape": [128, 128]}),
+    ):
+        ts.open(
+            {"driver": "zarr3", "kvstore": f"file://{tmp_path}/{name}/"},
+            create=True,
+            dtype=ts.uint16,
+            shape=DATA.shape,
+            chunk_layout=ts.ChunkLayout(**layout),
+        ).result()[...].write(DATA).result()
+    return proxy(run_server("http_server.py", str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "region", [np.s_[...], np.s_[:64], np.s_[3, 5], np.s_[::100, ::100], np.s_[130:, 20:60]]
+)
+@pytest.mark.parametrize("name", ["a", "s"])
+def test_requests_are_as_told(between: Any, name: str, region: Any) -> None:
+    """The requests on the wire are those that were told, first with unknown and then with known indexes."""
+    view = ts.open({"driver": "zarr3", "kvstore": f"{between.url}/{name}/"}).result()[region]
+    between.set()
+    told = explain(view).requests
+    assert between.log() == []
+    np.testing.assert_array_equal(view.read().result(), DATA[region])
+    assert told.n_requests <= len(between.log()) <= told.n_requests_at_most
+    between.set()
+    told = explain(view).requests
+    view.read().result()
+    assert told.n_requests == told.n_requests_at_most == len(between.log())
+
+
+def test_text_and_numbers(between: Any) -> None:
+    """The text names chunks, requests and bytes; other arrays than those in chunks are refused."""
+    array = ts.open({"driver": "zarr3", "kvstore": f"{between.url}/s/"}).result()
+    text = str(explain(array[:20, :20]))
+    assert "4 in 1 shards, of which 0 indexes are known" in text
+    assert "requests         2 to 6" in text
+    assert "result bytes     800" in text
+    with pytest.raises(NotImplementedError, match="lie in chunks"):
+        explain(ts.array(np.zeros(3)))
+
+
+def test_command(between: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """``chunkwise plan`` reads the metadata and prints the same."""
+    between.set()
+    assert main(["plan", f"{between.url}/a/", "--region", "0:40,0:40", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["n_chunks"], told["n_requests"], told["n_result_bytes"]) == (4, 4, 3200)
+    assert all(".json" in line or ".z" in line or "attributes" in line for line in between.log())
+    assert main(["plan", f"{between.url}/a/", "--region", "0:40,0:40"]) == 0
+    assert "requests         4" in capsys.readouterr().out

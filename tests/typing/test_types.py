@@ -1,0 +1,28 @@
+"""What a type checker sees of the public API."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import chunkwise
+
+
+def test_a_typical_program_passes_mypy_strict(tmp_path: Path) -> None:
+    program = Path(__file__).with_name("public_api.py")
+    source = Path(chunkwise.__file__).parent.parent
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--ignore-missing-imports"),
+            *("--follow-imports=silent", f"--cache-dir={tmp_path}", str(program)),
+        ],
+        env={"MYPYPATH": str(source), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (Path(chunkwise.__file__).parent / "py.typed").exists()

@@ -1,0 +1,99 @@
+"""Stacks of random layers against a painter, who paints one array over the other."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from virtual_oracle import coordinates, gather, scatter, transforms
+
+from chunkwise.api.array import array
+from chunkwise.api.stack import overlay
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import IndexDomain
+from chunkwise.plan import stack as plan
+from chunkwise.plan import stack_runs
+
+HOLE = -1
+
+
+@st.composite
+def painted(draw, fill=False):
+    """Layers with their arrays, what they look like from above, and its origin."""
+    rank = draw(st.integers(0, 3))
+    lo = tuple(draw(st.integers(-5, 5)) for _ in range(rank))
+    shape = tuple(draw(st.integers(1, 9)) for _ in range(rank))
+    canvas = np.full(shape, HOLE)
+    n = draw(st.integers(1, 8))
+    layers = []
+    for i in range(n):
+        start = tuple(draw(st.integers(0, s - 1)) for s in shape)
+        size = tuple(draw(st.integers(1, s - a)) for s, a in zip(shape, start, strict=True))
+        if i == 0 and (fill or draw(st.booleans())):
+            start, size = (0,) * rank, shape
+        values = np.asarray(np.arange(np.prod(size, dtype=int)).reshape(size) + 1000 * (i + 1))
+        canvas[tuple(slice(a, a + b) for a, b in zip(start, size, strict=True))] = values
+        store = array(values)
+        at = tuple(a + b for a, b in zip(start, lo, strict=True))
+        layers.append((store.translate_to[at] if rank else store, values, at))
+    domain = IndexDomain(inclusive_min=lo, shape=shape)
+    request = draw(transforms(lo, tuple(a + b for a, b in zip(lo, shape, strict=True))))
+    return layers, canvas, lo, domain, request
+
+
+LIMITS = st.sampled_from([(1, 1), (4, 64), (2**20, 2**22)])
+
+
+@settings(max_examples=500, deadline=None)
+@given(painted(), LIMITS)
+def test_read(case, limits):
+    """A read shows the topmost layers, or fails where there is none, whatever the transform."""
+    layers, canvas, lo, domain, request = case
+    stack = overlay([store for store, _, _ in layers], domain=domain)
+    expected = gather(canvas, lo, request)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "_LARGEST_TABLE", limits[0])
+        patch.setattr(stack_runs, "_POINTS_NBYTES", limits[1])
+        read = stack[request].read()
+    if (expected == HOLE).any():
+        with pytest.raises(
+            InvalidArgumentError, match=r'^Cell with origin=\{.*\} missing layer mapping in "stack"'
+        ):
+            read.result()
+    else:
+        assert np.array_equal(read.result(), expected)
+
+
+@settings(max_examples=500, deadline=None)
+@given(painted(fill=True), LIMITS)
+def test_write(case, limits):
+    """A write goes to the topmost layer at each index and to no other; of several values the last stays."""
+    layers, canvas, lo, domain, request = case
+    stack = overlay([store for store, _, _ in layers], domain=domain)
+    values = np.arange(request.size).reshape(request.input_shape) - 5000
+    scatter(canvas, lo, request, values)
+    owner = np.full(canvas.shape, -1)
+    for i, (_, own, at) in enumerate(layers):
+        owner[tuple(slice(a - o, a - o + n) for a, o, n in zip(at, lo, own.shape, strict=True))] = i
+    before = [own.copy() for _, own, _ in layers]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "_LARGEST_TABLE", limits[0])
+        patch.setattr(stack_runs, "_POINTS_NBYTES", limits[1])
+        stack[request].write(values).result()
+    for i, (_, own, at) in enumerate(layers):
+        here = tuple(slice(a - o, a - o + n) for a, o, n in zip(at, lo, own.shape, strict=True))
+        assert np.array_equal(own, np.where(owner[here] == i, canvas[here], before[i]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(painted(), st.data())
+def test_only_what_is_needed_is_opened(case, data):
+    """Of the layers only those are touched that are on top somewhere in the request."""
+    layers, canvas, lo, domain, request = case
+    stack = overlay([store for store, _, _ in layers], domain=domain)
+    index = tuple(c - o for c, o in zip(coordinates(request), lo, strict=True))
+    seen = np.broadcast_to(canvas[index], request.input_shape)
+    if (seen == HOLE).any():
+        return
+    parts = plan.plan_stack(request, stack._array._boxes, lo, 8)
+    assert {part.layer for part in parts} == set((seen // 1000 - 1).ravel().tolist())
+    assert sum(part.where()[0].size for part in parts) <= request.size
