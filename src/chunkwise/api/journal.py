@@ -32,9 +32,19 @@ class Journal:
     task : mapping
         JSON that says what is copied and how; a copy is resumed only if it is the same.
     n_blocks : int
+    command : str
+        What resumes the copy.
     """
 
-    def __init__(self, location: Location, task: Mapping[str, Any], n_blocks: int) -> None:
+    def __init__(
+        self,
+        location: Location,
+        task: Mapping[str, Any],
+        n_blocks: int,
+        *,
+        command: str = "chunkwise cp --resume",
+    ) -> None:
+        self._command = command
         self._kv = location.kv
         self._key = location.path + JOURNAL
         self._task = json.loads(json.dumps(task))
@@ -115,7 +125,7 @@ class Journal:
 
     def _text(self) -> bytes:
         state = {
-            "about": "an unfinished copy by chunkwise; `chunkwise cp --resume` goes on with it",
+            "about": f"an unfinished copy by chunkwise; `{self._command}` goes on with it",
             "task": self._task,
             "blocks": self._n_blocks,
             "done": self._first,
