@@ -12,6 +12,7 @@ from chunkwise.api.tensorstore import StorageStatistics, TensorStore
 from chunkwise.api.transaction import Transaction
 from chunkwise.api.virtual_chunked import virtual_chunked
 from chunkwise.array.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
+from chunkwise.dask import from_dask, store, to_dask
 from chunkwise.dtype.data_type import DataType, dtypes
 from chunkwise.execute.future import Future, Promise
 from chunkwise.execute.write_futures import WriteFutures
@@ -106,11 +107,14 @@ __all__ = [
     "d",
     "downsample",
     "dtype",
+    "from_dask",
     "inf",
     "newaxis",
     "open",
     "overlay",
     "stack",
+    "store",
+    "to_dask",
     "virtual_chunked",
 ]
 __all__ += list(dtypes)

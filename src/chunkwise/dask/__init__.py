@@ -1,0 +1,6 @@
+"""Dask arrays of chunkwise arrays, and chunkwise arrays of dask arrays (extra ``[dask]``)."""
+
+from chunkwise.dask.convert import to_dask
+from chunkwise.dask.write import from_dask, store
+
+__all__ = ["from_dask", "store", "to_dask"]

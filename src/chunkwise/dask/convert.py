@@ -1,0 +1,112 @@
+"""A dask array of a chunkwise array: every block is a piece of the array that is read when it is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dask.edges import aligned_sizes
+from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.require import dask_array
+from chunkwise.dask.token import token_of
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["block_sizes", "to_dask"]
+
+
+def to_dask(
+    array: TensorStore, chunks: Any = None, *, name: str | None = None, inline_array: bool = False
+) -> Any:
+    """Return a dask array of `array`, an array or a view of one.
+
+    Nothing is read.  A block is read when it is computed, and no more of it than the graph asks for.
+
+    Parameters
+    ----------
+    array : TensorStore
+    chunks : int, tuple, dict, str or None
+        Size of blocks as dask takes it; by default one block for each chunk, or shard, as far as the view
+        shows of it.  ``"auto"`` makes blocks of several whole chunks, of the size that dask prefers.
+    name : str, optional
+        Of the dask array.  By default it tells the place, the metadata and the view, so that the same
+        array has the same name in all processes.  Values that were changed meanwhile don't change it.
+    inline_array : bool
+        Whether each task of the graph contains the array, rather than referring to one that does.
+
+    Returns
+    -------
+    dask.array.Array
+        Of the shape and data type of `array`.  It can be sent to other processes if the array can be
+        opened there.
+
+    Raises
+    ------
+    ImportError
+        If dask isn't installed.
+    InvalidArgumentError
+        If the domain is not finite, or the array can't be read.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> array = chunkwise.open(
+    ...     "memory://|zarr3",
+    ...     create=True,
+    ...     dtype=chunkwise.uint16,
+    ...     shape=[4, 6],
+    ...     chunk_layout=chunkwise.ChunkLayout(chunk_shape=[2, 4]),
+    ... ).result()
+    >>> chunkwise.to_dask(array).chunks
+    ((2, 2), (4, 2))
+    """
+    da = dask_array("to_dask")
+    if not isinstance(array, TensorStore):
+        raise TypeError(f"expected a TensorStore, got {type(array).__name__}")
+    if not array.readable:
+        raise InvalidArgumentError("Source does not support reading.")
+    source = Indexable(array)
+    sizes = block_sizes(source, chunks)
+    return da.from_array(
+        source,
+        chunks=sizes,
+        name=name or f"chunkwise-{da.core.tokenize(token_of(source.view), sizes)}",
+        lock=False,
+        asarray=True,
+        fancy=False,
+        meta=np.empty((0,) * source.ndim, source.dtype),
+        inline_array=inline_array,
+    )
+
+
+def block_sizes(source: Indexable, chunks: Any) -> tuple[tuple[int, ...], ...]:
+    """Return the sizes of blocks along each dimension.
+
+    Parameters
+    ----------
+    source : Indexable
+    chunks : int, tuple, dict, str or None
+        As for :func:`to_dask`.
+    """
+    da = dask_array("to_dask")
+    if chunks is None:
+        aligned = aligned_sizes(source.view)
+        if None not in aligned:
+            return tuple(sizes for sizes in aligned if sizes is not None)
+        chunks = tuple("auto" if sizes is None else sizes for sizes in aligned)
+    previous = None
+    if isinstance(chunks, str) or (isinstance(chunks, tuple | dict) and "auto" in _values(chunks)):
+        known = aligned_sizes(source.view)
+        previous = tuple(
+            (n,) if sizes is None else sizes for sizes, n in zip(known, source.shape, strict=True)
+        )
+    dtype = source.dtype if source.dtype.itemsize and source.dtype != object else np.dtype("f8")
+    sizes: tuple[tuple[int, ...], ...] = da.core.normalize_chunks(
+        chunks, source.shape, dtype=dtype, previous_chunks=previous
+    )
+    return sizes
+
+
+def _values(chunks: Any) -> list[Any]:
+    return [v for v in (chunks.values() if isinstance(chunks, dict) else chunks) if isinstance(v, str)]

@@ -1,0 +1,85 @@
+"""What dask takes for an array: shape, data type, and elements by NumPy's rules for slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import OutOfBoundsError
+
+__all__ = ["Indexable"]
+
+
+class Indexable:
+    """A TensorStore whose indices count from 0, or from the end if negative.
+
+    It can be pickled if the TensorStore can: with what opens it again, not with its elements.
+
+    Parameters
+    ----------
+    view : TensorStore
+        With a finite domain.
+    """
+
+    __slots__ = ("dtype", "shape", "view")
+
+    def __init__(self, view: TensorStore) -> None:
+        array: Any = view._array
+        self.view = view.resolve(fix_resizable_bounds=True).result()
+        self.shape: tuple[int, ...] = self.view.shape
+        self.dtype: np.dtype[Any] = array.numpy_dtype()
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __getitem__(self, index: Any) -> npt.NDArray[Any]:
+        view, flips = self._at(index)
+        return view.read().result()[flips]
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        view, flips = self._at(index)
+        view.write(np.asarray(values)[flips] if flips else values).result()
+
+    def _at(self, index: Any) -> tuple[TensorStore, tuple[slice, ...]]:
+        """Return what `index` selects, and what turns it into the order of `index`."""
+        index = index if isinstance(index, tuple) else (index,)
+        terms: list[Any] = []
+        flips: list[slice] = []
+        for term, size, origin in zip(self._filled(index), self.shape, self.view.origin, strict=True):
+            if isinstance(term, slice):
+                steps = range(*term.indices(size))
+                backwards = steps.step < 0
+                steps = steps[::-1] if backwards else steps
+                terms.append(slice(origin + steps.start, origin + max(steps.start, steps.stop), steps.step))
+                flips.append(slice(None, None, -1 if backwards else None))
+            else:
+                at = int(term) + (size if term < 0 else 0)
+                if not 0 <= at < size:
+                    raise OutOfBoundsError(f"Index {term} is outside a dimension of size {size}")
+                terms.append(origin + at)
+        if not any(flip.step for flip in flips):
+            flips = []
+        return self.view[tuple(terms)], tuple(flips)
+
+    def _filled(self, index: tuple[Any, ...]) -> tuple[Any, ...]:
+        missing = (slice(None),) * (self.ndim - sum(term is not ... for term in index))
+        if ... in index:
+            at = index.index(...)
+            return (*index[:at], *missing, *index[at + 1 :])
+        return (*index, *missing)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.view, self.shape, self.dtype
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.view, self.shape, self.dtype = state
+
+    def __dask_tokenize__(self) -> str:
+        from chunkwise.dask.token import token_of
+
+        return token_of(self.view)

@@ -1,0 +1,165 @@
+"""Storing dask arrays: each block is written by the task that computes it, and no lock is held.
+
+A block that consists of whole chunks replaces them.  Of any other chunk, whoever writes a part of it reads
+it, changes it and stores it on condition that nobody else has stored it since; otherwise it is done again
+(:mod:`chunkwise.execute.write`).  So blocks may be written in any order, at the same time, by threads,
+processes and machines, whether or not they are aligned; aligned ones cost no reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from chunkwise.api.location import locate
+from chunkwise.api.open import SpecLike
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.target import DRIVERS
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dask.convert import block_sizes
+from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.require import dask_array
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.url import is_url
+
+__all__ = ["from_dask", "store"]
+
+
+def store(
+    source: Any,
+    target: TensorStore | Sequence[TensorStore],
+    *,
+    rechunk: bool = False,
+    compute: bool = True,
+    return_stored: bool = False,
+    **options: Any,
+) -> Any:
+    """Write a dask array, or several, to chunkwise arrays.
+
+    Parameters
+    ----------
+    source : dask.array.Array or sequence of them
+    target : TensorStore or sequence of TensorStore
+        As many, each of the shape of its source: a whole array, or the view of the region to be written.
+    rechunk : bool
+        Divide each source at the chunks of its target first, so that each chunk is written once.
+    compute : bool
+        Whether to write now; otherwise nothing is written before the result is computed.
+    return_stored : bool
+        Whether to return dask arrays of what is then stored.
+    **options
+        For dask's ``compute``, such as ``scheduler``.
+
+    Returns
+    -------
+    None, dask.delayed.Delayed, or dask array(s)
+        As of :func:`dask.array.store`.
+
+    Raises
+    ------
+    ImportError
+        If dask isn't installed.
+    InvalidArgumentError
+        If a shape differs, or a target can't be written.
+    """
+    da = dask_array("store")
+    sources = list(source) if isinstance(source, list | tuple) else [source]
+    targets = list(target) if isinstance(target, list | tuple) else [target]
+    if len(sources) != len(targets):
+        raise InvalidArgumentError(f"{len(sources)} sources can't be stored in {len(targets)} targets")
+    wrapped = []
+    for number, (values, view) in enumerate(zip(sources, targets, strict=True)):
+        if not isinstance(values, da.Array):
+            raise TypeError(f"expected a dask array, got {type(values).__name__}")
+        if not isinstance(view, TensorStore):
+            raise TypeError(f"expected a TensorStore, got {type(view).__name__}")
+        if not view.writable:
+            raise InvalidArgumentError("Destination does not support writing.")
+        indexable = Indexable(view)
+        if values.shape != indexable.shape:
+            raise InvalidArgumentError(
+                f"An array of shape {list(values.shape)} can't be stored in one of {list(indexable.shape)}"
+            )
+        if rechunk:
+            sources[number] = values.rechunk(block_sizes(indexable, None))
+        wrapped.append(indexable)
+    stored = da.store(sources, wrapped, lock=False, compute=compute, return_stored=return_stored, **options)
+    if return_stored and isinstance(source, list | tuple) and not isinstance(stored, list | tuple):
+        return (stored,)
+    return stored
+
+
+def from_dask(
+    source: Any,
+    spec: SpecLike,
+    *,
+    compute: bool = True,
+    chunk_layout: ChunkLayout | None = None,
+    delete_existing: bool = False,
+    scheduler: Any = None,
+    **options: Any,
+) -> Any:
+    """Make an array that is like a dask array, and store that in it.
+
+    Parameters
+    ----------
+    source : dask.array.Array
+        Of known shape.
+    spec : Spec, JSON, str or path-like
+        Where, and of which format, as :func:`chunkwise.open` takes it.  A plain path whose name ends in
+        ``.n5`` becomes an N5 dataset, any other a Zarr v3 array.
+    compute : bool
+        Whether to write now.
+    chunk_layout : ChunkLayout, optional
+        By default one chunk for each block.  `source` is divided at the chunks before it is stored, if
+        its blocks are not.
+    delete_existing : bool
+        Delete what is there.
+    scheduler : str or callable, optional
+        For dask's ``compute``.
+    **options
+        For :func:`chunkwise.open`: ``codec``, ``fill_value``, ``context``, ...
+
+    Returns
+    -------
+    TensorStore, or (TensorStore, dask.delayed.Delayed) if not `compute`
+
+    Raises
+    ------
+    ImportError
+        If dask isn't installed.
+    InvalidArgumentError
+        If the shape is not known, or what is there is not to be deleted.
+    """
+    da = dask_array("from_dask")
+    if not isinstance(source, da.Array):
+        raise TypeError(f"expected a dask array, got {type(source).__name__}")
+    if any(n != n for n in source.shape):
+        raise InvalidArgumentError(f"The shape {source.shape} of the dask array is not known")
+    if chunk_layout is None and source.ndim:
+        # The largest block of each dimension: dask may have blocks of different sizes.
+        chunk_layout = ChunkLayout(chunk_shape=[max(1, n) for n in source.chunksize])
+    target = open_spec(
+        _with_format(spec),
+        create=True,
+        delete_existing=delete_existing or None,
+        dtype=source.dtype,
+        shape=source.shape,
+        chunk_layout=chunk_layout,
+        **options,
+    ).result()
+    how = {} if scheduler is None else {"scheduler": scheduler}
+    delayed = store(source, target, rechunk=True, compute=compute, **how)
+    return target if compute else (target, delayed)
+
+
+def _with_format(spec: SpecLike) -> Any:
+    if isinstance(spec, str) and is_url(spec):
+        return spec
+    if not isinstance(spec, str | os.PathLike):
+        return spec
+    location = locate(spec)
+    format = "n5" if location.name.endswith(".n5") else "zarr3"
+    return {"driver": DRIVERS[format], "kvstore": location.kvstore_json()}
