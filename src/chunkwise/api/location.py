@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.kvstore.file import FileStore
+from chunkwise.api.kvstore import KvStore
+from chunkwise.catalogue import DRIVERS
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.context import Context
-from chunkwise.spec.kvstore_spec import parse_kvstore_spec
+from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
+from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
+from chunkwise.spec.spec import Spec
 from chunkwise.spec.spec_members import kvstore_from_url
 from chunkwise.spec.url import is_url, spec_json_from_path, spec_json_from_url
 
-__all__ = ["Location", "locate"]
+__all__ = ["Location", "Place", "locate", "location_of"]
+
+Place: TypeAlias = (
+    "str | os.PathLike[str] | Mapping[str, Any] | Spec | StoreSpec | KvStore | KvStoreDriver | Location"
+)
+"""A path, a URL, a spec of an array or a kvstore or its JSON, an open kvstore, or a location."""
 
 
 class Location(NamedTuple):
@@ -29,12 +38,15 @@ class Location(NamedTuple):
         As the user gave it.
     base : mapping
         JSON spec of the store's root: `path` is to be appended to its ``path``.
+    store : KvStoreSpec
+        The same, bound to live resources.
     """
 
     kv: KvStoreDriver
     path: str
     text: str
     base: Mapping[str, Any]
+    store: KvStoreSpec
 
     @property
     def name(self) -> str:
@@ -54,42 +66,95 @@ class Location(NamedTuple):
 
     def at(self, path: str) -> Location:
         """Return the node of the same store with another path."""
-        return Location(self.kv, path, self.kv.describe(path), self.base)
+        return self._replace(path=path, text=self.kv.describe(path))
 
     def kvstore_json(self) -> dict[str, Any]:
         """Return the ``kvstore`` member of a spec for the node."""
         return {**self.base, "path": self.base.get("path", "") + self.path}
 
+    def kvstore(self) -> KvStoreSpec:
+        """Return the bound spec of a kvstore with the keys of the node."""
+        return self.store.with_path(self.store.path + self.path)
 
-def locate(place: str | os.PathLike[str] | Location) -> Location:
-    """Return the location that a path or URL names.
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _OpenStore(KvStoreSpec):
+    """A kvstore that is open already and has no spec."""
+
+    driver: ClassVar[str] = "open"
+
+    kv: KvStoreDriver
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        return self.kv, self.path
+
+
+def locate(place: Place, context: Context | None = None) -> Location:
+    """Return the location that a path, a URL, a spec or an open kvstore names.
 
     The store of a local path is the whole file system, so that the groups above can be looked at.
+
+    Parameters
+    ----------
+    place : Place
+    context : Context, optional
+        Where the resources of a spec come from; by default new ones.
 
     Raises
     ------
     InvalidArgumentError
-        If it is empty, or not a valid URL.
+        If it is empty, or not a valid URL, or names no kvstore.
+    UnsupportedError
+        If it is a kvstore in a transaction.
     """
     if isinstance(place, Location):
         return place
+    if isinstance(place, KvStore):
+        if place.transaction is not None:
+            raise UnsupportedError("hierarchies take no part in transactions; use the kvstore without one")
+        return location_of(place._spec)
+    if isinstance(place, StoreSpec):
+        return location_of(place._record.bind(context or Context()))
+    if isinstance(place, Spec):
+        return _of_json(place.to_json(), str(place.kvstore), context)
+    if isinstance(place, Mapping):
+        return _of_json(place, "the spec", context)
+    if not isinstance(place, str | os.PathLike):
+        if isinstance(place, KvStoreDriver):
+            return location_of(_OpenStore(kv=place))
+        raise TypeError(
+            f"expected a path, a URL, a spec, a KvStore or a location, got {type(place).__name__}"
+        )
     text = os.fspath(place)
     if not text:
         raise InvalidArgumentError("the path is empty")
     json = spec_json_from_url(text) if is_url(text) else spec_json_from_path(text)
-    kvstore = json.get("kvstore")
-    if kvstore is None:
+    return _of_json(json, text, context)
+
+
+def _of_json(json: Mapping[str, Any], text: str, context: Context | None) -> Location:
+    kvstore = json.get("kvstore", json)
+    if kvstore is json and (json.get("driver") in DRIVERS or "driver" not in json):
         raise InvalidArgumentError(f'"{text}" names a view of an array, not where one is stored')
-    if kvstore["driver"] == "file":
-        return _local(os.path.abspath(kvstore["path"]), text)
-    spec = parse_kvstore_spec(kvstore, kvstore_from_url).as_directory().bind(Context())
+    spec = parse_kvstore_spec(kvstore, kvstore_from_url)
+    if isinstance(json.get("path"), str) and kvstore is not json:
+        spec = spec.joined(json["path"])
+    return location_of(spec.bind(context or Context()), text)
+
+
+def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
+    """Return the location that the path of a bound spec names."""
+    spec = spec.as_directory()
+    if spec.driver == "file":
+        # From the root of the file system, so that there is something above.
+        absolute = os.path.abspath(spec.path or ".")
+        anchor = os.path.splitdrive(absolute)[0] + os.sep
+        relative = os.path.relpath(absolute, anchor).replace(os.sep, "/")
+        path = "" if relative == "." else relative + "/"
+        store = spec.with_path(anchor)
+        kv, _ = store.open_driver()
+        return Location(kv, path, text or kv.describe(path), {"driver": "file", "path": anchor}, store)
     kv, path = spec.open_driver()
-    base = spec.path[: len(spec.path) - len(path)]
-    return Location(kv, path, text, {**spec.strip().to_json(), "path": base})
-
-
-def _local(absolute: str, text: str) -> Location:
-    anchor = os.path.splitdrive(absolute)[0] + os.sep
-    relative = os.path.relpath(absolute, anchor).replace(os.sep, "/")
-    path = "" if relative == "." else relative + "/"
-    return Location(FileStore(anchor), path, text, {"driver": "file", "path": anchor})
+    store = spec.with_path(spec.path[: len(spec.path) - len(path)])
+    base = {**store.strip().to_json(), "path": store.path}
+    return Location(kv, path, text or kv.describe(path), base, store)

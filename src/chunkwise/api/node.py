@@ -1,7 +1,8 @@
 """What is at a place in a hierarchy: an array or a group, of which format; from its documents alone.
 
 The documents are looked for in this order: ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``,
-``meta``.  A place without any is an implicit group if something lies below it, and nothing otherwise.
+``meta``; but those of the format of the group above first.  A place without any is an implicit group if
+something lies below it, and nothing otherwise.
 What an array's document says need not be understood here, so that arrays with unknown codecs or data
 types can be listed too.
 """
@@ -10,14 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.api.location import Location
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError
+from chunkwise.kvstore.protocol import Stamped
 
-__all__ = ["DOCUMENTS", "JOURNAL", "FormatName", "Node", "find_node", "load_json", "require_node"]
+__all__ = ["DOCUMENTS", "JOURNAL", "FormatName", "Node", "find_node", "load_json", "node_of", "require_node"]
 
 FormatName: TypeAlias = Literal["zarr3", "zarr2", "zarr1", "n5"]
 
@@ -44,6 +46,8 @@ class Node:
         What the document says; empty if it can't be read.
     error : str
         Why the document can't be read; empty if it can.
+    found : Stamped or None
+        The document as it was read; None if it wasn't.
     """
 
     location: Location
@@ -52,6 +56,7 @@ class Node:
     key: str = ""
     document: Mapping[str, Any] = None  # type: ignore[assignment]
     error: str = ""
+    found: Stamped | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.document is None:
@@ -70,7 +75,8 @@ def find_node(location: Location, inside: FormatName | None = None) -> Node | No
     ----------
     location : Location
     inside : str, optional
-        Format of the group that it is in: what an implicit group is then taken for.
+        Format of the group that it is in: its documents are looked for first, and an implicit group is
+        taken for one of that format.
 
     Raises
     ------
@@ -78,23 +84,38 @@ def find_node(location: Location, inside: FormatName | None = None) -> Node | No
         If the store can't be read.
     """
     kv, path = location.kv, location.path
-    raw = kv.read(path + "zarr.json").value
-    if raw is not None:
-        return _parsed(location, "zarr3", "zarr.json", raw)
-    for key, kind in ((".zarray", "array"), (".zgroup", "group")):
-        raw = kv.read(path + key).value
-        if raw is not None:
-            return _parsed(location, "zarr2", key, raw, kind)
-    raw = kv.read(path + "attributes.json").value
-    if raw is not None:
-        return _parsed(location, "n5", "attributes.json", raw)
-    raw = kv.read(path + "meta").value
-    if raw is not None:
-        node = _parsed(location, "zarr1", "meta", raw, "array")
-        # Other tools have files of that name; only one that says so is an array's.
-        if not node.error and node.document.get("zarr_format") == 1:
-            return node
+    for key in _lookup_order(inside):
+        found = kv.read(path + key)
+        if found.value is not None:
+            node = _parsed(location, key, found)
+            # Other tools have files called "meta"; only one that says so is an array's.
+            if key != "meta" or (not node.error and node.document.get("zarr_format") == 1):
+                return node
     return _implicit(location, inside)
+
+
+def node_of(location: Location, key: str, found: Stamped) -> Node:
+    """Return the node whose document `key` has been read.
+
+    Parameters
+    ----------
+    location : Location
+    key : str
+        Relative to the node; one of ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``, ``meta``.
+    found : Stamped
+        With a value.
+    """
+    return _parsed(location, key, found)
+
+
+_LOOKUP = ("zarr.json", ".zarray", ".zgroup", "attributes.json", "meta")
+_FIRST = {"zarr2": (".zarray", ".zgroup"), "n5": ("attributes.json",), "zarr1": ("meta",)}
+
+
+def _lookup_order(inside: FormatName | None) -> tuple[str, ...]:
+    """Return the keys of documents, those first that a node has that is in a group of the given format."""
+    first = _FIRST.get(inside or "", ())
+    return (*first, *(key for key in _LOOKUP if key not in first))
 
 
 def require_node(location: Location) -> Node:
@@ -132,17 +153,22 @@ def load_json(raw: bytes | bytearray | memoryview) -> Any:
         raise FailedPreconditionError(f"Invalid JSON: {e}") from None
 
 
-def _parsed(
-    location: Location,
-    format: FormatName,
-    key: str,
-    raw: bytes | bytearray | memoryview,
-    kind: str | None = None,
-) -> Node:
+_FORMAT_OF: dict[str, tuple[FormatName, str | None]] = {
+    "zarr.json": ("zarr3", None),
+    ".zarray": ("zarr2", "array"),
+    ".zgroup": ("zarr2", "group"),
+    "attributes.json": ("n5", None),
+    "meta": ("zarr1", "array"),
+}
+
+
+def _parsed(location: Location, key: str, found: Stamped) -> Node:
+    format, kind = _FORMAT_OF[key]
+    assert found.value is not None
     document: Any = {}
     error = ""
     try:
-        document = load_document(raw) if format == "n5" else load_json(raw)
+        document = load_document(found.value) if format == "n5" else load_json(found.value)
         if not isinstance(document, dict):
             document, error = {}, "Expected object"
     except ChunkwiseError as e:
@@ -152,7 +178,7 @@ def _parsed(
         kind = "array" if is_array else "group"
         if format == "zarr3" and not error and document.get("node_type") not in ("array", "group"):
             error = f'Expected "node_type" of "array" or "group", not {document.get("node_type")!r}'
-    return Node(location, format, "array" if kind == "array" else "group", key, document, error)
+    return Node(location, format, "array" if kind == "array" else "group", key, document, error, found)
 
 
 def _implicit(location: Location, inside: FormatName | None) -> Node | None:
