@@ -28,6 +28,7 @@ from chunkwise.index_space import (
     inf,
     newaxis,
 )
+from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.context import Context
@@ -91,6 +92,8 @@ __all__ = [
     "OutputIndexMaps",
     "OutputIndexMethod",
     "Promise",
+    "Pyramid",
+    "PyramidProgress",
     "Schema",
     "Spec",
     "StorageStatistics",
@@ -106,6 +109,7 @@ __all__ = [
     "create_container",
     "d",
     "downsample",
+    "downsample_pyramid",
     "dtype",
     "from_dask",
     "inf",

@@ -1,0 +1,1 @@
+"""Multiscale pyramids: an image at several resolutions, in the layouts that viewers read."""

@@ -1,0 +1,134 @@
+"""The layouts of pyramids that can be written: which format, which order of axes, which attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from chunkwise.api.node import FormatName
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.pyramid.geometry import Level
+from chunkwise.pyramid.image_axes import ImageAxis
+from chunkwise.pyramid.n5_styles import (
+    check_n5_viewer_axes,
+    cosem_group,
+    cosem_level,
+    n5_viewer_group,
+    n5_viewer_level,
+)
+from chunkwise.pyramid.ngff import check_ngff_axes, ngff_attributes
+
+__all__ = ["CONVENTIONS", "Convention", "find_convention"]
+
+
+class Convention(NamedTuple):
+    """A layout.
+
+    Attributes
+    ----------
+    name : str
+    format : {"zarr3", "zarr2", "n5"}
+        Of the arrays.
+    version : str or None
+        Of OME-NGFF, if it is that.
+    prefix : str
+        What the names of arrays begin with; the number of the level follows.
+    """
+
+    name: str
+    format: FormatName
+    version: str | None
+    prefix: str
+
+    @property
+    def slowest_first(self) -> bool:
+        """Whether x is the last axis; of N5 it is the first."""
+        return self.format != "n5"
+
+    def check(self, axes: Sequence[ImageAxis], *, labels: bool, kind: str) -> None:
+        """Raise InvalidArgumentError unless the layout can have these axes.
+
+        Parameters
+        ----------
+        axes : sequence of ImageAxis
+            In the order of the layout.
+        labels : bool
+            Whether elements are labels, which must be integers.
+        kind : str
+            That of the data type.
+        """
+        if self.version is not None:
+            check_ngff_axes(axes)
+            if labels and kind != "int":
+                raise InvalidArgumentError("labels of an OME-NGFF image must be integers")
+        elif self.name == "n5-viewer":
+            check_n5_viewer_axes(axes)
+
+    def has_own_units(self, level: Level) -> bool:
+        """Whether a level has its units in its array, where TensorStore reads them.
+
+        With n5-viewer's factors beside them, other software would take them for those of full resolution.
+        """
+        return self.name != "n5-viewer" or all(f == 1 for f in level.factors)
+
+    def level_attributes(self, axes: Sequence[ImageAxis], level: Level) -> dict[str, Any]:
+        """Return the attributes of a level's array."""
+        if self.name == "n5-viewer":
+            return n5_viewer_level(axes, level)
+        return cosem_level(axes, level) if self.name == "cosem" else {}
+
+    def group_attributes(
+        self,
+        axes: Sequence[ImageAxis],
+        levels: Sequence[tuple[str, Level]],
+        *,
+        name: str,
+        method: str,
+        source_image: str | None,
+        labels: bool,
+    ) -> dict[str, Any]:
+        """Return the attributes of the group; see :func:`~chunkwise.pyramid.ngff.ngff_attributes`."""
+        if self.version is not None:
+            return ngff_attributes(
+                self.version,
+                axes,
+                levels,
+                name=name,
+                method=method,
+                source_image=source_image,
+                labels=labels,
+            )
+        if self.name == "cosem":
+            return cosem_group(axes, levels, name)
+        return n5_viewer_group(axes, levels)
+
+
+CONVENTIONS = {
+    convention.name: convention
+    for convention in (
+        Convention("ome-ngff-0.5", "zarr3", "0.5", ""),
+        Convention("ome-ngff-0.4", "zarr2", "0.4", ""),
+        Convention("n5-viewer", "n5", None, "s"),
+        Convention("cosem", "n5", None, "s"),
+    )
+}
+
+_BY_FORMAT = {"zarr3": "ome-ngff-0.5", "zarr2": "ome-ngff-0.4", "n5": "n5-viewer"}
+
+
+def find_convention(name: str | None, format: str) -> Convention:
+    """Return the convention called `name`, or else the usual one of a format.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is none.
+    """
+    if name is None:
+        if format not in _BY_FORMAT:
+            raise InvalidArgumentError(f"there is no convention for pyramids in {format}")
+        name = _BY_FORMAT[format]
+    if name not in CONVENTIONS:
+        known = ", ".join(CONVENTIONS)
+        raise InvalidArgumentError(f'convention: expected one of {known}, but received "{name}"')
+    return CONVENTIONS[name]

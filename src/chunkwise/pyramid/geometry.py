@@ -1,0 +1,149 @@
+"""How large the levels of a pyramid are, and where their voxels lie.
+
+Element i of a level stands for elements ``[i * f, (i + 1) * f)`` of the first one, so a level has
+``ceil(n / f)`` of them.  What is made of a whole cell lies in its middle: half a voxel of the level, less
+half a voxel of the first level, from the origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.pyramid.image_axes import ImageAxis
+
+__all__ = ["Level", "choose_factors", "first_level", "next_level"]
+
+_MOST_LEVELS = 32
+
+
+class Level(NamedTuple):
+    """One resolution; all lists have an entry for each axis.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    step : tuple of int
+        Factors relative to the level before.
+    factors : tuple of int
+        Factors relative to the first level.
+    scale : tuple of float
+        Size of a voxel, in the axes' units.
+    translation : tuple of float
+        Where the centre of the first voxel lies, in the axes' units.
+    """
+
+    shape: tuple[int, ...]
+    step: tuple[int, ...]
+    factors: tuple[int, ...]
+    scale: tuple[float, ...]
+    translation: tuple[float, ...]
+
+
+def first_level(shape: Sequence[int], origin: Sequence[int], axes: Sequence[ImageAxis]) -> Level:
+    """Return the level of full resolution, of an array that starts at `origin`."""
+    ones = (1,) * len(axes)
+    scale = tuple(axis.scale for axis in axes)
+    return Level(tuple(shape), ones, ones, scale, tuple(o * s for o, s in zip(origin, scale, strict=True)))
+
+
+def next_level(first: Level, before: Level, step: Sequence[int], *, centred: bool) -> Level:
+    """Return the level that `before` becomes when it is downsampled by `step`.
+
+    Parameters
+    ----------
+    first, before : Level
+    step : sequence of int
+    centred : bool
+        Whether an element stands for its whole cell, not for the first element of it.
+    """
+    factors = tuple(a * b for a, b in zip(before.factors, step, strict=True))
+    translation = tuple(
+        at + (0.5 * (f - 1) * size if centred else 0.0)
+        for at, f, size in zip(first.translation, factors, first.scale, strict=True)
+    )
+    return Level(
+        shape=tuple(-(-n // s) for n, s in zip(before.shape, step, strict=True)),
+        step=tuple(step),
+        factors=factors,
+        scale=tuple(f * size for f, size in zip(factors, first.scale, strict=True)),
+        translation=translation,
+    )
+
+
+def choose_factors(
+    first: Level,
+    axes: Sequence[ImageAxis],
+    chunk: Sequence[int],
+    factors: Sequence[int] | Sequence[Sequence[int]] | None,
+    n_levels: int | None,
+) -> list[tuple[int, ...]]:
+    """Return the factors of each level relative to the one before.
+
+    Parameters
+    ----------
+    first : Level
+    axes : sequence of ImageAxis
+    chunk : sequence of int
+        Shape of chunks: by default there are levels until one has no more elements than a chunk.
+    factors : sequence of int or sequence of sequence of int, optional
+        For all levels, or for each of them.  By default 2 along each axis of space, except where voxels
+        are at least twice as large as elsewhere, in the same unit; so they become cubes.
+    n_levels : int, optional
+        How many levels there are to be beside the first.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If factors aren't positive, or not one for each axis, or don't agree with `n_levels`.
+    """
+    if factors is not None and factors and not isinstance(factors[0], int):
+        each = [_checked(step, axes) for step in factors]
+        if n_levels is not None and n_levels != len(each):
+            raise InvalidArgumentError(f"factors are given for {len(each)} levels, not for {n_levels}")
+        return each
+    fixed = None if factors is None else _checked(factors, axes)
+    if n_levels is not None and not 0 <= n_levels <= _MOST_LEVELS:
+        raise InvalidArgumentError(f"levels: expected 0 to {_MOST_LEVELS}, but received {n_levels}")
+    steps: list[tuple[int, ...]] = []
+    level = first
+    while len(steps) < (_MOST_LEVELS if n_levels is None else n_levels):
+        if n_levels is None and _fits(level, axes, chunk, fixed):
+            break
+        step = fixed or _halved(level, axes)
+        if n_levels is None and all(f == 1 for f in step):
+            break
+        steps.append(step)
+        level = next_level(first, level, step, centred=True)
+    return steps
+
+
+def _checked(step: object, axes: Sequence[ImageAxis]) -> tuple[int, ...]:
+    if not isinstance(step, Sequence) or len(step) != len(axes):
+        raise InvalidArgumentError(
+            f"factors: expected {len(axes)} numbers for each level, but received {step!r}"
+        )
+    if not all(isinstance(f, int) and f > 0 for f in step):
+        raise InvalidArgumentError(f"factors: expected positive integers, but received {list(step)}")
+    return tuple(step)
+
+
+def _fits(
+    level: Level, axes: Sequence[ImageAxis], chunk: Sequence[int], fixed: tuple[int, ...] | None
+) -> bool:
+    """Whether a level has no more elements than a chunk, along the axes that get shorter."""
+    shrinks = [axis.kind == "space" for axis in axes] if fixed is None else [f > 1 for f in fixed]
+    sizes = [(n, c) for n, c, wanted in zip(level.shape, chunk, shrinks, strict=True) if wanted]
+    return prod(n for n, _ in sizes) <= prod(c for _, c in sizes)
+
+
+def _halved(level: Level, axes: Sequence[ImageAxis]) -> tuple[int, ...]:
+    """Return 2 for each axis of space that can be halved and whose voxels aren't too large already."""
+    space = [i for i, axis in enumerate(axes) if axis.kind == "space" and level.shape[i] > 1]
+    same_unit = len({axes[i].unit for i in space}) == 1
+    smallest = min((level.scale[i] for i in space), default=1.0)
+    return tuple(
+        2 if i in space and (not same_unit or level.scale[i] < 2 * smallest) else 1 for i in range(len(axes))
+    )

@@ -1,0 +1,116 @@
+"""The group of a pyramid: made before its levels, given its attributes after them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chunkwise.api.attributes import read_attributes, remove_attribute_value, set_attribute_value
+from chunkwise.api.consolidated import update_consolidated
+from chunkwise.api.container import check_container, container_root, create_container
+from chunkwise.api.location import Location
+from chunkwise.api.new_array import create_parents
+from chunkwise.api.node import JOURNAL, find_node
+from chunkwise.errors import AlreadyExistsError
+from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.pyramid.convention import Convention
+from chunkwise.pyramid.geometry import Level
+from chunkwise.pyramid.image_axes import ImageAxis
+from chunkwise.pyramid.ngff import ngff_labels
+
+__all__ = ["PyramidGroup"]
+
+_DOCUMENTS = {
+    "zarr3": ("zarr.json", b'{"zarr_format":3,"node_type":"group","attributes":{}}'),
+    "zarr2": (".zgroup", b'{"zarr_format":2}'),
+    "n5": ("attributes.json", b"{}"),
+}
+_ATTRIBUTES = {
+    "ome-ngff-0.5": ("ome",),
+    "ome-ngff-0.4": ("multiscales", "image-label"),
+    "cosem": ("axes", "units", "scales", "pixelResolution", "multiscales"),
+    "n5-viewer": ("axes", "units", "resolution", "scales", "pixelResolution"),
+}
+_LABELS = "labels"
+
+
+class PyramidGroup:
+    """A group that is a pyramid, or is going to be.
+
+    Parameters
+    ----------
+    location : Location
+    convention : Convention
+    name : str
+        Of the image.
+    """
+
+    def __init__(self, location: Location, convention: Convention, name: str) -> None:
+        self._location, self._convention, self._name = location, convention, name
+
+    def check(self) -> None:
+        """Raise AlreadyExistsError if there is an array, or a group of another format, in its place."""
+        location, format = self._location, self._convention.format
+        if format == "n5":
+            check_container(location)
+        node = find_node(location)
+        if node is None or node.key == JOURNAL:
+            return
+        if node.kind == "array":
+            raise AlreadyExistsError(f"{location.text} is an array, not a group that could hold a pyramid")
+        if not node.implicit and node.format != format:
+            raise AlreadyExistsError(f"{location.text} is a {node.format} group, and the pyramid is {format}")
+
+    def create(self) -> None:
+        """Make the group, and what there has to be above it."""
+        location, format = self._location, self._convention.format
+        if format == "n5" and container_root(location) is None:
+            create_container(location)
+        create_parents(location, format)
+        key, document = _DOCUMENTS[format]
+        if location.kv.write(location.path + key, document, if_equal=MISSING_GENERATION) is not None:
+            update_consolidated(location.kv, location.path)
+
+    def clear(self) -> None:
+        """Remove the attributes that say that this is a pyramid."""
+        node = find_node(self._location)
+        if node is None or node.implicit:
+            return
+        there = read_attributes(self._location)
+        for name in _ATTRIBUTES[self._convention.name]:
+            if name in there:
+                remove_attribute_value(self._location, name)
+
+    def finish(
+        self,
+        axes: Sequence[ImageAxis],
+        levels: Sequence[tuple[str, Level]],
+        *,
+        method: str,
+        labels: bool,
+    ) -> None:
+        """Write the attributes; list labels in a group ``labels`` that they are in."""
+        parent = self._location.parent
+        among_labels = labels and parent is not None and parent.name == _LABELS
+        attributes = self._convention.group_attributes(
+            axes,
+            levels,
+            name=self._name,
+            method=method,
+            source_image="../../" if among_labels else None,
+            labels=labels,
+        )
+        for name, value in attributes.items():
+            set_attribute_value(self._location, name, value)
+        if among_labels and self._convention.version is not None:
+            assert parent is not None
+            self._list(parent, self._convention.version)
+
+    def _list(self, parent: Location, version: str) -> None:
+        format = self._convention.format
+        create_parents(parent, format)
+        key, document = _DOCUMENTS[format]
+        parent.kv.write(parent.path + key, document, if_equal=MISSING_GENERATION)
+        listed: dict[str, Any] = ngff_labels(version, read_attributes(parent), self._location.name)
+        for name, value in listed.items():
+            set_attribute_value(parent, name, value)

@@ -1,0 +1,113 @@
+"""What the dimensions of an image mean: space, time or channel, how large a voxel is, and in which order.
+
+Names say it: ``t`` and ``time`` are time, ``c`` and ``channel`` channels, everything else is space.
+Dimensions without a name get one, the one whose elements lie next to each other first: x, y, z, c, t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.spec.unit import Unit
+
+__all__ = ["AxisKind", "ImageAxis", "image_axes", "slowest_first"]
+
+AxisKind: TypeAlias = Literal["time", "channel", "space"]
+
+_KINDS: dict[str, AxisKind] = {
+    "t": "time",
+    "time": "time",
+    "c": "channel",
+    "channel": "channel",
+    "channels": "channel",
+}
+_DEFAULT_NAMES = "xyzct"
+
+
+class ImageAxis(NamedTuple):
+    """A dimension of an image.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"time", "channel", "space"}
+    scale : float
+        Distance of neighbours, in `unit`.
+    unit : str
+        As the source has it; empty if it has none.
+    """
+
+    name: str
+    kind: AxisKind
+    scale: float = 1.0
+    unit: str = ""
+
+
+def image_axes(
+    store: TensorStore,
+    names: Sequence[str] | None = None,
+    units: Sequence[Unit | None] | None = None,
+) -> list[ImageAxis]:
+    """Return the axis of each dimension of `store`.
+
+    Parameters
+    ----------
+    store : TensorStore
+    names : sequence of str, optional
+        By default the labels.
+    units : sequence of (Unit or None), optional
+        By default the dimension units.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are not as many as dimensions, a name occurs twice, a unit isn't positive, or a dimension
+        has no name and none is left.
+    """
+    rank = store.rank
+    for what, values in (("axes", names), ("units", units)):
+        if values is not None and len(values) != rank:
+            raise InvalidArgumentError(f"{what}: expected {rank} values, but received {len(values)}")
+    known = list(store.domain.labels if names is None else names)
+    free = [name for name in _DEFAULT_NAMES if name not in known]
+    for dim in reversed(memory_order(store)):
+        if known[dim]:
+            continue
+        if not free:
+            raise InvalidArgumentError(
+                f"dimension {dim} has no name; name the axes of an array of rank {rank}"
+            )
+        known[dim] = free.pop(0)
+    if len(set(known)) < rank:
+        raise InvalidArgumentError(f"axes: names must be unique, but received {', '.join(known)}")
+    axes = []
+    for name, unit in zip(known, store.dimension_units if units is None else units, strict=True):
+        scale, base = (1.0, "") if unit is None else (unit.multiplier, unit.base_unit)
+        if not 0 < scale < float("inf"):
+            raise InvalidArgumentError(
+                f"units: voxels of axis {name} must have a positive size, not {scale:g}"
+            )
+        axes.append(ImageAxis(name, _KINDS.get(name.lower(), "space"), scale, base))
+    return axes
+
+
+def memory_order(store: TensorStore) -> list[int]:
+    """Return the dimensions, the one whose elements are farthest from each other first."""
+    order = store.chunk_layout.inner_order
+    return list(range(store.rank) if order is None else order)
+
+
+def slowest_first(store: TensorStore, axes: Sequence[ImageAxis]) -> list[int]:
+    """Return the dimensions in the order of images: time, channels, then space, with x last.
+
+    Axes of space that aren't x, y and z stay in the order in which they lie in memory.
+    """
+    order = memory_order(store)
+    space = [dim for dim in order if axes[dim].kind == "space"]
+    if {axes[dim].name for dim in space} <= set("xyz"):
+        space.sort(key=lambda dim: axes[dim].name, reverse=True)
+    kinds: tuple[AxisKind, ...] = ("time", "channel")
+    return [dim for kind in kinds for dim in order if axes[dim].kind == kind] + space

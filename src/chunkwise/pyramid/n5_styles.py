@@ -1,0 +1,93 @@
+"""Attributes of N5 pyramids, as n5-viewer and as COSEM (CellMap) have them.
+
+N5 lists are x first.  n5-viewer gives the voxel size of full resolution at every level and multiplies it by
+``downsamplingFactors``; COSEM gives each level's own, in ``pixelResolution`` x first and in ``transform``
+in C order, z first.  So ``resolution``, TensorStore's attribute, which is of the array itself, is left out
+where readers would multiply it.  On the group there are the attributes that neuroglancer reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.pyramid.geometry import Level
+from chunkwise.pyramid.image_axes import ImageAxis
+
+__all__ = [
+    "check_n5_viewer_axes",
+    "cosem_group",
+    "cosem_level",
+    "n5_viewer_group",
+    "n5_viewer_level",
+]
+
+
+def check_n5_viewer_axes(axes: Sequence[ImageAxis]) -> None:
+    """Raise InvalidArgumentError unless there are up to 3 axes, all of space and of one unit."""
+    if any(axis.kind != "space" for axis in axes) or not 1 <= len(axes) <= 3:
+        raise InvalidArgumentError(
+            "a pyramid for n5-viewer has up to 3 axes of space; write one for each channel and time "
+            f"(these are {', '.join(axis.name for axis in axes)})"
+        )
+    if len({axis.unit for axis in axes}) > 1:
+        raise InvalidArgumentError(
+            "n5-viewer has one unit for all axes, but these have "
+            + ", ".join(axis.unit or "none" for axis in axes)
+        )
+
+
+def n5_viewer_level(axes: Sequence[ImageAxis], level: Level) -> dict[str, Any]:
+    """Return the attributes of a dataset: the voxel size is that of full resolution."""
+    out: dict[str, Any] = {"pixelResolution": _pixel_resolution(axes, [axis.scale for axis in axes])}
+    if any(f > 1 for f in level.factors):
+        out["downsamplingFactors"] = list(level.factors)
+    return out
+
+
+def n5_viewer_group(axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Level]]) -> dict[str, Any]:
+    """Return the attributes of the group, which older versions and neuroglancer read."""
+    return {
+        "axes": [axis.name for axis in axes],
+        "units": [axis.unit for axis in axes],
+        "resolution": [axis.scale for axis in axes],
+        "scales": [list(level.factors) for _, level in levels],
+        "pixelResolution": _pixel_resolution(axes, [axis.scale for axis in axes]),
+    }
+
+
+def cosem_level(axes: Sequence[ImageAxis], level: Level) -> dict[str, Any]:
+    """Return the attributes of a dataset: the voxel size is its own."""
+    return {"transform": _transform(axes, level), "pixelResolution": _pixel_resolution(axes, level.scale)}
+
+
+def cosem_group(axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Level]], name: str) -> dict[str, Any]:
+    """Return the attributes of the group."""
+    return {
+        "axes": [axis.name for axis in axes],
+        "units": [axis.unit for axis in axes],
+        "scales": [list(level.factors) for _, level in levels],
+        "pixelResolution": _pixel_resolution(axes, [axis.scale for axis in axes]),
+        "multiscales": [
+            {
+                "name": name,
+                "datasets": [{"path": path, "transform": _transform(axes, level)} for path, level in levels],
+            }
+        ],
+    }
+
+
+def _pixel_resolution(axes: Sequence[ImageAxis], scale: Sequence[float]) -> dict[str, Any]:
+    space = [(axis, size) for axis, size in zip(axes, scale, strict=True) if axis.kind == "space"]
+    unit = next((axis.unit for axis, _ in space if axis.unit), "pixel")
+    return {"unit": unit, "dimensions": [size for _, size in space]}
+
+
+def _transform(axes: Sequence[ImageAxis], level: Level) -> dict[str, Any]:
+    return {
+        "axes": [axis.name for axis in reversed(axes)],
+        "scale": list(reversed(level.scale)),
+        "translate": list(reversed(level.translation)),
+        "units": [axis.unit for axis in reversed(axes)],
+    }

@@ -1,0 +1,184 @@
+"""What a pyramid is going to be: its axes, its levels and their arrays, before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chunkwise.api.compressor import parse_compressor
+from chunkwise.api.form import Form
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.driver.downsample.spec import check_method
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.pyramid.convention import Convention
+from chunkwise.pyramid.geometry import Level, choose_factors, first_level, next_level
+from chunkwise.pyramid.image_axes import ImageAxis, image_axes, slowest_first
+from chunkwise.spec.unit import Unit
+
+__all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
+
+_CHUNKS = {1: 65536, 2: 512, 3: 64}  # by the number of axes of space
+_CODECS = {"n5": "gzip", "zarr2": "zstd", "zarr3": "zstd"}  # what any software of the format has
+
+
+@dataclass(frozen=True)
+class PyramidOptions:
+    """What the caller says; see :func:`~chunkwise.pyramid.downsample_pyramid.downsample_pyramid`."""
+
+    method: str = "mean"
+    labels: bool = False
+    factors: Sequence[int] | Sequence[Sequence[int]] | None = None
+    levels: int | None = None
+    axes: Sequence[str] | None = None
+    units: Sequence[Unit | None] | None = None
+    chunks: Sequence[int] | None = None
+    shards: Sequence[int] | None = None
+    codec: Any = None
+
+
+@dataclass(frozen=True)
+class PyramidPlan:
+    """A pyramid.
+
+    Attributes
+    ----------
+    convention : Convention
+    method : str
+    axes : tuple of ImageAxis
+        In the order of the arrays.
+    source : TensorStore
+        With the dimensions in this order and their names as labels, from 0 on.
+    levels : tuple of Level
+        The one of full resolution first.
+    names : tuple of str
+        Of their arrays.
+    forms : tuple of Form
+        What these are like.
+    """
+
+    convention: Convention
+    method: str
+    axes: tuple[ImageAxis, ...]
+    source: TensorStore
+    levels: tuple[Level, ...]
+    names: tuple[str, ...]
+    forms: tuple[Form, ...]
+
+
+def plan_pyramid(
+    array: TensorStore, convention: Convention, options: PyramidOptions, *, first_name: str | None = None
+) -> PyramidPlan:
+    """Plan a pyramid.
+
+    Parameters
+    ----------
+    array : TensorStore
+    convention : Convention
+    options : PyramidOptions
+    first_name : str, optional
+        Name of `array`, if it is the first level itself.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the options don't fit the array, or the convention.
+    """
+    check_method(options.method)
+    if options.labels and options.method not in ("mode", "stride"):
+        raise InvalidArgumentError(
+            f'labels can be downsampled by "mode" or "stride": "{options.method}" would make new ones'
+        )
+    found = image_axes(array, options.axes, options.units)
+    order = slowest_first(array, found)
+    if not convention.slowest_first:
+        order.reverse()
+    if first_name is not None and order != list(range(array.rank)):
+        names = ", ".join(found[dim].name for dim in order)
+        raise InvalidArgumentError(
+            f"an image of convention {convention.name} has its axes in the order {names}, but this array has "
+            f"{', '.join(axis.name for axis in found)}; give a destination to have it copied"
+        )
+    axes = tuple(found[dim] for dim in order)
+    convention.check(axes, labels=options.labels, kind=array.dtype.kind)
+    origin = [array.origin[dim] for dim in order]
+    source = array.transpose(order).translate_to[(0,) * array.rank] if array.rank else array
+    source = source.label[tuple(axis.name for axis in axes)] if array.rank else source
+    chunks = _chunks(source, axes, options.chunks)
+    first = first_level(source.shape, origin, axes)
+    levels = [first]
+    for step in choose_factors(first, axes, chunks, options.factors, options.levels):
+        levels.append(next_level(first, levels[-1], step, centred=options.method != "stride"))
+    return PyramidPlan(
+        convention,
+        options.method,
+        axes,
+        source,
+        tuple(levels),
+        tuple(_names(convention, len(levels), first_name)),
+        tuple(_form(source, axes, convention, level, chunks, options) for level in levels),
+    )
+
+
+def _chunks(source: TensorStore, axes: Sequence[ImageAxis], given: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the chunks of all levels, as far as these are large enough: those of the source by default."""
+    if given is not None:
+        if len(given) != source.rank or not all(isinstance(n, int) and n > 0 for n in given):
+            raise InvalidArgumentError(
+                f"chunks: expected {source.rank} positive integers for axes "
+                f"{', '.join(axis.name for axis in axes)}, but received {list(given)}"
+            )
+        return tuple(given)
+    own = source.chunk_layout.read_chunk.shape or (None,) * source.rank
+    usual = _CHUNKS.get(sum(axis.kind == "space" for axis in axes), 16)
+    return tuple(n or (usual if axis.kind == "space" else 1) for n, axis in zip(own, axes, strict=True))
+
+
+def _names(convention: Convention, n: int, first: str | None) -> list[str]:
+    """Return the names of the arrays: numbered from 0 on, also if the first has its name already."""
+    if first is None:
+        prefix = convention.prefix
+    else:
+        numbered = re.fullmatch(r"(.*?)0", first)
+        expected = f'"{convention.prefix}0"'
+        if numbered is None or (convention.format == "n5" and numbered[1] != convention.prefix):
+            raise InvalidArgumentError(
+                f'the first level must be called {expected}, not "{first}"; '
+                "give a destination to have it copied"
+            )
+        prefix = numbered[1]
+    return [f"{prefix}{i}" for i in range(n)]
+
+
+def _form(
+    source: TensorStore,
+    axes: Sequence[ImageAxis],
+    convention: Convention,
+    level: Level,
+    chunks: tuple[int, ...],
+    options: PyramidOptions,
+) -> Form:
+    shards = None if options.shards is None else tuple(options.shards)
+    if shards is not None and len(shards) != len(axes):
+        raise InvalidArgumentError(f"shards: expected {len(axes)} numbers, but received {list(shards)}")
+    if shards is None:
+        chunks = tuple(min(c, max(1, n)) for c, n in zip(chunks, level.shape, strict=True))
+    units: list[Unit | None] = [None] * len(axes)
+    if convention.has_own_units(level):
+        units = [
+            Unit(size, axis.unit) if axis.unit or size != 1 else None
+            for size, axis in zip(level.scale, axes, strict=True)
+        ]
+    codec = _CODECS[convention.format] if options.codec is None else options.codec
+    return Form(
+        shape=level.shape,
+        dtype=source.dtype,
+        chunks=chunks,
+        shards=shards,
+        codec=parse_compressor(codec) if isinstance(codec, str) else codec,
+        fill_value=None if convention.format == "n5" else source.fill_value,
+        names=tuple(axis.name for axis in axes),
+        units=tuple(units),
+        attributes=convention.level_attributes(axes, level),
+    )
