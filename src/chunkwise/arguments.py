@@ -1,0 +1,61 @@
+"""Reading arguments of Python calls as TensorStore does: which objects count as a flag, a number or text.
+
+Everything here raises TypeError, naming the argument, for an object of another kind.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NoReturn, SupportsFloat, SupportsIndex
+
+__all__ = ["as_flag", "as_float", "as_int64", "as_text", "check_same_type", "is_text"]
+
+
+def is_text(value: object) -> bool:
+    """Whether `value` is text, or bytes that stand for text."""
+    return isinstance(value, str | bytes)
+
+
+def as_text(value: object, name: str) -> str:
+    """Return text; bytes are decoded as UTF-8."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogatepass")
+    raise TypeError(f"{name} must be a string, not {value!r}")
+
+
+def as_flag(value: object, name: str) -> bool:
+    """Return the truth of None, a boolean, a number, or anything else that defines its own."""
+    if value is None or hasattr(type(value), "__bool__"):
+        return bool(value)
+    raise TypeError(f"{name} must be a boolean, not {value!r}")
+
+
+def as_int64(value: SupportsIndex, name: str) -> int:
+    """Return an integer that fits 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {value!r}") from None
+    if not -(2**63) <= number < 2**63:
+        raise TypeError(f"{name} must fit 64 bits, not {number}")
+    return number
+
+
+def as_float(value: SupportsFloat | SupportsIndex, name: str) -> float:
+    """Return a number; text is none."""
+    if is_text(value) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    return float(value)
+
+
+def check_same_type(own: object, other: object) -> None:
+    """Raise unless `other` is of the class of `own`, with which alone it can be compared."""
+    if not isinstance(other, type(own)):
+        _cannot_compare(own, other)
+
+
+def _cannot_compare(own: object, other: object) -> NoReturn:
+    name = type(own).__name__
+    raise TypeError(f"{name} can be compared with {name} only, not {type(other).__name__}")
