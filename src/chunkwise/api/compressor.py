@@ -54,6 +54,12 @@ class Compressor(NamedTuple):
     cname: str = "lz4"
     shuffle: str = "shuffle"
 
+    def __str__(self) -> str:
+        """Return the text that :func:`parse_compressor` reads."""
+        if self.name == "blosc":
+            return f"blosc:{self.cname}:{self.level}:{self.shuffle}"
+        return self.name if self.level is None else f"{self.name}:{self.level}"
+
 
 def parse_compressor(text: str) -> Compressor:
     """Read a compressor as in the table above.

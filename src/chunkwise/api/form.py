@@ -15,7 +15,7 @@ from chunkwise.driver.zarr1.document import to_zarr2
 from chunkwise.dtype.data_type import DataType
 from chunkwise.spec.unit import Unit
 
-__all__ = ["NAMES", "UNITS", "Form", "form_of", "inner_chain"]
+__all__ = ["NAMES", "UNITS", "Form", "compressor_of", "form_of", "inner_chain"]
 
 NAMES = "_ARRAY_DIMENSIONS"
 """Attribute of a Zarr v2 array that xarray has the dimension names in."""
@@ -94,7 +94,7 @@ def form_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -> Fo
         dtype=store.dtype,
         chunks=chunks,
         shards=None if shards == chunks else shards,
-        codec=_compressor(node),
+        codec=compressor_of(node),
         fill_value=store.fill_value,
         names=names,
         units=units,
@@ -115,7 +115,7 @@ def inner_chain(codecs: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return chain, shard
 
 
-def _compressor(node: Node) -> Any:
+def compressor_of(node: Node) -> Any:
     """Return the compressor as a Compressor, or as the format's own JSON if that says more."""
     document = node.document
     if node.format == "n5":
