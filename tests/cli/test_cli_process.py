@@ -8,40 +8,45 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
+from child_process import Children
 from cli_arrays import Run, make, read
 
 from chunkwise.api.node import JOURNAL
 
+Start = Callable[..., subprocess.Popen[str]]
 COMMAND = [sys.executable, "-m", "chunkwise.cli"]
 
 
-def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,  # type: ignore[call-overload]
-    )
+@pytest.fixture
+def start(children: Children) -> Start:
+    """Run the command as a process that ends with the test."""
+
+    def start(*arguments: object) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return children.start([*COMMAND, *map(str, arguments)], text=True, **pipes)
+
+    return start
 
 
-def test_streams_and_status(tmp_path: Path) -> None:
+def test_streams_and_status(start: Start, tmp_path: Path) -> None:
     make(tmp_path / "a", "zarr3", np.zeros((4, 4), "u1"), (2, 2))
     process = start("info", tmp_path / "a", "--json")
-    out, err = process.communicate()
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "") and json.loads(out)["shape"] == [4, 4]
     process = start("info", tmp_path / "missing")
-    out, err = process.communicate()
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "") and err.startswith("chunkwise: NOT_FOUND")
     process = start("frobnicate")
-    out, err = process.communicate()
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (2, "") and "frobnicate" in err
 
 
-def test_ctrl_c_during_a_copy(run: Run, tmp_path: Path) -> None:
+def test_ctrl_c_during_a_copy(start: Start, run: Run, tmp_path: Path) -> None:
     values = np.random.default_rng(0).poisson(20, (1 << 11, 1 << 11)).astype("u2")
     make(tmp_path / "a", "zarr3", values, (1 << 9, 1 << 9))
     options = ["--format", "zarr2", "--chunk", "128,128", "--memory", "1MB", "--codec", "xz:9", "--no-sync"]
@@ -63,14 +68,14 @@ def test_ctrl_c_during_a_copy(run: Run, tmp_path: Path) -> None:
     assert np.array_equal(read(tmp_path / "b"), values)
 
 
-def test_a_reader_that_goes_away_is_no_failure_of_ours(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_is_no_failure_of_ours(start: Start, tmp_path: Path) -> None:
     make(tmp_path / "a", "zarr3", np.arange(100_000), (100_000,))
     process = start("slice", tmp_path / "a", "--json")
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()
-    assert process.wait() == 1 and err == ""
+    assert process.wait(60) == 1 and err == ""
 
 
 UNPRIVILEGED = """
@@ -99,7 +104,11 @@ def test_a_directory_that_cannot_be_written() -> None:
         for directory in (Path(root, "closed", "a.zarr"), Path(root, "closed")):
             directory.chmod(0o555)
         process = subprocess.run(
-            [sys.executable, "-c", UNPRIVILEGED, root], capture_output=True, text=True, check=True
+            [sys.executable, "-c", UNPRIVILEGED, root],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
         )
         Path(root, "closed").chmod(0o755)
         Path(root, "closed", "a.zarr").chmod(0o755)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import os
 import pickle
 import signal
 import subprocess
@@ -15,6 +14,7 @@ import weakref
 
 import pytest
 import tensorstore
+from child_process import forked_exit_code
 
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.execute.future import BrokenPromiseError, Future, Promise
@@ -234,18 +234,18 @@ def test_many_threads_one_winner_each_waiter_once():
         assert seen in ([1, 1], [2, 2])
 
 
-def test_interrupt_ends_a_wait():
+def test_interrupt_ends_a_wait(children):
     code = (
         "from chunkwise.execute.future import Promise\n"
         "p, f = Promise.new()\n"
         "print('waiting', flush=True)\n"
         "try:\n    f.result()\nexcept KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout.readline() == "waiting\n"
-        time.sleep(0.1)
-        child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "interrupted\n"
+    child = children.python(code, text=True)
+    assert child.stdout.readline() == "waiting\n"
+    time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=30)[0] == "interrupted\n"
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -254,19 +254,17 @@ def test_fork():
     started = []
     deferred = Future.deferred(lambda p: (started.append(1), p.set_result(5)))
     done = Future.ready(4)
-    pid = os.fork()
-    if pid == 0:
-        code = 1
+
+    def work():
+        assert done.result() == 4
+        assert deferred.result() == 5
         try:
-            assert done.result() == 4
-            assert deferred.result() == 5
-            try:
-                pending.result(10)
-            except FailedPreconditionError:
-                code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            pending.result(10)
+        except FailedPreconditionError:
+            return 0
+        return 1
+
+    assert forked_exit_code(work) == 0
     promise.set_result(1)
     assert pending.result() == 1
 
@@ -341,7 +339,7 @@ def test_importing_starts_no_thread_and_no_asyncio():
         "assert threading.active_count() == 1\n"
         "assert 'asyncio' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 class TestMap:

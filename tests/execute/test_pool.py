@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from child_process import forked_exit_code
 
 from chunkwise.execute.pool import Pool
 
@@ -154,7 +155,9 @@ def test_importing_starts_no_thread() -> None:
     code = (
         "import threading, chunkwise.execute.read, chunkwise.execute.write; print(threading.active_count())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
     assert done.stdout.split() == ["1"]
 
 
@@ -163,12 +166,8 @@ def test_importing_starts_no_thread() -> None:
 def test_a_forked_child_has_threads_of_its_own() -> None:
     pool = Pool(2)
     pool.run(range(10), opening(lambda b: None), lambda: None, n_workers=2).result(10)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            if pool.run(range(10), opening(lambda b: None), lambda: 5, n_workers=2).result(20) == 5:
-                code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work() -> int:
+        return pool.run(range(10), opening(lambda b: None), lambda: 5, n_workers=2).result(20) - 5
+
+    assert forked_exit_code(work) == 0

@@ -23,7 +23,9 @@ def ask_tensorstore(chains):
     answers = []
     while len(answers) < len(chains):
         lines = "".join(json.dumps(chain) + "\n" for chain in chains[len(answers) :])
-        done = subprocess.run([sys.executable, str(WORKER)], input=lines, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, str(WORKER)], input=lines, capture_output=True, text=True, timeout=200
+        )
         answers += [json.loads(line) for line in done.stdout.splitlines()]
         if len(answers) < len(chains):
             assert done.returncode < 0, done.stderr

@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -52,20 +51,21 @@ print(conflicts)
 """
 
 
-def start(script, *arguments):
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", script, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": SOURCE},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+@pytest.fixture
+def start(children):
+    def start(script, *arguments):
+        environment = os.environ | {"PYTHONPATH": SOURCE}
+        streams = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        return children.python(script, *arguments, env=environment, **streams)
+
+    return start
 
 
 @pytest.mark.parametrize("locking", ["os", "lockfile"])
 @pytest.mark.parametrize(
     "scripts", [[OURS] * 4, [OURS, OURS, TENSORSTORES, TENSORSTORES]], ids=["ours", "both"]
 )
-def test_processes_lose_no_update(tmp_path, locking, scripts):
+def test_processes_lose_no_update(start, tmp_path, locking, scripts):
     """Four processes count to 600 together; TensorStore's too, if they take part."""
     store = FileStore(tmp_path)
     store.write("a/n", b"0")
@@ -96,7 +96,7 @@ while True:
 
 
 @pytest.mark.parametrize("locking", ["os", "lockfile", "none"])
-def test_killed_while_writing(tmp_path, locking):
+def test_killed_while_writing(start, tmp_path, locking):
     """A process killed at any moment leaves the old value or the new one, and keys that can be written."""
     values = [bytes([i]) * (300_000 + i * 100_000) for i in range(2)]
     store = FileStore(tmp_path, sync=False)
@@ -133,10 +133,14 @@ held = file_lock.acquire(sys.argv[1] + "/k", 1)
 begin, end = os.pipe(), os.pipe()
 child = os.fork()
 if child == 0:
-    os.read(begin[0], 1)
-    ok = bytes(read("k")) == b"2" * 6000 == store.read("k").value
-    store.write("k", b"3")
-    os._exit(0 if ok else 1)
+    ok = False
+    try:
+        os.close(begin[1])              # the parent's end: nothing is waited for if the parent is gone
+        os.read(begin[0], 1)
+        ok = bytes(read("k")) == b"2" * 6000 == store.read("k").value
+        store.write("k", b"3")
+    finally:
+        os._exit(0 if ok else 1)
 file_lock.release(held)             # the child has the descriptor too, yet the lock is gone
 store.write("k", b"2" * 6000)
 os.write(begin[1], b"x")
@@ -145,7 +149,7 @@ assert bytes(read("k")) == b"3"
 """
 
 
-def test_fork(tmp_path):
+def test_fork(start, tmp_path):
     """A forked child goes on with the store and the readers, and keeps no lock of its parent."""
     process = start(FORKING, tmp_path)
     process.communicate(timeout=20)

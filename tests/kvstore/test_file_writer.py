@@ -3,7 +3,6 @@
 import errno
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -167,17 +166,13 @@ print(n)
 """
 
 
-def test_no_conditional_writer_undoes_it(tmp_path):
+def test_no_conditional_writer_undoes_it(children, tmp_path):
     """What others derive from an older value never replaces what the writer has stored."""
     store = FileStore(tmp_path, sync=False)
     writer = store.open_writer()
     writer.write("k", b"0 0")
     others = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", COUNTER, str(tmp_path)],
-            env=os.environ | {"PYTHONPATH": SOURCE},
-            stdout=subprocess.PIPE,
-        )
+        children.python(COUNTER, tmp_path, env=os.environ | {"PYTHONPATH": SOURCE}, stderr=subprocess.DEVNULL)
         for _ in range(2)
     ]
     for other in others:

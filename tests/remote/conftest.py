@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from child_process import Children, run
 
 from chunkwise.kvstore.azure import AzureContainer
 from chunkwise.kvstore.object_store import Limits, ObjectStore
@@ -30,7 +31,6 @@ from chunkwise.kvstore.request_limits import RequestSlots, Retries
 from chunkwise.kvstore.s3 import S3Bucket
 
 HERE = Path(__file__).parent
-AZURITE = "3.35.0"
 ACCOUNT, ACCOUNT_KEY = "acct", base64.b64encode(b"k" * 32).decode()
 QUICK = Limits(RequestSlots(), Retries(3, 0.05, 0.2))
 
@@ -51,29 +51,44 @@ def cache_directory(name: str) -> Path:
 
 
 @contextmanager
-def server(command: list[str], port: int, log: Path, *, patience: int = 60, **options: Any) -> Iterator[None]:
-    """Run a server until the end; fail with its output if it does not begin to listen."""
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, **options)
-        try:
-            for _ in range(patience * 10):
-                if process.poll() is not None:
-                    pytest.fail(f"{command[0]} ended with {process.returncode}: {log.read_text()[-2000:]}")
-                try:
-                    socket.create_connection(("127.0.0.1", port), 1).close()
-                    break
-                except OSError:
-                    time.sleep(0.1)
-            else:
-                pytest.fail(f"{command} does not listen on port {port}: {log.read_text()[-2000:]}")
-            yield
-        finally:
-            process.terminate()
+def locked(path: Path, patience: float = 280) -> Iterator[None]:
+    """Hold the lock of a file, which another worker may hold for a while but not for ever."""
+    with path.open("w") as file:
+        end = time.monotonic() + patience
+        while True:
             try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    pytest.fail(f"another process held {path} for {patience:g} s")
+                time.sleep(0.1)
+        yield
+
+
+@contextmanager
+def server(
+    command: list[str], port: int, log: Path, *, patience: float = 60, **options: Any
+) -> Iterator[None]:
+    """Run a server until the end; fail with its output if it does not listen within ``patience`` seconds."""
+    with log.open("wb") as out, Children() as children:
+        process = children.start(command, stdout=out, stderr=subprocess.STDOUT, **options)
+        end = time.monotonic() + patience
+        while True:
+            if process.poll() is not None:
+                pytest.fail(f"{command} ended with {process.returncode}: {tail(log)}")
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                if time.monotonic() > end:
+                    pytest.fail(f"{command} did not listen on port {port} in {patience:g} s: {tail(log)}")
+                time.sleep(0.05)
+        yield
+
+
+def tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-2000:]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -125,16 +140,21 @@ def install_azurite() -> str:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.fail("azurite, the Azure server of the tests, needs node and npm on the PATH")
-    root = cache_directory(f"azurite-{AZURITE}")
-    script = root / "node_modules/azurite/dist/src/blob/main.js"
-    with (root / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not script.exists():
-            command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", f"azurite@{AZURITE}"]
-            done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=280)
-            if done.returncode or not script.exists():
-                pytest.fail(f"npm can't install azurite: {done.stdout}{done.stderr}"[-2000:])
-    return str(script)
+    wanted = [HERE / "azurite/package.json", HERE / "azurite/package-lock.json"]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in wanted)).hexdigest()
+    root = cache_directory(f"azurite-{digest[:12]}")
+    with locked(root / "lock"):
+        if not (root / "installed").exists():
+            for path in wanted:
+                shutil.copy(path, root)
+            command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+            for _ in range(3):
+                if run(command, log=root / "log", cwd=root, seconds=90) == 0:
+                    break
+            else:
+                pytest.fail(f"npm can't install azurite, three times: {tail(root / 'log')}")
+            (root / "installed").touch()
+    return str(root / "node_modules/azurite/dist/src/blob/main.js")
 
 
 @pytest.fixture(scope="session")
@@ -225,12 +245,10 @@ def rgw_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of Ceph's S3 gateway."""
     port = free_port()
     cache = cache_directory("ceph")
-    with (cache / "lock").open("w") as lock:  # one at a time extracts the packages
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        run = tmp_path_factory.mktemp("rgw")
-        command = [sys.executable, str(HERE / "start_rgw.py"), str(port), str(cache), str(run)]
-        with server(command, port, run / "output", patience=280):
-            yield f"http://127.0.0.1:{port}"
+    work = tmp_path_factory.mktemp("rgw")
+    command = [sys.executable, str(HERE / "start_rgw.py"), str(port), str(cache), str(work)]
+    with server(command, port, work / "output", patience=280):
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture

@@ -6,8 +6,10 @@ terminated, and then ends what it has started.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +17,10 @@ import sys
 import time
 import uuid
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from child_process import Children
 
 PACKAGES = [
     "ceph-mon",
@@ -94,13 +100,18 @@ rgw_frontends = beast endpoint=127.0.0.1:{port}
 
 
 def extract(cache: Path) -> Path:
+    """Return the folder with the extracted packages; one process at a time makes it, wholly or not at all."""
     root = cache / "root"
-    if not (root / "usr/bin/radosgw").exists():
-        packages = cache / "packages"
-        packages.mkdir(exist_ok=True)
-        subprocess.run(["apt-get", "download", "-q", *PACKAGES], cwd=packages, check=True)
-        for package in packages.glob("*.deb"):
-            subprocess.run(["dpkg", "-x", str(package), str(root)], check=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not root.exists():
+            packages, new = cache / "packages", cache / "new"
+            packages.mkdir(exist_ok=True)
+            shutil.rmtree(new, ignore_errors=True)
+            subprocess.run(["apt-get", "download", "-q", *PACKAGES], cwd=packages, check=True, timeout=200)
+            for package in packages.glob("*.deb"):
+                subprocess.run(["dpkg", "-x", str(package), str(new)], check=True, timeout=60)
+            new.rename(root)
     return root
 
 
@@ -114,10 +125,12 @@ def is_up(ceph: tuple[str, ...], run: Path) -> bool:
     """Whether the monitor knows the storage daemon within a minute."""
     for _ in range(30):
         time.sleep(2)
-        told = subprocess.run(
-            [*ceph, "osd", "stat", "--format", "json"], cwd=run, capture_output=True, timeout=60
-        )
-        if told.returncode == 0 and json.loads(told.stdout)["num_up_osds"] == 1:
+        with Children() as children:
+            asked = children.start(
+                [*ceph, "osd", "stat", "--format", "json"], cwd=run, stdout=subprocess.PIPE
+            )
+            told, _ = asked.communicate(timeout=60)
+        if asked.returncode == 0 and json.loads(told)["num_up_osds"] == 1:
             return True
     return False
 
@@ -136,39 +149,37 @@ def main() -> None:
     (run / "ceph.conf").write_text(
         CONFIG.format(fsid=fsid, mon2=mon2, mon1=mon1, run=run, root=root, port=port)
     )
-    daemons: list[subprocess.Popen[bytes]] = []
 
     def leave(*_: object) -> None:
         sys.exit(0)
 
     signal.signal(signal.SIGTERM, leave)
 
-    def do(*command: str, timeout: float = 240, check: bool = True) -> None:
-        subprocess.run(command, cwd=run, timeout=timeout, check=check)
+    with Children() as daemons:
 
-    try:
+        def do(*command: str) -> None:
+            done = daemons.start([*command], cwd=run, stdout=None, stderr=None)
+            if done.wait(240):
+                raise SystemExit(f"{command} ended with {done.returncode}")
+
         conf = ("-c", str(run / "ceph.conf"))
         do("ceph-authtool", "--create-keyring", "keyring", "-n", "client.rgw", "--gen-key")
         address = f"[v2:127.0.0.1:{mon2},v1:127.0.0.1:{mon1}]"
         do("monmaptool", "--create", "--addv", "a", address, "--fsid", fsid, "--clobber", "monmap")
         do("ceph-mon", *conf, "-i", "a", "--mkfs", "--monmap", "monmap")
-        daemons.append(subprocess.Popen(["ceph-mon", *conf, "-i", "a", "-f"], cwd=run))
+        daemons.start(["ceph-mon", *conf, "-i", "a", "-f"], cwd=run, stdout=None, stderr=None)
         time.sleep(4)
         osd_uuid = str(uuid.uuid4())
         do("/usr/bin/python3", str(root / "usr/bin/ceph"), *conf, "osd", "new", osd_uuid)
         do("ceph-osd", *conf, "-i", "0", "--mkfs", "--osd-uuid", osd_uuid)
-        daemons.append(subprocess.Popen(["ceph-osd", *conf, "-i", "0", "-f"], cwd=run))
+        daemons.start(["ceph-osd", *conf, "-i", "0", "-f"], cwd=run, stdout=None, stderr=None)
         if not is_up(("/usr/bin/python3", str(root / "usr/bin/ceph"), *conf), run):
             raise SystemExit("the object storage daemon does not come up")
         name = ("-n", "client.rgw")
         keys = ("--access-key=CWTESTKEY", "--secret-key=cwtestsecret")
         do("radosgw-admin", *conf, *name, "user", "create", "--uid=cw", "--display-name=cw", *keys)
-        daemons.append(subprocess.Popen(["radosgw", *conf, *name, "-f"], cwd=run))
-        daemons[-1].wait()
-    finally:
-        for daemon in reversed(daemons):
-            daemon.kill()
-            daemon.wait()
+        gateway = daemons.start(["radosgw", *conf, *name, "-f"], cwd=run, stdout=None, stderr=None)
+        gateway.wait()
 
 
 main()

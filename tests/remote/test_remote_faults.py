@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child_process import Children
 
 import chunkwise as ts
 from chunkwise import errors
@@ -290,7 +291,7 @@ WRITER = """
     ],
 )
 def test_processes_lose_nothing(
-    request: pytest.FixtureRequest, name: str, n_each: int, tmp_path: Path
+    request: pytest.FixtureRequest, name: str, n_each: int, tmp_path: Path, children: Children
 ) -> None:
     """Four processes write elements that share chunks, and count in one key; all is there."""
     bucket = request.getfixturevalue(name).bucket
@@ -306,7 +307,7 @@ def test_processes_lose_nothing(
     script = tmp_path / "writer.py"
     script.write_text(textwrap.dedent(WRITER))
     writers = [
-        subprocess.Popen(
+        children.start(
             [sys.executable, str(script), str(n), repr(spec), str(n_each)], stderr=subprocess.PIPE, text=True
         )
         for n in range(4)

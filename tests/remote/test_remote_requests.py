@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child_process import forked_exit_code
 
 import chunkwise as ts
 
@@ -165,24 +165,12 @@ def test_zip_over_http(tmp_path: Path, web: Any) -> None:
 
 
 def in_child(array: Any, number: int) -> None:
-    """Read in a forked process; end with 0 if it is right."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            right = np.array_equal(array[number].read().result(), CHUNKS[number])
-            os._exit(0 if right else 1)
-        except BaseException:
-            os._exit(2)
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            assert os.waitstatus_to_exitcode(status) == 0
-            return
-        time.sleep(0.02)
-    os.kill(pid, 9)
-    os.waitpid(pid, 0)
-    pytest.fail("the forked process did not end")
+    """Read in a forked process."""
+
+    def work() -> int:
+        return 0 if np.array_equal(array[number].read().result(), CHUNKS[number]) else 1
+
+    assert forked_exit_code(work) == 0
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

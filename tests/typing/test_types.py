@@ -20,6 +20,7 @@ def test_a_typical_program_passes_mypy_strict(tmp_path: Path) -> None:
         env={"MYPYPATH": str(source), "PATH": ""},
         capture_output=True,
         text=True,
+        timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
