@@ -29,18 +29,25 @@ from chunkwise.driver.n5.attribute_path import (
     remove_attribute,
     set_attribute,
 )
-from chunkwise.driver.n5.document import load_document
+from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, prefix
 
 __all__ = [
+    "DATASET_NAMES",
+    "change_attributes",
+    "changeable",
     "get_attribute_value",
+    "n5_names",
+    "node_attributes",
     "read_attributes",
     "remove_attribute_value",
     "set_attribute_value",
     "write_first_attributes",
 ]
 
-_PROTECTED = ("dimensions", "blockSize", "dataType", "compression", "compressionType", "codecs")
+DATASET_NAMES = ("dimensions", "blockSize", "dataType", "compression", "compressionType", "codecs")
+"""Members of ``attributes.json`` that say how the blocks of an N5 dataset are stored."""
+
 _ATTRIBUTES_KEYS = {"zarr2": ".zattrs", "zarr1": "attrs"}
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
@@ -56,10 +63,11 @@ def read_attributes(place: str | os.PathLike[str] | Location) -> dict[str, Any]:
     FailedPreconditionError
         If a document can't be read.
     """
-    return _read(require_node(locate(place)))
+    return node_attributes(require_node(locate(place)))
 
 
-def _read(node: Node) -> dict[str, Any]:
+def node_attributes(node: Node) -> dict[str, Any]:
+    """Return all attributes of a node; reads nothing if they are in its document."""
     key = _ATTRIBUTES_KEYS.get(node.format or "")
     if key is None:
         return user_attributes(node)
@@ -90,7 +98,7 @@ def get_attribute_value(place: str | os.PathLike[str] | Location, name: str) -> 
     if node.format == "n5":
         value = get_attribute(dict(node.document), name)
     else:
-        value = _read(node).get(name, MISSING)
+        value = node_attributes(node).get(name, MISSING)
     if value is MISSING:
         raise NotFoundError(f"{node.location.text} has no attribute {dump(name)}")
     return value
@@ -106,7 +114,7 @@ def set_attribute_value(place: str | os.PathLike[str] | Location, name: str, val
     FailedPreconditionError
         If the node is a group without a document that could hold attributes.
     """
-    node = _changeable(place)
+    node = changeable(require_node(locate(place)))
     if node.format == "n5":
         _check_name(node, name)
         _change(node, lambda document: _set_n5(document, name, value))
@@ -124,7 +132,7 @@ def remove_attribute_value(place: str | os.PathLike[str] | Location, name: str) 
     InvalidArgumentError, FailedPreconditionError
         As for :func:`set_attribute_value`.
     """
-    node = _changeable(place)
+    node = changeable(require_node(locate(place)))
     missing = NotFoundError(f"{node.location.text} has no attribute {dump(name)}")
     if node.format == "n5":
         _check_name(node, name)
@@ -154,8 +162,14 @@ def write_first_attributes(location: Location, format: str, attributes: Mapping[
         change_document(location.kv, location.path + key, lambda _: dict(attributes))
 
 
-def _changeable(place: str | os.PathLike[str] | Location) -> Node:
-    node = require_node(locate(place))
+def changeable(node: Node) -> Node:
+    """Return `node` if it can have attributes.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If it is a group without a document that could hold them; in an N5 container one is made.
+    """
     if node.implicit and node.format is None:
         node = Node(node.location, _format_above(node.location), "group")
     if node.implicit and node.format != "n5":
@@ -178,12 +192,20 @@ def _format_above(location: Location) -> Any:
 
 def _check_name(node: Node, name: str) -> None:
     tokens = parse_attribute_path(name)
-    protected = (*_PROTECTED, "n5") if node.kind == "array" else ("n5",)
     if not tokens:
         raise InvalidArgumentError("the attribute path is empty; name one attribute")
-    if tokens[0] in protected:
-        what = "the version of the container" if tokens[0] == "n5" else "how blocks are stored"
-        raise InvalidArgumentError(f"{dump(tokens[0])} says {what} and can't be changed as an attribute")
+    if tokens[0] in n5_names(node):
+        _refuse_name(str(tokens[0]))
+
+
+def n5_names(node: Node) -> tuple[str, ...]:
+    """Return the members of ``attributes.json`` that are not attributes, for a node of that kind."""
+    return (*DATASET_NAMES, "n5") if node.kind == "array" else ("n5",)
+
+
+def _refuse_name(name: str) -> None:
+    what = "the version of the container" if name == "n5" else "how blocks are stored"
+    raise InvalidArgumentError(f"{dump(name)} says {what} and can't be changed as an attribute")
 
 
 def _set_n5(document: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
@@ -193,6 +215,56 @@ def _set_n5(document: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     others = {key: item for key, item in document.items() if key != member}
     own = {member: document[member]} if member in document else {}
     return {**others, **_expect_members(set_attribute(own, name, value))}
+
+
+def change_attributes(node: Node, change: Change) -> dict[str, Any]:
+    """Change all attributes of a node at once, without losing anybody else's change.
+
+    Parameters
+    ----------
+    node : Node
+    change : callable
+        Gets the attributes, of which it must not modify anything, and returns the new ones; may be called
+        again if somebody else changed them meanwhile.  The members that make an N5 node a dataset are not
+        among them.
+
+    Returns
+    -------
+    dict
+        The attributes as they are stored now.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the new ones have names of N5's own.
+    FailedPreconditionError
+        If the node can't have attributes, or is gone.
+    """
+    node = changeable(node)
+    out: dict[str, Any] = {}
+
+    def keep(attributes: dict[str, Any]) -> dict[str, Any]:
+        nonlocal out
+        out = change(attributes)
+        return out
+
+    def keep_n5(document: dict[str, Any]) -> dict[str, Any]:
+        own = {name: value for name, value in document.items() if name in n5_names(node)}
+        after = keep({name: value for name, value in document.items() if name not in own})
+        for name in after:
+            if name in n5_names(node):
+                _refuse_name(name)
+        both = {**own, **after}
+        merged = {**{name: both[name] for name in document if name in both}, **both}
+        if node.kind == "group" and is_dataset(merged):
+            raise InvalidArgumentError(
+                f"{node.location.text}: these attributes would make a dataset of an N5 group: "
+                f"{dump([name for name in merged if name in DATASET_NAMES])}"
+            )
+        return merged
+
+    _change(node, keep_n5 if node.format == "n5" else keep)
+    return out
 
 
 def _change(node: Node, change: Change) -> None:

@@ -8,9 +8,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.api.array_node import ArrayNode, array_node
 from chunkwise.api.batch import Batch, check_batch
 from chunkwise.api.copy import copy_into
 from chunkwise.api.kvstore import KvStore
+from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.resize import as_bounds, resize_request
 from chunkwise.api.transaction import Transaction, check_rebind
 from chunkwise.api.transaction_array import check_open, check_transaction, in_transaction
@@ -68,23 +70,29 @@ class TensorStore(WritableIndexingMixin):
 
     StorageStatistics: TypeAlias = StorageStatistics
 
-    __slots__ = ("__weakref__", "_array", "_transaction", "_transform")
+    __slots__ = ("__weakref__", "_array", "_node", "_transaction", "_transform")
 
     _array: OpenArray
     _transform: IndexTransform
     _transaction: Transaction | None
+    _node: ArrayNode | None
 
     def __init__(self) -> None:
         raise TypeError("cannot create 'TensorStore' instances; use chunkwise.open")
 
     @classmethod
     def _make(
-        cls, array: OpenArray, transform: IndexTransform, transaction: Transaction | None = None
+        cls,
+        array: OpenArray,
+        transform: IndexTransform,
+        transaction: Transaction | None = None,
+        node: ArrayNode | None = None,
     ) -> TensorStore:
         self = cls.__new__(cls)
         self._array = array
         self._transform = transform
         self._transaction = transaction
+        self._node = node
         return self
 
     # -- what it is -----------------------------------------------------------------------------
@@ -200,17 +208,41 @@ class TensorStore(WritableIndexingMixin):
         if transaction is self._transaction:
             return self
         check_rebind(self._transaction)
-        return TensorStore._make(in_transaction(self._array, transaction), self._transform, transaction)
+        array = in_transaction(self._array, transaction)
+        return TensorStore._make(array, self._transform, transaction, self._node)
 
     @property
     def url(self) -> str:
         """URL of the array; the transform of the view has no place in it."""
         return self._array.spec().url()
 
+    # -- as a node of a hierarchy -----------------------------------------------------------------
+
+    @property
+    def attrs(self) -> Attributes:
+        """The user attributes of the stored array; empty and fixed for one that is stored nowhere."""
+        return self._find_node().attributes
+
+    @property
+    def path(self) -> str | None:
+        """Path from the root of the tree that it was opened from, empty for the root itself."""
+        return self._find_node().path
+
+    @property
+    def name(self) -> str | None:
+        """The path with a "/" in front; None for an array that is stored nowhere."""
+        return self._find_node().name
+
+    def _find_node(self) -> ArrayNode:
+        if self._node is None:
+            writable = self.writable and self._transaction is None
+            self._node = array_node(self._array, writable=writable)
+        return self._node
+
     # -- views ----------------------------------------------------------------------------------
 
     def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> TensorStore:
-        return TensorStore._make(self._array, fn(self._transform), self._transaction)
+        return TensorStore._make(self._array, fn(self._transform), self._transaction, self._node)
 
     def _write_at(self, transform: IndexTransform, value: Any) -> None:
         TensorStore._make(self._array, transform, self._transaction).write(value).result()
@@ -267,7 +299,7 @@ class TensorStore(WritableIndexingMixin):
             If elements convert in neither direction.
         """
         array = cast_view(self._array, DataType(dtype), readable=self.readable, writable=self.writable)
-        return TensorStore._make(array, self._transform, self._transaction)
+        return TensorStore._make(array, self._transform, self._transaction, self._node or self._find_node())
 
     def write(
         self,
@@ -330,7 +362,7 @@ class TensorStore(WritableIndexingMixin):
             transform = self._resolved(domain)
             if fix_resizable_bounds:
                 transform = transform.mark_bounds_implicit[False]
-            return TensorStore._make(self._array, transform, self._transaction)
+            return TensorStore._make(self._array, transform, self._transaction, self._node)
 
         check_batch(batch)
         if batch is not None:
@@ -384,7 +416,7 @@ class TensorStore(WritableIndexingMixin):
 
         def resized(domain: IndexDomain) -> TensorStore:
             transform = self._resolved(domain)
-            return TensorStore._make(self._array, transform, self._transaction)
+            return TensorStore._make(self._array, transform, self._transaction, self._node)
 
         return map_future(resized, self._array.resize(request))
 

@@ -95,19 +95,20 @@ def get_attribute(document: JSON, path: str) -> JSON:
     return document
 
 
-def set_attribute(document: JSON, path: str, value: JSON) -> JSON:
+def set_attribute(document: JSON, path: str, value: JSON, *, keep_nulls: bool = False) -> JSON:
     """Return `document` with `value` at `path`.
 
     Missing parents are made; a parent of the wrong kind is replaced.  An array grows to the index, with 0
     in the gap if `value` is a number, else null.  Members of objects that are null are left out, as
-    n5-java does when it writes.
+    n5-java does when it writes, unless `keep_nulls` is set.
 
     Raises
     ------
     InvalidArgumentError
         If an array would grow by more than a million elements.
     """
-    return _without_nulls(_set(document, parse_attribute_path(path), value))
+    after = _set(document, parse_attribute_path(path), value)
+    return after if keep_nulls else _without_nulls(after)
 
 
 def _set(document: JSON, tokens: Sequence[Token], value: JSON) -> JSON:
