@@ -12,11 +12,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numcodecs.blosc
 import numpy as np
 
+from chunkwise.codec.pointer import address, writable_address
 from chunkwise.codec.protocol import Buffer
 
 __all__ = ["MAX_OVERHEAD", "BloscLibrary", "direct_library", "numcodecs_library", "open_library"]
@@ -61,19 +62,9 @@ def direct_library() -> BloscLibrary | None:
     compress_ctx.argtypes = [
         number, number, size, size, pointer, pointer, size, ctypes.c_char_p, size, number
     ]  # fmt: skip
-    cell = ctypes.c_char.from_buffer
-    byref, frombuffer = ctypes.byref, np.frombuffer
-
-    def address(buffer: Buffer) -> Any:
-        # ctypes takes the address of bytes itself, and of what may be written; for the rest NumPy finds it.
-        if type(buffer) is bytes:
-            return buffer
-        if type(buffer) is memoryview and buffer.readonly:
-            return frombuffer(buffer, np.uint8).ctypes.data
-        return byref(cell(buffer))
 
     def decompress(encoded: Buffer, out: memoryview) -> int:
-        return decompress_ctx(address(encoded), byref(cell(out)), len(out), 1)  # type: ignore[no-any-return]
+        return decompress_ctx(address(encoded), writable_address(out), len(out), 1)  # type: ignore[no-any-return]
 
     def compress(
         decoded: Buffer,
@@ -85,7 +76,7 @@ def direct_library() -> BloscLibrary | None:
         typesize: int,
     ) -> int:
         source, n = address(decoded) if len(decoded) else None, len(decoded)
-        target, room = byref(cell(out)), len(out)
+        target, room = writable_address(out), len(out)
         return compress_ctx(  # type: ignore[no-any-return]
             clevel, shuffle, typesize, n, source, target, room, cname.encode(), blocksize, 1
         )

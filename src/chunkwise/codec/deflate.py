@@ -1,7 +1,9 @@
 """Decoding and encoding of DEFLATE streams in gzip (RFC 1952) or zlib (RFC 1950) framing.
 
-ISA-L decodes 2.5 times as fast as zlib.  Its levels are others than zlib's, so encoding is zlib's
-unless the caller asks for ISA-L, to keep exactly the level that the metadata names.
+libdeflate does what is usual: one stream of the promised size, encoded at the level that the metadata names.
+ISA-L decodes everything else: several streams, streams of any size; so it judges what libdeflate refuses.
+Where libdeflate can't be called, zlib encodes and ISA-L decodes.  ISA-L's levels are others than zlib's, so
+it encodes only if the caller asks for it.
 """
 
 from __future__ import annotations
@@ -10,21 +12,60 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Literal
 
+import numpy as np
 from isal import isal_zlib
 
+from chunkwise.codec.libdeflate import Framing, open_library
 from chunkwise.codec.protocol import Buffer
 from chunkwise.codec.size import size_error
 from chunkwise.errors import CodecError, DataCorruptionError
 
-__all__ = ["Framing", "open_deflate_decoder", "open_deflate_encoder"]
+__all__ = ["Framing", "open_deflate_decoder", "open_deflate_decoder_into", "open_deflate_encoder"]
 
-Framing = Literal["gzip", "zlib"]
 _WBITS = {"gzip": 31, "zlib": 15}
 _GZIP_MAGIC = b"\x1f\x8b"
 _READ_STEP = 1 << 24
+_DEFAULT_LEVEL = 6
+_MAX_RATIO = 1032  # a code of two bits stands for at most 258 bytes
+
+
+def open_deflate_decoder_into(codec: str, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
+    """Return a decoder that fills memory of exactly `decoded_nbytes` bytes; None if there is none."""
+    library = open_library()
+    if library is None or decoded_nbytes == 0:
+        return None
+    fill = library.open_decoder()
+    general: list[Callable[[Buffer], Buffer]] = []
+
+    def decode(encoded: Buffer, out: memoryview) -> None:
+        if len(encoded) and fill("gzip" if encoded[:2] == _GZIP_MAGIC else "zlib", encoded, out):
+            return
+        if not general:
+            general.append(_open_streams(codec, decoded_nbytes))
+        out[:] = general[0](encoded)
+
+    return decode
 
 
 def open_deflate_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
+    """Return a decoder that gives new memory with each call; see :func:`open_deflate_decoder_into`."""
+    into = None if decoded_nbytes is None else open_deflate_decoder_into(codec, decoded_nbytes)
+    if into is None or decoded_nbytes is None:
+        return _open_streams(codec, decoded_nbytes)
+    n, fill = decoded_nbytes, into
+    general = _open_streams(codec, n)
+
+    def decode(encoded: Buffer) -> Buffer:
+        if len(encoded) * _MAX_RATIO < n:  # it can't hold so much: no memory is made for the claim
+            return general(encoded)
+        out = np.empty(n, np.uint8).data
+        fill(encoded, out)
+        return out
+
+    return decode
+
+
+def _open_streams(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
     """Return a decoder for one stream, or several after another; `codec` names it in errors.
 
     The framing is taken from the first bytes, as N5 writers don't agree on it.  Zero bytes after the
@@ -78,7 +119,14 @@ def open_deflate_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Bu
 def open_deflate_encoder(
     framing: Framing, level: int, library: Literal["zlib", "isal"]
 ) -> Callable[[Buffer], Buffer]:
-    """Return an encoder for one stream; the header of a gzip stream holds no time and no name."""
+    """Return an encoder for one stream; the header of a gzip stream holds no time and no name.
+
+    `library` "zlib" means that `level` is zlib's, whichever library then compresses; what is returned is
+    valid until the next call.
+    """
+    direct = open_library() if library == "zlib" else None
+    if direct is not None:
+        return direct.open_encoder(framing, _DEFAULT_LEVEL if level < 0 else level)
     wbits = _WBITS[framing]
     if library == "isal":
         if not 0 <= level <= 3:

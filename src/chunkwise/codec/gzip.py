@@ -28,7 +28,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 from chunkwise.binding import Members, expect_bool, expect_int
-from chunkwise.codec.deflate import Framing, open_deflate_decoder, open_deflate_encoder
+from chunkwise.codec.deflate import (
+    Framing,
+    open_deflate_decoder,
+    open_deflate_decoder_into,
+    open_deflate_encoder,
+)
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 
 __all__ = ["Gzip"]
@@ -45,7 +50,7 @@ class Gzip:
     framing : {"gzip", "zlib"}
         What is written; both are read.  "zlib" only in N5.
     library : {"zlib", "isal"}
-        What compresses.  ISA-L is many times faster but has levels 0 to 3 only, of other meaning; so it
+        Whose levels.  ISA-L is several times faster but has levels 0 to 3 only, of other meaning; so it
         is used only where the caller says so, and is no part of the metadata.
     """
 
@@ -84,7 +89,7 @@ class Gzip:
         return open_deflate_decoder("gzip", decoded_nbytes)
 
     def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        return None
+        return open_deflate_decoder_into("gzip", decoded_nbytes)
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         return open_deflate_encoder(self.framing, 6 if self.level is None else self.level, self.library)

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""Anything with one contiguous run of bytes.  A buffer that a function is given is only valid during the call."""
+"""Anything with one contiguous run of bytes.  What a function is given is only valid during the call."""
 
 DecodeInto: TypeAlias = Callable[[Buffer, np.ndarray], None]
 """Fill the given array (shape and dtype of the chunk, any strides, writable) from encoded bytes."""
@@ -128,7 +128,7 @@ class BytesToBytes(Codec, Protocol):
         ...
 
     def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        """Like `open_decoder`, but the function fills a writable view of exactly that size; None if it can't."""
+        """Like `open_decoder`, but the function fills a writable view of that size; None if it can't."""
         ...
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]: ...

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import Members, expect_int
-from chunkwise.codec.deflate import open_deflate_decoder, open_deflate_encoder
+from chunkwise.codec.deflate import open_deflate_decoder, open_deflate_decoder_into, open_deflate_encoder
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 
 __all__ = ["Zlib"]
@@ -60,7 +60,7 @@ class Zlib:
         return open_deflate_decoder("zlib", decoded_nbytes)
 
     def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        return None
+        return open_deflate_decoder_into("zlib", decoded_nbytes)
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         return open_deflate_encoder("zlib", self.level, "zlib")
