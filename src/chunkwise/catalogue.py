@@ -17,6 +17,7 @@ __all__ = [
     "grids",
     "key_encodings",
     "kvstores",
+    "metadata_observers",
 ]
 
 CODECS: dict[str, Entry] = {
@@ -186,7 +187,12 @@ ARRAYS: dict[str, Entry] = {
     "virtual_chunked": Entry("chunkwise.array.virtual_chunked:open_virtual_chunked"),
 }
 
+METADATA_OBSERVERS: dict[str, Entry] = {
+    "consolidated": Entry("chunkwise.api.consolidated:update_consolidated"),
+}
+
 arrays = Registry("open function of driver", ARRAYS, "chunkwise.arrays")
+metadata_observers = Registry("metadata observer", METADATA_OBSERVERS, "chunkwise.metadata_observers")
 context_resources = Registry("context resource", CONTEXT_RESOURCES, "chunkwise.context_resources")
 drivers = Registry("TensorStore driver", DRIVERS, "chunkwise.drivers")
 kvstores = Registry("KvStore driver", KVSTORES, "chunkwise.kvstores")

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.array.metadata_observers import metadata_changed, whole_path
 from chunkwise.array.protocol import ResizeRequest, StorageStatistics, WrapStore
-from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, open_array, read_metadata
+from chunkwise.array.shared_metadata import (
+    SharedMetadata,
+    keep_document,
+    kept_document,
+    oldest_allowed,
+    shared_metadata,
+)
+from chunkwise.driver.chunked.open_flow import (
+    Opened,
+    OpenRequest,
+    check_container,
+    open_array,
+    read_metadata,
+)
 from chunkwise.driver.chunked.resize_flow import replaced, resize_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import StoredArray
@@ -27,6 +40,7 @@ from chunkwise.execute.write import write_from
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.adapter.cache import CacheStore, ValueCache
+from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.schema import Schema
 
@@ -36,21 +50,24 @@ __all__ = ["ChunkedArray", "open_chunked"]
 class ChunkedArray:
     """An array whose chunks lie in a kvstore.
 
-    The metadata is shared by all views; a resize through any of them replaces it here.
+    The metadata is shared by all views, and with all other handles of the array in the same context; a
+    resize through any of them replaces it for all.
     """
 
     __slots__ = (
         "_domain",
         "_kv",
-        "_lock",
         "_opened",
         "_outside",
         "_pool",
         "_request",
         "_schema",
+        "_shared",
         "_single",
         "_spec",
         "_stored",
+        "_time",
+        "_wrap",
         "readable",
         "writable",
     )
@@ -59,24 +76,28 @@ class ChunkedArray:
         self,
         spec: ChunkedSpec,
         request: OpenRequest,
-        opened: Opened,
+        shared: SharedMetadata,
         kv: KvStoreDriver,
         pool: Pool,
         *,
         readable: bool,
         writable: bool,
         outside: ChunkedArray | None = None,
+        wrap: WrapStore | None = None,
     ) -> None:
+        assert shared.opened is not None, "somebody opened the array"
         self._outside = outside
+        self._wrap = wrap
         self._spec = spec
         self._request = request
         self._kv = kv
         self._pool = pool
-        self._lock = threading.Lock()
+        self._shared = shared
+        self._time = time.time()
         self.readable = readable
         self.writable = writable
         self._schema: tuple[Any, Schema] | None = None  # made when it is asked for, with its metadata
-        self._adopt(opened)
+        self._adopt(shared.opened)
 
     def _adopt(self, opened: Opened) -> None:
         self._opened = opened
@@ -91,18 +112,19 @@ class ChunkedArray:
         outside = self._outside or self
         if wrap is None:
             return outside
-        return outside._over(_wrapped(self._spec, outside._kv, wrap), self._opened)
+        return outside._over(_wrapped(self._spec, outside._kv, wrap), self._opened, wrap)
 
-    def _over(self, kv: KvStoreDriver, opened: Opened) -> ChunkedArray:
+    def _over(self, kv: KvStoreDriver, opened: Opened, wrap: WrapStore) -> ChunkedArray:
         return ChunkedArray(
             self._spec,
             self._request,
-            opened,
+            SharedMetadata(opened),  # what a transaction does to it is nobody else's business
             kv,
             self._pool,
             readable=self.readable,
             writable=self.writable,
             outside=self,
+            wrap=wrap,
         )
 
     @property
@@ -165,24 +187,30 @@ class ChunkedArray:
         # The source is referred to until it is encoded, so it may change only when all is stored.
         return WriteFutures.of(done, done)
 
-    def _current(self) -> StoredArray:
-        """Return the array, after asking the store for its metadata if what is known is too old."""
+    def _current(self) -> None:
+        """Ask the store for the metadata if what is known is too old; see what other handles found."""
         bound = self._spec.recheck_cached_metadata
-        if bound != "open" and bound is not False:
-            self._refresh(time.time() if bound is True else float(bound))
-        return self._stored
+        if bound != "open" and bound is not False and not self._request.mode.assume_metadata:
+            oldest = oldest_allowed(bound, self._time)
+            if self._opened.time < oldest:
+                with self._shared.lock:
+                    known = self._shared.opened
+                    if known is None or known.time < oldest:
+                        self._shared.opened = run(read_metadata(self._request, known), self._kv)
+        if self._shared.opened is not self._opened:
+            self._follow()
 
-    def _refresh(self, bound: float) -> None:
-        mode = self._request.mode
-        if self._opened.time >= bound or mode.assume_metadata:
-            return
-        with self._lock:
-            opened = run(read_metadata(self._request), self._kv)
-            if opened.generation == self._opened.generation:
-                self._opened = self._opened._replace(time=opened.time)
+    def _follow(self) -> None:
+        """Take over what is shared; raise if that is another array."""
+        with self._shared.lock:
+            opened = self._shared.opened
+            assert opened is not None
+            known = self._opened.metadata
+            if opened.metadata is known:
+                self._opened = opened
                 return
-            if not self._request.format.same_but_resized(self._opened.metadata, opened.metadata):
-                raise replaced(self._request, self._opened.metadata, opened.metadata)
+            if not self._request.format.same_but_resized(known, opened.metadata):
+                raise replaced(self._request, known, opened.metadata)
             self._adopt(opened)
 
     def resolve(self) -> Future[IndexDomain]:
@@ -208,7 +236,7 @@ class ChunkedArray:
                 )
             )
         try:
-            with self._lock:
+            with self._shared.lock:
                 opened, before = run(
                     resize_array(
                         self._request,
@@ -220,13 +248,20 @@ class ChunkedArray:
                     ),
                     self._kv,
                 )
+                self._shared.opened = opened
                 self._adopt(opened)
             shape = opened.metadata.shape
             if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
                 delete_outside(self._stored, self._kv, before)
+            if opened.written:
+                self._tell()
         except ChunkwiseError as e:
             return Future.failed(e)
         return Future.ready(self.domain)
+
+    def _tell(self) -> None:
+        """Have copies of the metadata brought up to date, if there are any."""
+        _tell(self._spec, self._request, (self._outside or self)._kv, self._wrap)
 
     def schema(self) -> Schema:
         """Everything that is known of the array, in its own index space."""
@@ -254,13 +289,18 @@ def _wrapped(spec: ChunkedSpec, kv: KvStoreDriver, wrap: WrapStore) -> KvStoreDr
     return wrap(kv, getattr(spec.kvstore, "atomic", True))
 
 
+def _tell(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver, wrap: WrapStore | None) -> None:
+    """Tell who has copies that the metadata was written, within the transaction if it was."""
+    if request.format.consolidated:
+        whole, path = whole_path(kv.base if isinstance(kv, CacheStore) else kv, request.path)
+        metadata_changed(whole, path, None if wrap is None else _wrapped(spec, whole, wrap))
+
+
 def _cached(spec: ChunkedSpec, kv: KvStoreDriver) -> KvStoreDriver:
     """Return `kv` with its values kept in the cache pool of `spec`, if that has room for any."""
-    pool = spec.resource("cache_pool")
-    if not pool.total_bytes_limit:
+    cache = _cache_of(spec.resource("cache_pool"))
+    if cache is None:
         return kv
-    if pool.cache is None:
-        pool.cache = ValueCache(pool.total_bytes_limit)
     bound, opened = spec.recheck_cached_data, time.time()
 
     def oldest() -> float:
@@ -270,7 +310,43 @@ def _cached(spec: ChunkedSpec, kv: KvStoreDriver) -> KvStoreDriver:
             return -math.inf
         return opened if bound == "open" else float(bound)
 
-    return CacheStore(kv, pool.cache, oldest)
+    return CacheStore(kv, cache, oldest)
+
+
+def _cache_of(pool: Any) -> ValueCache | None:
+    """Return the cache of a cache pool; None if that is to keep nothing."""
+    if pool.cache is None and pool.total_bytes_limit:
+        pool.cache = ValueCache(pool.total_bytes_limit)
+    cache: ValueCache | None = pool.cache
+    return cache
+
+
+def _open_shared(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver) -> tuple[SharedMetadata, Opened]:
+    """Open or create an array, with the help of what is known in its context already."""
+    pool = spec.resource("cache_pool")
+    mode = request.mode
+    if mode.assume_metadata:
+        opened = run(open_array(request), kv)
+        return SharedMetadata(opened), opened
+    shared = shared_metadata(pool, kv, request)
+    cache = _cache_of(pool)
+    with shared.lock:
+        known = shared.opened or kept_document(cache, kv, request)
+        if mode.assume_cached_metadata:
+            assumed = run(open_array(request), kv)
+            if known is None:
+                known = assumed
+            elif not request.format.same_but_resized(assumed.metadata, known.metadata):
+                return SharedMetadata(assumed), assumed
+            shared.opened = known
+            return shared, known
+        oldest = oldest_allowed(spec.recheck_cached_metadata, time.time())
+        shared.opened = opened = run(open_array(request, known, oldest), kv)
+        if cache is not None:
+            if mode.delete_existing:
+                cache.drop_range(kv.identity, KeyRange.of_prefix(request.path))
+            keep_document(cache, kv, request, opened)
+    return shared, opened
 
 
 def open_chunked(
@@ -291,8 +367,18 @@ def open_chunked(
     kv, path = spec.kvstore.open_driver()
     request = spec.open_request(path, kv.describe)
     pool = pool_of(spec.resource("data_copy_concurrency"))
+    mode = request.mode
+    if request.format.contained and not (mode.assume_metadata or mode.assume_cached_metadata):
+        whole, where = whole_path(kv, path)
+        run(check_container(request, where), whole)
     seen = kv if wrap is None else _wrapped(spec, kv, wrap)
-    opened = run(open_array(request), seen)
+    if wrap is None:
+        shared, opened = _open_shared(spec, request, kv)
+    else:
+        opened = run(open_array(request), seen)
+        shared = SharedMetadata(opened)
+    if opened.written:
+        _tell(spec, request, kv, wrap)
     stored = _cached(spec, kv)
-    array = ChunkedArray(spec, request, opened, stored, pool, readable=readable, writable=writable)
-    return array if wrap is None else array._over(seen, opened)
+    array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
+    return array if wrap is None else array._over(seen, opened, wrap)

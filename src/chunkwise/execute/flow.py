@@ -28,8 +28,10 @@ def run(flow: Flow[T], kv: KvStoreDriver) -> T:
         answer = error = None
         try:
             match request:
-                case Get(key):
+                case Get(key, None):
                     answer = kv.read(key)
+                case Get(key, if_not_equal):
+                    answer = kv.read(key, if_not_equal=if_not_equal)
                 case Put(key, value, if_equal):
                     answer = kv.write(key, value, if_equal=if_equal)
                 case Delete(key):

@@ -40,6 +40,12 @@ class Format(Protocol):
     driver: ClassVar[str]
     """Driver id, as a spec names it."""
 
+    consolidated: ClassVar[bool]
+    """Whether groups above an array may have copies of its metadata document."""
+
+    contained: ClassVar[bool]
+    """Whether arrays are in containers whose root tells the version of the format."""
+
     def parse_options(self, members: Members) -> Any:
         """Take the format's own members out of a spec."""
         ...
@@ -79,7 +85,7 @@ class Format(Protocol):
         ...
 
     def adopt(self, metadata: Any, existing: Mapping[str, Any]) -> Metadata | None:
-        """Return `metadata` with the attributes of a node that isn't an array; None if it can't become one."""
+        """Return `metadata` with the attributes of a node that is no array; None if it can become none."""
         ...
 
     def check(self, metadata: Any, constraints: Any, options: Any, schema: Schema) -> None:
@@ -96,6 +102,14 @@ class Format(Protocol):
 
     def metadata_to_json(self, metadata: Any) -> dict[str, Any]:
         """Return the metadata as the ``metadata`` member of a spec has it."""
+        ...
+
+    def container_key(self, path: str) -> str | None:
+        """Return the key of the document above the array that :meth:`check_container` has to see."""
+        ...
+
+    def check_container(self, document: JSON) -> None:
+        """Raise if arrays below, or of, a group with that document can't be read."""
         ...
 
     def companions(self, options: Any) -> dict[str, bytes]:

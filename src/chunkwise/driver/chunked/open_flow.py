@@ -2,7 +2,8 @@
 
 1. With ``assume_metadata`` or ``assume_cached_metadata`` nothing is read: the spec alone decides.
 2. ``delete_existing`` removes everything under the array's prefix.
-3. With ``open``, the metadata is read; if it is there it is checked against the spec.
+3. With ``open``, the metadata is read, unless what is known of it is recent enough; if it is there it is
+   checked against the spec.
 4. With ``create``, it is chosen from the spec and written on condition that it is still missing.
    Whoever loses that race goes on at 3, or is told that the array exists already.
 """
@@ -20,13 +21,14 @@ from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
     NotFoundError,
+    PermissionDeniedError,
     prefix,
 )
 from chunkwise.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.schema import Schema
 
-__all__ = ["OpenRequest", "Opened", "open_array", "read_metadata"]
+__all__ = ["OpenRequest", "Opened", "check_container", "open_array", "read_metadata"]
 
 
 class OpenRequest(NamedTuple):
@@ -65,15 +67,37 @@ class OpenRequest(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Metadata and the version of the document that it was read from or written as."""
+    """Metadata and the version of the document that it was read from or written as.
+
+    Attributes
+    ----------
+    metadata : Metadata
+    generation : bytes
+        Of the document.
+    time : float
+        Seconds since the epoch at which this was known to be current.
+    written : bool
+        Whether the document was written just now.
+    """
 
     metadata: Metadata
     generation: bytes
     time: float
+    written: bool = False
 
 
-def open_array(request: OpenRequest) -> Flow[Opened]:
+def open_array(
+    request: OpenRequest, known: Opened | None = None, oldest: float = float("inf")
+) -> Flow[Opened]:
     """Open or create the array that `request` describes.
+
+    Parameters
+    ----------
+    request : OpenRequest
+    known : Opened, optional
+        What is known of the array from before.
+    oldest : float
+        When that has to have been current, in seconds since the epoch, to be used without another look.
 
     Raises
     ------
@@ -87,6 +111,13 @@ def open_array(request: OpenRequest) -> Flow[Opened]:
         return Opened(_create(request), UNKNOWN_GENERATION, float("-inf"))
     if mode.delete_existing:
         yield DeletePrefix(request.path)
+        known = None
+    if known is not None and mode.open:
+        if known.time < oldest:
+            known = yield from _renewed(request, known)
+        if known is not None:
+            request.format.check(known.metadata, request.constraints, request.options, request.schema)
+            return known._replace(written=False)
     while True:
         stamped = yield Get(request.key)
         existing = None if stamped.value is None else bytes(stamped.value)
@@ -94,6 +125,7 @@ def open_array(request: OpenRequest) -> Flow[Opened]:
             document = _document(request, existing)
             if not mode.create or request.format.is_array(document):
                 metadata = _parse(request, document)
+                _check_container(request, document)
                 request.format.check(metadata, request.constraints, request.options, request.schema)
                 return Opened(metadata, stamped.generation, stamped.time)
         if not mode.create:
@@ -117,12 +149,59 @@ def open_array(request: OpenRequest) -> Flow[Opened]:
                 yield Put(request.path + key, value, MISSING_GENERATION)
             if mode.open:
                 request.format.check(metadata, request.constraints, request.options, request.schema)
-            return Opened(metadata, written, stamped.time)
+            return Opened(metadata, written, stamped.time, written=True)
 
 
-def read_metadata(request: OpenRequest) -> Flow[Opened]:
-    """Read and parse the metadata without checking it against anything."""
-    stamped = yield Get(request.key)
+def _renewed(request: OpenRequest, known: Opened) -> Flow[Opened | None]:
+    """Return what is known with the time of now; None if the document is another, or gone."""
+    stamped = yield Get(request.key, known.generation or None)
+    if not known.generation or stamped.generation != known.generation:
+        return None
+    return known._replace(time=stamped.time)
+
+
+def _check_container(request: OpenRequest, document: Any) -> None:
+    """Raise if the array is itself a container of a version that can't be read."""
+    try:
+        request.format.check_container(document)
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error reading {request.name}") from None
+
+
+def check_container(request: OpenRequest, path: str) -> Flow[None]:
+    """Raise if the container that an array is in is of a version that can't be read.
+
+    Parameters
+    ----------
+    request : OpenRequest
+        For the array.
+    path : str
+        Prefix of its keys in a store that has those of its container, too.
+
+    Raises
+    ------
+    UnsupportedError, FailedPreconditionError
+        Of such a version, or with a document that is no JSON.
+    """
+    key = request.format.container_key(path)
+    if key is None:
+        return
+    try:
+        stamped = yield Get(key)
+    except PermissionDeniedError:
+        return  # only the array itself need be readable
+    try:
+        if stamped.value is not None:
+            request.format.check_container(request.format.parse_document(bytes(stamped.value)))
+    except ChunkwiseError as e:
+        raise prefix(e, f"Error reading {dump(key)}") from None
+
+
+def read_metadata(request: OpenRequest, known: Opened | None = None) -> Flow[Opened]:
+    """Read and parse the metadata without checking it against anything; `known` is what it may still be."""
+    stamped = yield Get(request.key, None if known is None else known.generation or None)
+    if known is not None and known.generation and stamped.generation == known.generation:
+        return known._replace(time=stamped.time, written=False)
     if stamped.value is None:
         raise FailedPreconditionError(f"Metadata at {request.name} does not exist")
     metadata = _parse(request, _document(request, bytes(stamped.value)))

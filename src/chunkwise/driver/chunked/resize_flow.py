@@ -104,4 +104,4 @@ def resize_array(
         metadata = request.format.resized(current.metadata, shape)
         written = yield Put(request.key, request.format.encode(metadata), current.generation)
         if written is not None:
-            return Opened(metadata, written, current.time), before
+            return Opened(metadata, written, current.time, written=True), before

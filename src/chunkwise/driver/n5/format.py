@@ -14,6 +14,7 @@ from chunkwise.driver.n5.constraints import N5Constraints, constraints_to_json, 
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, load_document
 from chunkwise.driver.n5.metadata import N5Metadata, block_codec, parse_metadata, resize, to_json
 from chunkwise.driver.n5.schema import check_metadata, constraint_schema, create_metadata, schema_of
+from chunkwise.driver.n5.version import check_version, container_key
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
@@ -26,6 +27,8 @@ class N5Format:
     """Datasets of N5 containers.  The format has no options of its own: they are always None."""
 
     driver: ClassVar[str] = "n5"
+    consolidated: ClassVar[bool] = False
+    contained: ClassVar[bool] = True
 
     def parse_options(self, members: Members) -> None:
         """Take nothing."""
@@ -94,6 +97,15 @@ class N5Format:
     def metadata_to_json(self, metadata: N5Metadata) -> dict[str, Any]:
         """Return the canonical form of the document."""
         return to_json(metadata)
+
+    def container_key(self, path: str) -> str | None:
+        """Return the key of the root of the container, ``*.n5``, that the dataset is in."""
+        return container_key(path)
+
+    def check_container(self, document: JSON) -> None:
+        """Raise if the group is the root of a container of a version above 4."""
+        if isinstance(document, Mapping):
+            check_version(document.get("n5"))
 
     def companions(self, options: None) -> dict[str, bytes]:
         """Return nothing: a dataset has one document."""

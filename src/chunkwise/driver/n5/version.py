@@ -14,7 +14,7 @@ from typing import NamedTuple
 from chunkwise.binding import JSON
 from chunkwise.errors import UnsupportedError
 
-__all__ = ["NUMERIC_VERSION", "STRING_VERSION", "Version", "check_version", "parse_version"]
+__all__ = ["NUMERIC_VERSION", "STRING_VERSION", "Version", "check_version", "container_key", "parse_version"]
 
 NUMERIC_VERSION = "2.0.0"
 """What a new container with numeric datasets is marked with: old readers still open it."""
@@ -65,3 +65,18 @@ def check_version(value: JSON) -> None:
     version = parse_version(value)
     if version is not None and version.major > _NEWEST_MAJOR:
         raise UnsupportedError(f"Incompatible N5 version {version} (this reads up to {_NEWEST_MAJOR})")
+
+
+def container_key(path: str) -> str | None:
+    """Return the key of the root document of the container that a dataset is in, as far as its path tells.
+
+    By convention the root is a directory ``*.n5``.  A root without that name is only known to who opened it.
+
+    Examples
+    --------
+    >>> container_key("data/embryo.n5/c0/s0/")
+    'data/embryo.n5/attributes.json'
+    >>> container_key("data/c0/s0/")
+    """
+    end = path.rfind(".n5/", 0, len(path) - 1)
+    return None if end < 0 else path[: end + 4] + "attributes.json"

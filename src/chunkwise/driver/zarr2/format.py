@@ -54,6 +54,8 @@ class Zarr2Format:
     """Arrays of the Zarr v2 specification."""
 
     driver: ClassVar[str] = "zarr"
+    consolidated: ClassVar[bool] = True
+    contained: ClassVar[bool] = False
 
     def parse_options(self, members: Members) -> Zarr2Options:
         """Take ``metadata_key``, ``field`` and ``open_as_void``."""
@@ -147,6 +149,13 @@ class Zarr2Format:
     def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, Any]:
         """Return the document as it is stored, without members that mean nothing to the format."""
         return {name: value for name, value in metadata.document.items() if name in MEMBERS}
+
+    def container_key(self, path: str) -> str | None:
+        """Return None: a group says nothing that an array below it depends on."""
+        return None
+
+    def check_container(self, document: JSON) -> None:
+        """Do nothing."""
 
     def companions(self, options: Zarr2Options) -> dict[str, bytes]:
         """Return nothing: ``.zattrs`` is there only if there are attributes."""

@@ -26,6 +26,8 @@ class Zarr3Format:
     """Arrays of the Zarr core specification v3.1; no options of its own."""
 
     driver: ClassVar[str] = "zarr3"
+    consolidated: ClassVar[bool] = True
+    contained: ClassVar[bool] = False
 
     def parse_options(self, members: Members) -> None:
         """Take nothing: the format has no members of its own."""
@@ -90,6 +92,13 @@ class Zarr3Format:
     def metadata_to_json(self, metadata: Zarr3Metadata) -> dict[str, Any]:
         """Return the document as it is stored."""
         return dict(metadata.document)
+
+    def container_key(self, path: str) -> str | None:
+        """Return None: a group says nothing that an array below it depends on."""
+        return None
+
+    def check_container(self, document: JSON) -> None:
+        """Do nothing."""
 
     def companions(self, options: None) -> dict[str, bytes]:
         """Return nothing: all is in ``zarr.json``."""

@@ -1,0 +1,103 @@
+"""Metadata that all open handles of an array share: one entry per kvstore, document and cache pool.
+
+Each handle looks at it as its staleness bound says, and asks the store with the generation that is known,
+so that an unchanged document is not sent again.  Entries live as long as a handle does; a cache pool that
+has room keeps the document for longer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from chunkwise.driver.chunked.open_flow import Opened, OpenRequest
+from chunkwise.errors import ChunkwiseError
+from chunkwise.kvstore.adapter.cache import Kept, ValueCache
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["SharedMetadata", "keep_document", "kept_document", "oldest_allowed", "shared_metadata"]
+
+
+class SharedMetadata:
+    """What is known of one document; whoever asks the store for it holds the lock meanwhile.
+
+    Attributes
+    ----------
+    lock : RLock
+    opened : Opened or None
+        None as long as nobody has opened the array.
+    """
+
+    __slots__ = ("__weakref__", "lock", "opened")
+
+    def __init__(self, opened: Opened | None = None) -> None:
+        self.lock = threading.RLock()
+        self.opened = opened
+
+
+_Table = WeakValueDictionary[Any, SharedMetadata]
+
+_tables: WeakKeyDictionary[Any, _Table] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def shared_metadata(pool: Any, kv: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
+    """Return the entry of the array that `request` describes, among those of the cache pool `pool`."""
+    place = (kv.identity, request.key, request.format.driver)
+    with _lock:
+        table = _tables.get(pool)
+        if table is None:
+            table = _tables[pool] = WeakValueDictionary()
+        entry = table.get(place)
+        if entry is None:
+            entry = table[place] = SharedMetadata()
+        return entry
+
+
+def kept_document(cache: ValueCache | None, kv: KvStoreDriver, request: OpenRequest) -> Opened | None:
+    """Return what the document that a cache pool has kept says; None if there is none that can be read."""
+    kept = None if cache is None else cache.get(kv.identity, request.key)
+    if kept is None or kept.value is None:
+        return None
+    try:
+        metadata = request.format.parse_metadata(request.format.parse_document(kept.value))
+    except (ChunkwiseError, ValueError, RecursionError):
+        return None  # it is read again, and what is wrong with it told then
+    return Opened(metadata, kept.generation, kept.time)
+
+
+def keep_document(cache: ValueCache, kv: KvStoreDriver, request: OpenRequest, opened: Opened) -> None:
+    """Have a cache pool keep a document beyond the life of the handles."""
+    if opened.generation:
+        raw = request.format.encode(opened.metadata)
+        cache.put(kv.identity, request.key, Kept(raw, opened.generation, opened.time))
+
+
+def oldest_allowed(bound: Any, opened: float) -> float:
+    """Return when metadata has to have been current, in seconds since the epoch, for an operation now.
+
+    Parameters
+    ----------
+    bound : bool, "open" or float
+        Spec member ``recheck_cached_metadata``.
+    opened : float
+        When the handle was opened.
+    """
+    if isinstance(bound, bool):
+        return time.time() if bound else float("-inf")
+    return opened if bound == "open" else float(bound)
+
+
+def _forget_holders() -> None:
+    global _lock
+    _lock = threading.Lock()
+    for table in list(_tables.values()):
+        for entry in list(table.values()):
+            entry.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_holders)
