@@ -163,15 +163,15 @@ def _scaled(transform: IndexTransform, factors: tuple[int, ...]) -> IndexTransfo
     """Return the transform to the first element of each cell."""
     output = []
     for m, f in zip(transform.output, factors, strict=True):
-        stride = None if m.stride is None else m.stride * f
-        output.append(
-            OutputIndexMap(
-                offset=m.offset * f,
-                stride=stride,
-                input_dimension=m.input_dimension,
-                index_array=m.index_array,
+        if m.stride is None:
+            output.append(OutputIndexMap(m.offset * f))
+        elif m.index_array is None:
+            assert m.input_dimension is not None
+            output.append(
+                OutputIndexMap(input_dimension=m.input_dimension, offset=m.offset * f, stride=m.stride * f)
             )
-        )
+        else:
+            output.append(OutputIndexMap(m.index_array, offset=m.offset * f, stride=m.stride * f))
     return IndexTransform(transform.domain, output)
 
 

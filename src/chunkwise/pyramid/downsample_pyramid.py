@@ -79,6 +79,13 @@ class Pyramid(NamedTuple):
     levels: tuple[TensorStore, ...]
     factors: tuple[tuple[int, ...], ...]
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(
+            f"{name}: {'x'.join(map(str, level.shape))}"
+            for name, level in zip(self.names, self.levels, strict=True)
+        )
+        return f"<{self.convention} pyramid at {self.path}: {shapes}>"
+
 
 def downsample_pyramid(
     array: TensorStore | Place,

@@ -57,7 +57,7 @@ class LevelWriter:
     ) -> None:
         self._location, self._format, self._task = location, format, task
         self._block_nbytes = block_nbytes
-        target = target_spec(form, format, ("codec",))
+        target = target_spec(form, format, ("codec", "shards"))
         if format == "zarr2":
             target.spec["metadata"]["dimension_separator"] = "/"
         self._attributes = target.attributes
