@@ -21,10 +21,11 @@ from chunkwise.api.form import NAMES, UNITS, Form
 from chunkwise.api.target_codec import codec_json
 from chunkwise.api.target_zarr3 import zarr3_metadata
 from chunkwise.binding import dump
-from chunkwise.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES
+from chunkwise.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data_type
 from chunkwise.driver.zarr1.document import from_zarr2
 from chunkwise.driver.zarr1.document import to_zarr2 as to_zarr2_members
 from chunkwise.driver.zarr2.schema import OBJECT_FILTERS
+from chunkwise.dtype.fill_value import same_fill
 from chunkwise.dtype.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.errors import InvalidArgumentError
 
@@ -131,7 +132,7 @@ def _zarr2_attributes(form: Form, format: str, notes: list[str]) -> dict[str, An
 
 
 def _n5(form: Form, given: Sequence[str], notes: list[str]) -> dict[str, Any]:
-    if form.dtype.name not in ITEM_NBYTES:
+    if form.dtype.name not in (*ITEM_NBYTES, "ustring"):
         raise InvalidArgumentError(
             f'N5 has no data type "{form.dtype.name}"; it has {", ".join(ITEM_NBYTES)} (convert with --dtype)'
         )
@@ -144,7 +145,7 @@ def _n5(form: Form, given: Sequence[str], notes: list[str]) -> dict[str, Any]:
         else:
             metadata[name] = value
     metadata["dimensions"] = list(form.shape)
-    metadata["dataType"] = form.dtype.name
+    metadata["dataType"] = array_data_type(form.dtype)
     if form.chunks is not None:
         metadata["blockSize"] = list(form.chunks)
     if form.codec is not None:
@@ -158,7 +159,7 @@ def _n5(form: Form, given: Sequence[str], notes: list[str]) -> dict[str, Any]:
     if any(unit is not None for unit in form.units):
         metadata["units"] = ["" if unit is None else unit.base_unit for unit in form.units]
         metadata["resolution"] = [1.0 if unit is None else unit.multiplier for unit in form.units]
-    if form.fill_value is not None and form.fill_value.tobytes().strip(b"\0"):
+    if form.fill_value is not None and not same_fill(form.fill_value, form.dtype.zero()):
         if "fill_value" in given:
             raise InvalidArgumentError("N5 has no fill value: what is missing reads as 0")
         notes.append(
