@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.array.protocol import OpenArray
 from chunkwise.errors import UnsupportedError
 from chunkwise.execute.request_count import RequestCount, count_requests
+from chunkwise.index_space import IndexTransform
 
 __all__ = ["Explanation", "explain"]
 
@@ -46,6 +48,8 @@ class Explanation(NamedTuple):
         chunks = f"{count.n_chunks:,}"
         if count.n_shards:
             chunks += f" in {count.n_shards:,} shards, of which {count.n_indexes_known:,} indexes are known"
+        if count.n_cache_hits:
+            chunks += f"; {count.n_cache_hits:,} of {count.n_objects:,} keys are in a cache"
         size = "unknown before they are read" if count.n_stored_bytes is None else f"{count.n_stored_bytes:,}"
         at_once = "no limit" if count.concurrency is None else f"{count.concurrency:,}"
         return "\n".join(
@@ -61,27 +65,35 @@ class Explanation(NamedTuple):
         )
 
 
-def explain(view: TensorStore) -> Explanation:
-    """Return what reading `view` will ask of its storage; asks nothing of it.
+def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
+    """Return what reading a view will ask of its storage; asks nothing of it.
+
+    Parameters
+    ----------
+    array : OpenArray
+        One that lies in chunks in a kvstore, or a view of it with another dtype.
+    transform : IndexTransform
+        Which part of it.
 
     Raises
     ------
     UnsupportedError
-        If `view` is not of an array that lies in chunks in a kvstore.
+        If `array` does not lie in chunks in one kvstore.
+    OutOfRangeError
+        If the view leads out of the array.
     """
-    array: Any = view._array
-    stored, store = getattr(array, "stored", None), getattr(array, "store", None)
+    n_bytes = prod(array.bounded(transform).input_shape) * array.numpy_dtype().itemsize
+    source: Any = array
+    while not hasattr(source, "stored") and hasattr(source, "base"):
+        source, transform = source.base(transform)
+    stored, store = getattr(source, "stored", None), getattr(source, "store", None)
     if stored is None or store is None:
         raise UnsupportedError(
             "Requests can be told only of arrays that lie in chunks in a kvstore, not of "
-            f'"{array.spec().driver}"'
+            f'"{source.spec().driver}"'
         )
-    transform = array.bounded(view._transform)
-    size = 1
-    for n in transform.input_shape:
-        size *= n
     return Explanation(
-        count_requests(stored, store, transform),
-        size * stored.numpy_dtype.itemsize,
+        count_requests(stored, store, source.bounded(transform)),
+        n_bytes,
         store.describe(stored.keys.prefix),
     )

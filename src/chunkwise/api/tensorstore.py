@@ -11,6 +11,7 @@ import numpy.typing as npt
 from chunkwise.api.array_node import ArrayNode, array_node
 from chunkwise.api.batch import Batch, check_batch
 from chunkwise.api.copy import copy_into
+from chunkwise.api.explain import Explanation, explain
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.resize import as_bounds, resize_request
@@ -432,6 +433,22 @@ class TensorStore(WritableIndexingMixin):
             )
 
         return map_future(answer, self._array.count_stored(self._transform))
+
+    def explain(self) -> Explanation:
+        """Return what reading the view would ask of its storage: requests, bytes, shards, cache hits.
+
+        Nothing is read for it.  Print it, or take its numbers; ``chunkwise plan`` shows the same.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        NotImplementedError
+            If the array does not lie in chunks in one kvstore.
+        """
+        return explain(self._array, self._transform)
 
     # -- description ----------------------------------------------------------------------------
 

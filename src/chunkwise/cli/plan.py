@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.explain import explain
 from chunkwise.api.location import locate
 from chunkwise.api.new_array import open_array
 from chunkwise.cli.command import print_json
@@ -30,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     region = parse_region(arguments.region)
     view = open_array(locate(arguments.path), read=True)[region]
-    explanation = explain(view)
+    explanation = view.explain()
     if arguments.json:
         print_json(explanation.to_json())
     else:

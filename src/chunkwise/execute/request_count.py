@@ -3,7 +3,8 @@
 It follows what :mod:`chunkwise.execute.read` and :mod:`chunkwise.execute.shard_read` do.  An unsharded
 chunk is one request.  A shard of which most is wanted is one; any other is one for its index, unless that
 is remembered, and one for each run of inner chunks that are close.  How many runs there are only the
-index tells, so that without one there is a range from one run to a run for each inner chunk.
+index tells, so that without one there is a range from one run to a run for each inner chunk.  What a cache
+holds takes no request.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class RequestCount(NamedTuple):
         Bytes that are asked for; None where the storage has to tell the size.
     n_indexes_known : int
         Indexes of shards that need not be read again.
+    n_cache_hits : int
+        Keys that a cache holds, so that nothing is asked for.
     concurrency : int or None
         Requests that are kept under way; None for storage that is not remote.
     """
@@ -56,6 +59,7 @@ class RequestCount(NamedTuple):
     n_decoded_bytes: int
     n_stored_bytes: int | None
     n_indexes_known: int
+    n_cache_hits: int
     concurrency: int | None
 
 
@@ -64,10 +68,13 @@ def count_requests(array: StoredArray, kv: Readable, transform: Transform) -> Re
     concurrency: int | None = getattr(kv, "request_concurrency", None)
     if array.shard is not None:
         return _of_shards(array, array.shard, kv, transform, concurrency)
-    n = plan_read(transform, array.grid).n_chunks
-    size = array.chain.encoded_nbytes
-    stored = None if size is None else n * size
-    return RequestCount(n, n, 0, n, n, n * array.chain.item.nbytes, stored, 0, concurrency)
+    plan = plan_read(transform, array.grid)
+    n_chunks, holds = plan.n_chunks, getattr(kv, "holds", None)
+    n_hits = 0 if holds is None else sum(map(holds, plan.keys(array.keys)))
+    n, size = n_chunks - n_hits, array.chain.encoded_nbytes
+    n_bytes = None if size is None and n else n * (size or 0)
+    decoded = n_chunks * array.chain.item.nbytes
+    return RequestCount(n_chunks, n_chunks, 0, n, n, decoded, n_bytes, 0, n_hits, concurrency)
 
 
 def _of_shards(
@@ -79,11 +86,15 @@ def _of_shards(
     gap = GAP if coalescing is None else coalescing.gap
     largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
     suffix = not form.at_end or getattr(getattr(kv, "bucket", None), "suffix_ranges", True)
-    n_shards = least = most = n_known = 0
+    holds = getattr(kv, "holds", None)
+    n_shards = least = most = n_known = n_hits = 0
     n_bytes: int | None = 0
     for part in shard_parts(plan_shards(plan.axes, form.chunks_per_shard), array.keys):
         positions = part.positions()
         n_shards += 1
+        if holds is not None and holds(part.key):
+            n_hits += 1
+            continue
         if len(positions) >= WHOLE_SHARE * form.n_chunks:
             least, most, n_bytes = least + 1, most + 1, None
             continue
@@ -100,7 +111,7 @@ def _of_shards(
         most += index + len(positions) + (1 if len(positions) > 1 else 0)
     decoded = plan.n_chunks * shard.chain.item.nbytes
     return RequestCount(
-        plan.n_chunks, n_shards, n_shards, least, most, decoded, n_bytes, n_known, concurrency
+        plan.n_chunks, n_shards, n_shards, least, most, decoded, n_bytes, n_known, n_hits, concurrency
     )
 
 

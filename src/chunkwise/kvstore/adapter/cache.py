@@ -142,8 +142,8 @@ class CacheStore(BaseTraits):
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
     ) -> Stamped:
         """Return the value of `key` as the base has it now, or a part of it, perhaps of what is kept."""
-        if byte_range is not None and if_not_equal is None and (kept := self._fresh(key)) is not None:
-            part: Buffer | None = kept.value
+        if byte_range is not None and (kept := self._fresh(key)) is not None:
+            part: Buffer | None = None if kept.generation == if_not_equal else kept.value
             if part is not None:
                 begin, end = resolve_range(byte_range.start, byte_range.stop, len(part))
                 part = memoryview(part)[begin:end]
@@ -172,6 +172,10 @@ class CacheStore(BaseTraits):
             return memoryview(kept.value)[begin:end]
 
         return read
+
+    def holds(self, key: str, start: int = 0, stop: int | None = None) -> bool:
+        """Whether a reader would use what is kept, or what the base holds."""
+        return self._fresh(key) is not None or super().holds(key, start, stop)
 
     def _fresh(self, key: str) -> Kept | None:
         kept = self._cache.get(self._identity, key)

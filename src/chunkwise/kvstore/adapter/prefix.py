@@ -46,6 +46,10 @@ class PrefixStore(BaseTraits):
         """Whether the base promises that no change of a part of `key` is lost."""
         return super().keeps_conditions(self.prefix + key)
 
+    def holds(self, key: str, start: int = 0, stop: int | None = None) -> bool:
+        """Whether a reader would get these bytes of `key` without a request."""
+        return super().holds(self.prefix + key, start, stop)
+
     @property
     def identity(self) -> Any:
         """The identity of the base, with the prefix."""

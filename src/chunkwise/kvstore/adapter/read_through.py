@@ -93,6 +93,13 @@ class ReadThroughStore(BaseTraits):
 
         return read
 
+    def holds(self, key: str, start: int = 0, stop: int | None = None) -> bool:
+        """Whether a reader would use what is remembered, or what the base holds."""
+        known = self.entries.get(Part(key, start, stop)) if self.max_age > 0 else None
+        if known is not None and time.time() - known.time <= self.max_age:
+            return True
+        return super().holds(key, start, stop)
+
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range, from the cache if all are there and of one generation."""
         pairs = list(zip(starts, stops, strict=True))

@@ -4,7 +4,7 @@ All are optional.  ``request_concurrency``: so many requests are kept under way,
 ``write_concurrency``: the same of writes only.  ``coalescing``: which byte ranges of one value share a
 request.  ``conditional_deletes``: False if another writer can come in between.
 ``keeps_conditions(key)``: False if that is so for all conditional writes.  ``remembered``: room for what
-its users have learned of its values.
+its users have learned of its values.  ``holds(key)``: whether reading a value needs no request.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ class BaseTraits:
         """Whether the base promises that no change of a part of `key` is lost."""
         promised = getattr(self.base, "keeps_conditions", None)
         return promised is None or bool(promised(key))
+
+    def holds(self, key: str, start: int = 0, stop: int | None = None) -> bool:
+        """Whether a reader would get these bytes of `key` without a request, as far as the base knows."""
+        known = getattr(self.base, "holds", None)
+        return known is not None and bool(known(key, start, stop))
 
     @property
     def conditional_deletes(self) -> bool:
