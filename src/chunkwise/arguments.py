@@ -6,7 +6,7 @@ Everything here raises TypeError, naming the argument, for an object of another 
 from __future__ import annotations
 
 import operator
-from typing import Any, NoReturn, SupportsFloat, SupportsIndex
+from typing import NoReturn, SupportsFloat, SupportsIndex
 
 __all__ = ["as_flag", "as_float", "as_int64", "as_text", "check_same_type", "is_text"]
 

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "expect_one_of",
     "expect_string",
     "parse_array",
+    "plain_json",
 ]
 
 JSON: TypeAlias = Any
@@ -44,6 +47,48 @@ class _Missing:
 
 MISSING: Any = _Missing()
 _REQUIRED: Any = _Missing()
+
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *, member: str = "") -> JSON:
+    """Return JSON that users give in Python as dict, list, str, int, float, bool and None only.
+
+    Parameters
+    ----------
+    value : object
+        Objects with a method ``to_json`` are replaced by what it returns; NumPy scalars and arrays, tuples,
+        ranges and bytes by numbers and lists.  Keys become strings.  No container is shared with the result.
+    is_kept : callable, optional
+        Tells, from the name of the innermost member that it is in and the object, which objects stay as
+        they are.
+    member : str
+        Name of the member that `value` is in.
+
+    Raises
+    ------
+    TypeError
+        If something has no such form.
+
+    Examples
+    --------
+    >>> plain_json({"shape": np.array([3, 4]), "chunks": (2, np.int64(2))})
+    {'shape': [3, 4], 'chunks': [2, 2]}
+    """
+    if type(value) in _PLAIN or value is MISSING or (is_kept is not None and is_kept(member, value)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain_json(item, is_kept, member=str(key)) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain_json(value.tolist(), is_kept, member=member)
+    if isinstance(value, list | tuple | range | bytes):
+        return [plain_json(item, is_kept, member=member) for item in value]
+    if hasattr(value, "to_json") and not isinstance(value, type):
+        return value.to_json()
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"Object '{type(value).__name__}' does not support conversion to JSON")
 
 
 def dump(value: JSON) -> str:

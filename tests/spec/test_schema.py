@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.spec.plain_json import plain_json
+from chunkwise.binding import plain_json
 
 CODECS = [
     {"driver": "zarr3", "codecs": ["gzip"]},
@@ -384,7 +384,7 @@ def test_json_may_hold_objects_and_numpy_numbers() -> None:
 
 
 def test_what_has_no_json_is_a_type_error() -> None:
-    for value in ({1, 2}, iter([1]), 1j, object(), b"abc"):
+    for value in ({1, 2}, iter([1]), 1j, object()):
         with pytest.raises(TypeError, match="does not support conversion to JSON"):
             plain_json({"member": [value]})
     assert plain_json({1: (True, np.bool_(True), np.str_("x"), np.array(3), range(2))}) == {

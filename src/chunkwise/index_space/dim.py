@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, SupportsIndex
 
+from chunkwise.arguments import as_flag, as_int64, as_text, check_same_type, is_text
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.index_space.interval import INF, UPPER, closed, format_bounds, half_open, sized
+from chunkwise.index_space.interval import INF, MIN_FINITE, UPPER, closed, format_bounds, half_open, sized
 from chunkwise.index_space.label import merge_labels, quote
 
 __all__ = ["Bounds", "Dim", "hull_bounds", "intersect_bounds"]
@@ -44,15 +44,12 @@ def _pick(a: int, implicit_a: bool, b: int, implicit_b: bool, first: bool) -> tu
 
 
 def _optional_int(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"Dim: {name} must be an integer or None, not {value!r}") from None
-    if not -(2**63) <= number < 2**63:
-        raise TypeError(f"Dim: {name} must fit 64 bits, not {number}")
-    return number
+    return None if value is None else as_int64(value, f"Dim: {name}")
+
+
+def _check_dim(other: object) -> None:
+    if not isinstance(other, Dim):
+        raise TypeError(f"expected a Dim, not {other!r}")
 
 
 class Dim:
@@ -87,13 +84,13 @@ class Dim:
     Dim(inclusive_min=0, exclusive_max=5, implicit_upper=True, label="x")
     """
 
-    __slots__ = ("_hi", "_lo", "implicit_lower", "implicit_upper", "label")
+    __slots__ = ("_hi", "_implicit_hi", "_implicit_lo", "_label", "_lo")
 
     _lo: int
     _hi: int
-    label: str
-    implicit_lower: bool
-    implicit_upper: bool
+    _label: str
+    _implicit_lo: bool
+    _implicit_hi: bool
 
     def __init__(
         self,
@@ -109,7 +106,7 @@ class Dim:
         args: Sequence[Any] = arguments
         if len(args) > 2:
             raise TypeError(f"Dim takes at most 2 positional arguments, not {len(args)}")
-        if len(args) == 2 and (args[1] is None or isinstance(args[1], str)):
+        if len(args) == 2 and (args[1] is None or is_text(args[1])):
             if label is not None:
                 raise TypeError("Dim: label given twice")
             args, label = args[:1], args[1]
@@ -120,7 +117,7 @@ class Dim:
             if inclusive_min is not _UNSET or exclusive_max is not _UNSET:
                 raise TypeError("Dim: bounds given twice")
             inclusive_min, exclusive_max = args[0], args[1]
-        elif args and isinstance(args[0], str):
+        elif args and is_text(args[0]):
             if label is not None or not (size is inclusive_min is exclusive_max is inclusive_max is _UNSET):
                 raise TypeError("Dim: a label alone as positional argument takes no bounds")
             label = args[0]
@@ -136,9 +133,6 @@ class Dim:
                 raise TypeError("Dim: inclusive_min given twice")
         if sum(x is not _UNSET for x in (size, exclusive_max, inclusive_max)) > 1:
             raise TypeError("Dim: only one of size, exclusive_max and inclusive_max can be given")
-        if label is not None and not isinstance(label, str):
-            raise TypeError(f"Dim: label must be a string or None, not {label!r}")
-
         lower = None if inclusive_min is _UNSET else _optional_int("inclusive_min", inclusive_min)
         default_lower, default_upper = lower is None, True
         if size is not _UNSET:
@@ -155,20 +149,23 @@ class Dim:
             bounds = half_open(-INF if lower is None else lower, UPPER if stop is None else stop)
             default_upper = stop is None
         self._lo, self._hi = bounds
-        self.label = label or ""
-        self.implicit_lower = default_lower if implicit_lower is None else bool(implicit_lower)
-        self.implicit_upper = default_upper if implicit_upper is None else bool(implicit_upper)
+        self._label = "" if label is None else as_text(label, "Dim: label")
+        self._implicit_lo, self._implicit_hi = default_lower, default_upper
+        if implicit_lower is not None:
+            self.implicit_lower = implicit_lower
+        if implicit_upper is not None:
+            self.implicit_upper = implicit_upper
 
     @classmethod
     def _make(cls, bounds: Bounds, label: str = "") -> Dim:
         """Return a Dim of bounds that are known to be valid."""
         self = cls.__new__(cls)
-        self._lo, self._hi, self.implicit_lower, self.implicit_upper = bounds
-        self.label = label
+        self._lo, self._hi, self._implicit_lo, self._implicit_hi = bounds
+        self._label = label
         return self
 
     def _bounds(self) -> Bounds:
-        return self._lo, self._hi, self.implicit_lower, self.implicit_upper
+        return self._lo, self._hi, self._implicit_lo, self._implicit_hi
 
     @property
     def inclusive_min(self) -> int:
@@ -205,14 +202,43 @@ class Dim:
         """Whether both bounds are finite."""
         return self._lo != -INF and self._hi != UPPER
 
+    @property
+    def label(self) -> str:
+        """Label, empty for none; can be set."""
+        return self._label
+
+    @label.setter
+    def label(self, value: str) -> None:
+        self._label = as_text(value, "Dim: label")
+
+    @property
+    def implicit_lower(self) -> bool:
+        """Whether the lower bound can still change; can be set."""
+        return self._implicit_lo
+
+    @implicit_lower.setter
+    def implicit_lower(self, value: bool) -> None:
+        self._implicit_lo = as_flag(value, "Dim: implicit_lower")
+
+    @property
+    def implicit_upper(self) -> bool:
+        """Whether the upper bound can still change; can be set."""
+        return self._implicit_hi
+
+    @implicit_upper.setter
+    def implicit_upper(self, value: bool) -> None:
+        self._implicit_hi = as_flag(value, "Dim: implicit_upper")
+
     def hull(self, other: Dim) -> Dim:
         """Return the smallest dimension that holds both; raises InvalidArgumentError if labels differ."""
-        label = merge_labels(self.label, other.label)
+        _check_dim(other)
+        label = merge_labels(self._label, other._label)
         return Dim._make(hull_bounds(self._bounds(), other._bounds()), label)
 
     def intersect(self, other: Dim) -> Dim:
         """Return the common part; raises InvalidArgumentError if labels differ."""
-        label = merge_labels(self.label, other.label)
+        _check_dim(other)
+        label = merge_labels(self._label, other._label)
         return Dim._make(intersect_bounds(self._bounds(), other._bounds()), label)
 
     def __len__(self) -> int:
@@ -229,11 +255,18 @@ class Dim:
     def __contains__(self, other: SupportsIndex | Dim) -> bool:
         if isinstance(other, Dim):
             return other.empty or (self._lo <= other._lo and other._hi <= self._hi)
-        return self._lo <= operator.index(other) < self._hi
+        # An infinity is no index, and in no interval.
+        return max(self._lo, MIN_FINITE) <= as_int64(other, "index") < min(self._hi, INF)
+
+    def __copy__(self) -> Dim:
+        return Dim._make(self._bounds(), self._label)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Dim:
+        return Dim._make(self._bounds(), self._label)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Dim):
-            return NotImplemented
+        check_same_type(self, other)
+        assert isinstance(other, Dim)
         return self._bounds() == other._bounds() and self.label == other.label
 
     __hash__ = None  # type: ignore[assignment]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+from chunkwise.arguments import check_same_type
 from chunkwise.errors import OutOfBoundsError
 from chunkwise.index_space import dim_operations as ops
 from chunkwise.index_space.dim_selection import (
@@ -126,8 +127,7 @@ class DimExpression:
         return self._then(Operation("diagonal", None, ".diagonal"))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, DimExpression):
-            return NotImplemented
+        check_same_type(self, other)
         return repr(self) == repr(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -171,7 +171,13 @@ d = _Selector()
 
 def _amounts(key: Any) -> tuple[Any, str]:
     amounts = ops.parse_amounts(key)
-    return amounts, ",".join(map(str, amounts)) if isinstance(amounts, tuple) else str(amounts)
+    return amounts, _joined(map(str, amounts)) if isinstance(amounts, tuple) else str(amounts)
+
+
+def _joined(items: Iterable[str]) -> str:
+    """Return the items with commas; a single one has a comma behind it, as in Python."""
+    texts = list(items)
+    return ",".join(texts) + "," * (len(texts) == 1)
 
 
 def _labels(key: Any) -> tuple[Any, str]:
@@ -183,12 +189,12 @@ def _target(key: Any) -> tuple[Any, str]:
     items = parse_selection(key)
     # A lone integer says where the whole group goes.
     lone = len(items) == 1 and isinstance(items[0], int)
-    return items[0] if lone else items, format_selection(items)
+    return items[0] if lone else items, format_selection(items) if items else "()"
 
 
 def _flags(key: Any) -> tuple[Any, str]:
     lower, upper = flags = ops.parse_flags(key)
-    if lower == upper and lower is not None and not isinstance(key, slice):
+    if lower == upper and lower is not None:
         return flags, str(lower)
     return flags, f"{'' if lower is None else lower}:{'' if upper is None else upper}"
 

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from chunkwise.arguments import as_flag, as_text, is_text
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix
 from chunkwise.index_space.compose import compose, substitute
 from chunkwise.index_space.dim import Bounds
@@ -80,12 +81,9 @@ def parse_amounts(value: Any) -> Amounts:
 
 def parse_labels(value: Any) -> tuple[str, ...]:
     """Return labels given as one string or a sequence; raises TypeError if they are not strings."""
-    if isinstance(value, str):
-        return (value,)
-    labels = tuple(value) if isinstance(value, Iterable) else (value,)
-    if not all(isinstance(x, str) for x in labels):
-        raise TypeError(f"expected a string or a sequence of strings, not {value!r}")
-    return labels
+    if is_text(value) or not isinstance(value, Iterable):
+        return (as_text(value, "label"),)
+    return tuple([as_text(x, "label") for x in value])
 
 
 def parse_flags(value: Any) -> tuple[bool | None, bool | None]:
@@ -93,10 +91,8 @@ def parse_flags(value: Any) -> tuple[bool | None, bool | None]:
     lower, upper = (value.start, value.stop) if isinstance(value, slice) else (value, value)
     if isinstance(value, slice) and value.step is not None:
         raise TypeError("mark_bounds_implicit takes no step")
-    for flag in (lower, upper):
-        if flag is not None and not isinstance(flag, bool | int):
-            raise TypeError(f"expected a boolean, None or a slice of those, not {value!r}")
-    return None if lower is None else bool(lower), None if upper is None else bool(upper)
+    lower, upper = [None if flag is None else as_flag(flag, "implicit") for flag in (lower, upper)]
+    return lower, upper
 
 
 def _for_each(dims: Sequence[int], amounts: Amounts) -> Sequence[int | None]:
@@ -245,11 +241,13 @@ def transpose(m: M, dims: Sequence[int], target: tuple[SelectionItem, ...] | int
         for item in target:
             if isinstance(item, str):
                 raise InvalidArgumentError("Target dimensions cannot be specified by label")
-            positions += resolve_slice(item, rank) if isinstance(item, slice) else [check_index(item, rank)]
-    if len(positions) != n:
-        raise InvalidArgumentError(
-            f"Number of selected dimensions ({n}) must equal number of target dimensions ({len(positions)})"
-        )
+            positions += resolve_slice(item, rank) if isinstance(item, slice) else [item]
+        if len(positions) != n:
+            raise InvalidArgumentError(
+                f"Number of selected dimensions ({n}) must equal "
+                f"number of target dimensions ({len(positions)})"
+            )
+        positions = [check_index(position, rank) for position in positions]
     for i, position in enumerate(positions):
         if position in positions[:i]:
             raise InvalidArgumentError(f"Target dimension {position} occurs more than once")

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+from chunkwise.arguments import as_text, is_text
 from chunkwise.errors import InvalidArgumentError, OutOfBoundsError
 from chunkwise.index_space.label import MAX_RANK, check_index, escape, find_dimension
 
@@ -39,8 +40,8 @@ def parse_selection(key: Any) -> tuple[SelectionItem, ...]:
 
 
 def _parse(key: Any) -> list[SelectionItem] | None:
-    if isinstance(key, str):
-        return [key]
+    if is_text(key):
+        return [as_text(key, "label")]
     if isinstance(key, slice):
         try:
             ends = [None if x is None else operator.index(x) for x in (key.start, key.stop, key.step)]

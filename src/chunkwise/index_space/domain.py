@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
-from chunkwise.binding import JSON, Members
+from chunkwise.arguments import as_text, check_same_type, is_text
+from chunkwise.binding import JSON, Members, plain_json
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.index_space import dim_operations as ops
 from chunkwise.index_space.combine import combine_domains
@@ -50,6 +51,8 @@ class IndexDomain:
         Upper bounds, in one of three forms.
     labels : sequence of str or None, optional
         Labels, unique but for the empty one.
+    dimensions : sequence of Dim, optional
+        The dimensions, by keyword.
     json : object, optional
         JSON form, instead of all others.
 
@@ -74,7 +77,7 @@ class IndexDomain:
 
     def __init__(
         self,
-        rank: int | Iterable[Dim] | None = None,
+        rank: int | Sequence[Dim] | None = None,
         *,
         inclusive_min: Iterable[int] | None = None,
         implicit_lower_bounds: Iterable[bool] | None = None,
@@ -83,6 +86,7 @@ class IndexDomain:
         shape: Iterable[int] | None = None,
         implicit_upper_bounds: Iterable[bool] | None = None,
         labels: Iterable[str | None] | None = None,
+        dimensions: Sequence[Dim] | None = None,
         json: JSON = Ellipsis,
     ) -> None:
         arguments = (
@@ -95,11 +99,15 @@ class IndexDomain:
             labels,
         )
         others = any(x is not None for x in arguments)
+        if dimensions is not None:
+            if rank is not None:
+                raise TypeError("IndexDomain: dimensions can't be combined with other arguments")
+            rank = dimensions
         if json is not Ellipsis:
             if others or rank is not None:
                 raise TypeError("IndexDomain: json can't be combined with other arguments")
             parsed = _parse_json(json)
-        elif isinstance(rank, Iterable):
+        elif isinstance(rank, Sequence | IndexDomain) and not is_text(rank):
             if others:
                 raise TypeError("IndexDomain: a sequence of Dim can't be combined with other arguments")
             parsed = _from_dims(list(rank))
@@ -255,8 +263,9 @@ class IndexDomain:
         OutOfBoundsError
             If the key does not fit; InvalidArgumentError for an invalid selection of dimensions.
         """
-        if isinstance(key, str) or hasattr(key, "__index__"):
-            return self._dim(find_dimension(key, self._labels))
+        if is_text(key) or hasattr(key, "__index__"):
+            identifier = as_text(key, "label") if is_text(key) else key
+            return self._dim(find_dimension(identifier, self._labels))
         mapping = IndexMapping._make(self, ())
         if isinstance(key, IndexDomain):
             return as_index_error(restrict, mapping, key)._domain
@@ -325,8 +334,8 @@ class IndexDomain:
         return map(self._dim, range(len(self._lo)))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IndexDomain):
-            return NotImplemented
+        check_same_type(self, other)
+        assert isinstance(other, IndexDomain)
         return (
             self._lo == other._lo
             and self._hi == other._hi
@@ -352,7 +361,7 @@ class IndexDomain:
 
 def _parse_json(value: JSON) -> tuple[list[Bounds], tuple[str, ...]]:
     try:
-        members = Members(value)
+        members = Members(plain_json(value))
         parsed = parse_bounds(members, "")
         members.finish()
     except InvalidArgumentError as e:

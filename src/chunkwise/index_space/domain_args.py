@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from chunkwise.arguments import as_flag, as_int64, as_text, is_text
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space.dim import Bounds
 from chunkwise.index_space.interval import INF, UPPER, closed, half_open, sized
@@ -21,32 +22,28 @@ def upper_interval(form: str, lo: int, upper: int) -> tuple[int, int]:
     return closed(lo, upper) if form == "inclusive_max" else half_open(lo, upper)
 
 
+def _sequence(name: str, value: Iterable[Any]) -> Iterable[Any]:
+    if is_text(value) or not hasattr(value, "__len__") or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a sequence, not {value!r}")
+    return value
+
+
 def _ints(name: str, value: Iterable[Any] | None) -> list[int] | None:
     if value is None:
         return None
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a sequence of integers, not {value!r}")
-    try:
-        return [operator.index(x) for x in value]
-    except TypeError:
-        raise TypeError(f"{name} must be a sequence of integers, not {value!r}") from None
+    return [as_int64(x, f"an element of {name}") for x in _sequence(name, value)]
 
 
 def _flags(name: str, value: Iterable[Any] | None) -> list[bool] | None:
     if value is None:
         return None
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a sequence of booleans, not {value!r}")
-    return [bool(x) for x in value]
+    return [as_flag(x, f"an element of {name}") for x in _sequence(name, value)]
 
 
 def _labels(name: str, value: Iterable[str | None] | None) -> list[str] | None:
     if value is None:
         return None
-    labels = [value] if isinstance(value, str) else list(value)
-    if isinstance(value, str) or not all(x is None or isinstance(x, str) for x in labels):
-        raise TypeError(f"{name} must be a sequence of strings or None, not {value!r}")
-    return [x or "" for x in labels]
+    return ["" if x is None else as_text(x, f"an element of {name}") for x in _sequence(name, value)]
 
 
 def bounds_from_arguments(

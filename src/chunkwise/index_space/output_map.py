@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.errors import OutOfBoundsError
+from chunkwise.arguments import as_int64, check_same_type
+from chunkwise.errors import InvalidArgumentError, OutOfBoundsError
 from chunkwise.index_space.dim import Dim
 from chunkwise.index_space.interval import INF, UPPER, format_bounds
 
@@ -27,12 +28,18 @@ __all__ = [
 
 IndexArray = npt.NDArray[np.int64]
 
+_UNSET: Any = object()
 _SUMMARY_SIZE = 1000
 _EDGE = 3
 
 
 class OutputIndexMethod(enum.Enum):
     """Kind of an output index map."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        as_int64(value, "value")  # type: ignore[arg-type]
+        raise InvalidArgumentError(f"{value} is the number of no kind of output index map")
 
     constant = 0
     single_input_dimension = 1
@@ -42,6 +49,9 @@ class OutputIndexMethod(enum.Enum):
         return self.value
 
     def __index__(self) -> int:
+        return self.value
+
+    def __hash__(self) -> int:
         return self.value
 
 
@@ -60,21 +70,11 @@ def _format(array: IndexArray, shorten: bool) -> str:
     return f"{{{', '.join([_format(x, shorten) for x in array])}}}"
 
 
-def _int64(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"OutputIndexMap: {name} must be an integer, not {value!r}") from None
-    if not -(2**63) <= number < 2**63:
-        raise TypeError(f"OutputIndexMap: {name} must fit 64 bits, not {number}")
-    return number
-
-
 def _index_array(value: Any) -> IndexArray:
     array = np.asarray(value)
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
-    if array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64, "safe"):
+    if array.dtype.kind not in "biu" or not np.can_cast(array.dtype, np.int64, "safe"):
         raise TypeError(f"OutputIndexMap: index_array must hold integers, not {array.dtype}")
     array = np.array(array, np.int64)
     array.setflags(write=False)
@@ -106,46 +106,57 @@ class OutputIndexMap:
     def __init__(
         self,
         *args: Any,
-        offset: Any = None,
-        stride: Any = None,
-        input_dimension: Any = None,
-        index_array: Any = None,
-        index_range: Dim | None = None,
+        offset: int = _UNSET,
+        stride: int = _UNSET,
+        input_dimension: int = _UNSET,
+        index_array: npt.ArrayLike = _UNSET,
+        index_range: Dim = _UNSET,
     ) -> None:
         if len(args) > 4:
             raise TypeError(f"OutputIndexMap takes at most 4 positional arguments, not {len(args)}")
-        if args and (input_dimension is not None or index_array is not None):
-            raise TypeError("OutputIndexMap: source given twice")
+        given: dict[str, Any] = {
+            "offset": offset,
+            "stride": stride,
+            "index_range": index_range,
+            "input_dimension": input_dimension,
+            "index_array": index_array,
+        }
+        given = {name: value for name, value in given.items() if value is not _UNSET}
         if args:
-            source, *rest = args
-            for name, value, twice in zip(
-                ("offset", "stride", "index_range"), rest, (offset, stride, index_range), strict=False
-            ):
-                if twice is not None:
+            if "input_dimension" in given or "index_array" in given:
+                raise TypeError("OutputIndexMap: source given twice")
+            for name, value in zip(("offset", "stride", "index_range"), args[1:], strict=False):
+                if name in given:
                     raise TypeError(f"OutputIndexMap: {name} given twice")
-                offset, stride, index_range = (
-                    value if name == "offset" else offset,
-                    value if name == "stride" else stride,
-                    value if name == "index_range" else index_range,
-                )
-            if not _is_integer(source):
-                index_array = source
-            elif offset is None and stride is None and index_range is None:
-                offset = source
+                given[name] = value
+            if not _is_integer(args[0]):
+                given["index_array"] = args[0]
+            elif given:
+                given["input_dimension"] = args[0]
             else:
-                input_dimension = source
-        if input_dimension is not None and index_array is not None:
+                given["offset"] = args[0]
+        self._fill(given)
+
+    def _fill(self, given: dict[str, Any]) -> None:
+        has_array = "index_array" in given
+        if has_array and "input_dimension" in given:
             raise TypeError("OutputIndexMap: only one of input_dimension and index_array can be given")
-        if stride is not None and input_dimension is None and index_array is None:
+        if "stride" in given and not has_array and "input_dimension" not in given:
             raise TypeError("OutputIndexMap: stride needs input_dimension or index_array")
-        if index_range is not None and (index_array is None or not isinstance(index_range, Dim)):
-            raise TypeError("OutputIndexMap: index_range must be a Dim and needs index_array")
-        self._offset = 0 if offset is None else _int64("offset", offset)
-        self._stride = 1 if stride is None else _int64("stride", stride)
-        self._dim = None if input_dimension is None else _int64("input_dimension", input_dimension)
-        self._array = None if index_array is None else _index_array(index_array)
+        numbers = {
+            name: as_int64(given[name], f"OutputIndexMap: {name}")
+            for name in ("offset", "stride", "input_dimension")
+            if name in given
+        }
+        self._offset = numbers.get("offset", 0)
+        self._stride = numbers.get("stride", 1)
+        self._dim = numbers.get("input_dimension")
+        self._array = _index_array(given["index_array"]) if has_array else None
         self._range = (-INF, UPPER)
-        if index_range is not None:
+        if "index_range" in given:
+            index_range = given["index_range"]
+            if not has_array or not isinstance(index_range, Dim):
+                raise TypeError("OutputIndexMap: index_range must be a Dim and needs index_array")
             self._range = (index_range.inclusive_min, index_range.exclusive_max)
 
     @property
@@ -184,8 +195,8 @@ class OutputIndexMap:
         return None if self._array is None else Dim._make((*self._range, False, False))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, OutputIndexMap):
-            return NotImplemented
+        check_same_type(self, other)
+        assert isinstance(other, OutputIndexMap)
         if self._array is None or other._array is None:
             if self._array is not other._array or self._dim != other._dim or self._offset != other._offset:
                 return False
@@ -294,11 +305,11 @@ class OutputIndexMaps(Sequence[OutputIndexMap]):
         return iter(self._maps)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, OutputIndexMaps):
-            return self._maps == other._maps
-        if isinstance(other, Sequence):
-            return list(self._maps) == list(other)
-        return NotImplemented
+        if not isinstance(other, OutputIndexMaps | Sequence) or not all(
+            isinstance(m, OutputIndexMap) for m in other
+        ):
+            raise TypeError(f"OutputIndexMaps can be compared with output index maps only, not {other!r}")
+        return list(self._maps) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 

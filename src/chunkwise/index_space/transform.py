@@ -6,9 +6,11 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from chunkwise.binding import JSON, Members
+from chunkwise.arguments import check_same_type
+from chunkwise.binding import JSON, Members, plain_json
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, prefix
 from chunkwise.index_space.compose import check_array_values, compose
+from chunkwise.index_space.dim import Dim
 from chunkwise.index_space.domain import IndexDomain
 from chunkwise.index_space.domain_args import bounds_from_arguments
 from chunkwise.index_space.domain_json import bounds_to_json, parse_bounds
@@ -42,7 +44,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
 
     Parameters
     ----------
-    input_rank : int or IndexDomain, optional
+    input_rank : int, IndexDomain or sequence of Dim, optional
         Number of input dimensions, or the domain.
     output : sequence of OutputIndexMap, optional
         Output index maps; the identity if missing.
@@ -52,7 +54,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
         Which bounds can still change.
     input_labels : sequence of str or None, optional
         Labels of the domain.
-    domain : IndexDomain, optional
+    domain : IndexDomain or sequence of Dim, optional
         The domain, by keyword.
     json : object, optional
         JSON form, instead of all others.
@@ -67,7 +69,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
 
     def __init__(
         self,
-        input_rank: int | IndexDomain | None = None,
+        input_rank: int | IndexDomain | Sequence[Dim] | None = None,
         *args: Iterable[OutputIndexMap] | None,
         input_inclusive_min: Iterable[int] | None = None,
         implicit_lower_bounds: Iterable[bool] | None = None,
@@ -77,7 +79,7 @@ class IndexTransform(IndexMapping, IndexingMixin):
         implicit_upper_bounds: Iterable[bool] | None = None,
         input_labels: Iterable[str | None] | None = None,
         output: Iterable[OutputIndexMap] | None = None,
-        domain: IndexDomain | None = None,
+        domain: IndexDomain | Sequence[Dim] | None = None,
         json: JSON = Ellipsis,
     ) -> None:
         arguments = (
@@ -89,10 +91,12 @@ class IndexTransform(IndexMapping, IndexingMixin):
             implicit_upper_bounds,
             input_labels,
         )
-        if isinstance(input_rank, IndexDomain):
+        if isinstance(input_rank, IndexDomain | Sequence):
             if domain is not None:
                 raise TypeError("IndexTransform: domain given twice")
             input_rank, domain = None, input_rank
+        if domain is not None and not isinstance(domain, IndexDomain):
+            domain = IndexDomain(dimensions=domain)
         if args:
             if domain is None or len(args) > 1 or output is not None:
                 raise TypeError("IndexTransform: output is positional only after a domain, and given once")
@@ -104,8 +108,8 @@ class IndexTransform(IndexMapping, IndexingMixin):
             self._domain, self._output = _parse_json(json)
             return
         if domain is not None:
-            if others or not isinstance(domain, IndexDomain):
-                raise TypeError("IndexTransform: domain must be an IndexDomain, without other bounds")
+            if others:
+                raise TypeError("IndexTransform: a domain can't be combined with other bounds")
         else:
             found = bounds_from_arguments("input_", input_rank, *arguments)
             if found is None:
@@ -273,8 +277,8 @@ class IndexTransform(IndexMapping, IndexingMixin):
         return out
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IndexTransform):
-            return NotImplemented
+        check_same_type(self, other)
+        assert isinstance(other, IndexTransform)
         return self._domain == other._domain and self._output == other._output
 
     __hash__ = None  # type: ignore[assignment]
@@ -314,7 +318,7 @@ def _format_map(m: OutputIndexMap) -> str:
 
 def _parse_json(value: JSON) -> tuple[IndexDomain, tuple[OutputIndexMap, ...]]:
     try:
-        members = Members(value)
+        members = Members(plain_json(value))
         domain = IndexDomain._from_bounds(*parse_bounds(members, "input_"))
         output = members.take("output", parse_output, None)
         members.finish()

@@ -7,7 +7,7 @@ from functools import partial
 from math import isfinite
 from typing import Any, Final, TypedDict, Unpack
 
-from chunkwise.binding import JSON, MISSING, Members, expect_int, expect_number, parse_array
+from chunkwise.binding import JSON, MISSING, Members, expect_int, expect_number, parse_array, plain_json
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.spec.constraint import (
     MAX_INDEX,
@@ -24,7 +24,6 @@ from chunkwise.spec.constraint import (
     put_vector,
     soft_part,
 )
-from chunkwise.spec.plain_json import plain_json
 
 __all__ = ["GridConstraints", "GridKeywords", "take_grid_members"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, Unpack
 
-from chunkwise.binding import JSON, MISSING, Members, expect_int, parse_array
+from chunkwise.binding import JSON, MISSING, Members, expect_int, parse_array, plain_json
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import Dim, IndexDomain
 from chunkwise.spec.chunk_grid_constraints import GridConstraints, take_grid_members
@@ -32,7 +32,6 @@ from chunkwise.spec.constraint import (
     put_vector,
     soft_part,
 )
-from chunkwise.spec.plain_json import plain_json
 from chunkwise.spec.pretty import pretty_repr
 
 __all__ = ["ChunkLayout", "ChunkLayoutKeywords"]
@@ -208,7 +207,7 @@ class ChunkLayout:
             self._rank is None
             and self._inner_order is None
             and not self._grid_origin
-            and all([grid.is_empty for grid in self._grids.values()])
+            and all(grid.is_empty for grid in self._grids.values())
         )
 
     def finalized(self) -> ChunkLayout:

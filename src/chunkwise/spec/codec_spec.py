@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from chunkwise.binding import JSON, Members, dump, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_string, plain_json
 from chunkwise.catalogue import codec_specs
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError
-from chunkwise.spec.plain_json import plain_json
 from chunkwise.spec.pretty import pretty_repr
 
 __all__ = ["CodecSpec"]

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from chunkwise.binding import JSON, MISSING, dump, expect_object
+from chunkwise.binding import JSON, MISSING, dump, expect_object, plain_json
 from chunkwise.catalogue import context_resources
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError
 from chunkwise.spec.pretty import pretty_repr
@@ -121,7 +121,7 @@ class ContextSpec:
 
     def __init__(self, json: JSON) -> None:
         self._members: dict[str, str | ResourceConfig | None] = {}
-        for key, value in expect_object(json).items():
+        for key, value in expect_object(plain_json(json)).items():
             kind_of(key)
             self._members[key] = None if value is None else _parse_definition(key.partition("#")[0], value)
 
@@ -141,11 +141,6 @@ class ContextSpec:
 
     def __repr__(self) -> str:
         return pretty_repr("Context.Spec", self.to_json())
-
-    def __eq__(self, other: object) -> bool:
-        return self.to_json() == other.to_json() if isinstance(other, ContextSpec) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ContextSpec, (self.to_json(),)

@@ -110,7 +110,13 @@ class DriverSpec:
 
     def unpickled(self) -> Self:
         """Return the spec of an array that was open when it was pickled."""
-        return self
+        return self.with_parts(
+            tuple([part.unpickled() if isinstance(part, DriverSpec) else part for part in self.parts()])
+        )
+
+    def shown(self) -> Self:
+        """Return the unbound spec of a bound one as an open array shows it."""
+        return self.unbound()
 
     def check_consistent(self) -> None:
         """Raise if the members contradict each other in rank or data type."""
@@ -146,7 +152,7 @@ class DriverSpec:
         """Return the spec over a kvstore that it doesn't have yet."""
         if self.kvstore is not None:
             raise InvalidArgumentError('"kvstore" is already specified')
-        return replace(self, kvstore=kvstore.as_directory())
+        return replace(self, kvstore=kvstore)  # its path is a prefix of keys, even without a final "/"
 
     def url(self) -> str:
         """Return the canonical URL.
@@ -222,7 +228,7 @@ class DriverSpec:
             Names of bound resources that are defined further out.
         """
         out: dict[str, Any] = {"driver": self.driver}
-        definitions: dict[str, Any] = self.context.to_json() if self.context is not None else {}
+        definitions: dict[str, Any] = {} if self.context is None else self.context.to_json(include_defaults)
         if names is None:
             own: dict[int, str] = {}
             self.name_bound(own, definitions)

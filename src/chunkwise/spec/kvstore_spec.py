@@ -22,7 +22,7 @@ from chunkwise.spec.resource_members import (
     unbind_resources,
 )
 
-__all__ = ["KvStoreSpec", "is_kvstore_driver", "parse_kvstore_spec"]
+__all__ = ["KvStoreSpec", "is_kvstore_driver", "is_kvstore_object", "parse_kvstore_spec"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -200,8 +200,19 @@ def is_kvstore_driver(name: str) -> bool:
     return name in kvstores.names()
 
 
-def _is_json_object(value: object) -> bool:
-    return isinstance(value, Mapping) and not hasattr(value, "fs")  # which a mapper of fsspec has
+def is_kvstore_object(member: str, value: object) -> bool:
+    """Whether `value`, in a member of that name, may be a store itself: of obstore, fsspec or the user."""
+    if member not in ("kvstore", "object") or isinstance(value, type):
+        return False
+    return (
+        isinstance(value, KvStoreSpec)
+        or hasattr(value, "fs")  # which a mapper of fsspec has, a Mapping otherwise
+        or not (
+            hasattr(value, "to_json")
+            or isinstance(value, Mapping)
+            or type(value).__module__ in ("builtins", "numpy")
+        )
+    )
 
 
 def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> KvStoreSpec:
@@ -223,7 +234,7 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
         return value
     if isinstance(value, str):
         return from_url(value)
-    if type(value).__module__ not in ("builtins", MISSING.__module__) and not _is_json_object(value):
+    if is_kvstore_object("kvstore", value) and value is not MISSING:
         value = {"driver": "object", "object": value}  # of obstore or fsspec; the driver refuses any other
     members = Members(expect_object(value))
     name = members.take("driver", expect_string)

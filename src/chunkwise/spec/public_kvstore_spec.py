@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkwise.binding import JSON
+from chunkwise.binding import JSON, plain_json
 from chunkwise.kvstore.key_range import decode_key
 from chunkwise.spec.context import Context
-from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
+from chunkwise.spec.kvstore_spec import KvStoreSpec, is_kvstore_object, parse_kvstore_spec
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.spec_members import kvstore_from_url
 
@@ -136,7 +136,9 @@ def as_kvstore_spec(spec: JSON | Spec) -> KvStoreSpec:
     SpecError
         If it is invalid.
     """
-    return spec._record if isinstance(spec, Spec) else parse_kvstore_spec(spec, kvstore_from_url)
+    if isinstance(spec, Spec):
+        return spec._record
+    return parse_kvstore_spec(plain_json(spec, is_kvstore_object, member="kvstore"), kvstore_from_url)
 
 
 def _text(value: object, name: str) -> str:

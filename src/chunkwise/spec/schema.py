@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, MISSING, Members, dump, expect_int, expect_string
+from chunkwise.binding import JSON, MISSING, Members, dump, expect_int, expect_string, plain_json
 from chunkwise.dtype.as_array import as_array
 from chunkwise.dtype.data_type import DataType
 from chunkwise.dtype.data_type import dtype as as_dtype
@@ -37,7 +37,6 @@ from chunkwise.spec.domain_view import inverse_view_domain
 from chunkwise.spec.fill_constraint import check_broadcast, equal_fill, fill_from_json, fill_text
 from chunkwise.spec.fill_view import unbroadcast, view_fill_value
 from chunkwise.spec.layout_view import inverse_view_layout, one_to_one, single_inputs, view_layout
-from chunkwise.spec.plain_json import plain_json
 from chunkwise.spec.pretty import pretty_repr
 
 __all__ = ["SCHEMA_OPTIONS", "Schema"]

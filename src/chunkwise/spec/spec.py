@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chunkwise.binding import JSON, Members, dump, expect_object, expect_string
+from chunkwise.arguments import as_flag, as_float, check_same_type
+from chunkwise.binding import JSON, Members, dump, expect_object, expect_string, plain_json
 from chunkwise.catalogue import drivers
 from chunkwise.dtype.data_type import DataType
 from chunkwise.errors import (
@@ -21,7 +22,7 @@ from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.context import Context
 from chunkwise.spec.driver_spec import DriverSpec
-from chunkwise.spec.kvstore_spec import is_kvstore_driver
+from chunkwise.spec.kvstore_spec import is_kvstore_driver, is_kvstore_object
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.public_kvstore_spec import Spec as PublicKvStoreSpec
@@ -73,7 +74,7 @@ class Spec(IndexingMixin):
             return
         if isinstance(json, str):
             json = spec_json_from_url(json)
-        self._driver, self._transform = _parse(json)
+        self._driver, self._transform = _parse(plain_json(json, _is_kept))
 
     @classmethod
     def _of(cls, driver: DriverSpec, transform: IndexTransform | None) -> Spec:
@@ -234,8 +235,11 @@ class Spec(IndexingMixin):
     # -- JSON -------------------------------------------------------------------------------------
 
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
-        """Return the JSON form; members that have their default are left out unless asked for."""
-        return self._named_json(include_defaults, None)
+        """Return the JSON form; members that have their default are left out unless asked for.
+
+        Live resources become definitions in the member ``context``.
+        """
+        return Spec._of(self._driver.unbound(), self._transform)._named_json(include_defaults, None)
 
     def _named_json(self, include_defaults: bool, names: Mapping[int, str] | None) -> dict[str, JSON]:
         """Return the JSON form, with bound resources under names that are defined further out."""
@@ -261,19 +265,24 @@ class Spec(IndexingMixin):
 
     def __repr__(self) -> str:
         try:
-            return pretty_repr("Spec", self.to_json())
+            return pretty_repr("Spec", self._named_json(False, None))
         except UnsupportedError:  # functions have no JSON
             return "Spec(...)"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Spec):
-            raise TypeError(f"Spec can be compared with Spec only, not {type(other).__name__}")
-        return self.to_json() == other.to_json()
+        check_same_type(self, other)
+        assert isinstance(other, Spec)
+        return self._named_json(False, None) == other._named_json(False, None)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Spec._of, (self._driver, self._transform)
+
+
+def _is_kept(member: str, value: object) -> bool:
+    """Whether a spec has a member of this name that such an object can be, as it is."""
+    return isinstance(value, Spec | os.PathLike) or is_kvstore_object(member, value)
 
 
 def _in_order(value: JSON) -> JSON:
@@ -333,13 +342,21 @@ def parse_driver_spec(json: JSON) -> Spec:
 def _recheck(name: str, value: Any) -> Any:
     if isinstance(value, bool) or (isinstance(value, str) and value == "open"):
         return value
-    if isinstance(value, str) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        raise TypeError(f"Invalid {name}")
-    return float(value)
+    try:
+        return as_float(value, name)
+    except TypeError:
+        raise TypeError(f"Invalid {name}") from None
+
+
+def _flag(name: str, value: object) -> bool:
+    try:
+        return as_flag(value, name)
+    except TypeError:
+        raise TypeError(f"Invalid {name}") from None
 
 
 def _update_mode(driver: DriverSpec, given: dict[str, Any]) -> DriverSpec:
-    flags = OpenMode(**{name: bool(given[name]) for name in OPEN_FLAGS if given.get(name)})
+    flags = OpenMode(**{name: _flag(name, given[name]) for name in OPEN_FLAGS if name in given})
     if "open_mode" in given:
         if not isinstance(given["open_mode"], OpenMode):
             raise TypeError("Invalid open_mode")

@@ -56,7 +56,7 @@ class LayerParser:
                 return parse_base(value)
         try:
             kvstore = parse_kvstore_spec(value["kvstore"], kvstore_from_url)
-            return Spec._of(known._driver.with_kvstore(kvstore), transform)
+            return Spec._of(known._driver.with_kvstore(kvstore.as_directory()), transform)
         except (TypeError, ValueError):
             return parse_base(value)
 
