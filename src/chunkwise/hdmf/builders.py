@@ -1,0 +1,227 @@
+"""From the tree of a store to hdmf builders: one for each object, for the life of the I/O object.
+
+All groups and datasets of a tree are built first, then links and references, which find their targets
+there; so cycles end, and targets have their real parents.  Of another store only what is linked to and
+the groups above it are built.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+
+from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.dataset import Dataset
+from chunkwise.hdmf.reference import Reference, join_path
+from chunkwise.hdmf.region_builder import RegionReference
+from chunkwise.hdmf.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
+from chunkwise.hdmf.resolvers import resolver_of
+from chunkwise.hdmf.store import HdmfStore
+
+__all__ = ["BuilderTree"]
+
+EAGER_ITEMS = 1 << 14
+"""Text and byte datasets of at most so many items are read when the file is."""
+
+ROOT = "root"
+
+
+class BuilderTree:
+    """The builders of an I/O object.
+
+    Parameters
+    ----------
+    io : ZarrIO
+    stores : StoreSet
+    strict : bool
+        Whether a broken link or reference is an error; else it is left out with a warning.
+    """
+
+    def __init__(self, io: Any, stores: StoreSet, *, strict: bool) -> None:
+        self.io = io
+        self.stores = stores
+        self.strict = strict
+        self._builders: dict[tuple[str, str], Any] = {}
+        self._complete: set[tuple[str, str]] = set()
+        self._pending: list[tuple[HdmfStore, str]] = []
+        self._targets: dict[tuple[str, Reference], Any] = {}
+        self.broken: list[str] = []
+
+    # -- finding ----------------------------------------------------------------------------------
+
+    def root(self) -> GroupBuilder:
+        """Return the builder of the root of the store that was opened, with all below."""
+        return self.at(self.stores.main, "/")
+
+    def at(self, store: HdmfStore, path: str) -> Any:
+        """Return the builder of an object that exists."""
+        key = (store.source, path)
+        if key not in self._complete:
+            self._build(store, path)
+            self._connect()
+        return self._builders[key]
+
+    def known(self) -> Iterator[Any]:
+        """Yield all builders that were made so far."""
+        return iter(self._builders.values())
+
+    def target(self, reference: Reference, holder: HdmfStore) -> Any:
+        """Return the builder that a reference means.
+
+        Raises
+        ------
+        BrokenLinkError
+            If there is none.
+        """
+        key = (holder.source, reference)
+        try:
+            found = self._targets.get(key)
+        except TypeError:  # a region can't be a key
+            return self.at(*self.stores.resolve(reference, holder))
+        if found is None:
+            found = self._targets[key] = self.at(*self.stores.resolve(reference, holder))
+        return found
+
+    def forget(self, store: HdmfStore, path: str) -> None:
+        """Forget the builder of an object that was deleted."""
+        self._builders.pop((store.source, path), None)
+        self._complete.discard((store.source, path))
+
+    def adopt(self, store: HdmfStore, path: str, builder: Any) -> None:
+        """Take a builder that was written as that of the stored object."""
+        key = (store.source, path)
+        self._builders[key] = builder
+        self._complete.add(key)
+
+    # -- groups and datasets ----------------------------------------------------------------------
+
+    def _build(self, store: HdmfStore, path: str) -> None:
+        parent = self._parent(store, path)
+        skip = store.specloc
+        pending = [(path, parent)]
+        while pending:
+            at, above = pending.pop()
+            key = (store.source, at)
+            if at == skip or key in self._complete:
+                continue
+            builder = self._builders.get(key)
+            if builder is None:
+                builder = self._one(store, at, above)
+            self._complete.add(key)
+            self._pending.append((store, at))
+            if not store.is_dataset(at):
+                pending += [(join_path(at, name), builder) for name in reversed(store.names(at))]
+
+    def _parent(self, store: HdmfStore, path: str) -> GroupBuilder | None:
+        """Return the builder of the group above, made with those above it if need be, without its contents."""
+        if path == "/":
+            return None
+        above = path.rpartition("/")[0] or "/"
+        found = self._builders.get((store.source, above))
+        return found if found is not None else self._one(store, above, self._parent(store, above))
+
+    def _one(self, store: HdmfStore, path: str, parent: GroupBuilder | None) -> Any:
+        name = path.rpartition("/")[2] or ROOT
+        attributes = {k: v for k, v in store.attributes(path).items() if not _refers(v)}
+        if store.is_dataset(path):
+            builder = self._dataset(store.dataset(path), name, attributes)
+            if parent is not None:
+                parent.set_dataset(builder)
+        else:
+            builder = GroupBuilder(name, attributes=attributes, source=store.source)
+            if parent is not None:
+                parent.set_group(builder)
+        builder.location = (path.rpartition("/")[0] or "/") if parent is not None else "/"
+        self._builders[(store.source, path)] = builder
+        self.io.set_written(builder)
+        return builder
+
+    def _dataset(self, dataset: Dataset, name: str, attributes: dict[str, Any]) -> DatasetBuilder:
+        element = dataset.element
+        word = element.describe()
+        data: Any
+        if dataset.scalar and element.kind in ("reference", "region"):
+            data = None  # set when its target is known
+        elif dataset.scalar:
+            data = dataset.value()
+        elif element.kind in ("text", "bytes") and dataset.size <= EAGER_ITEMS and self._eager(element.kind):
+            data = dataset.read()
+        else:
+            data = resolver_of(element)(dataset, self.io)
+        return DatasetBuilder(name, data, dtype=word, attributes=attributes, source=dataset.store.source)
+
+    def _eager(self, kind: str) -> bool:
+        # Bytes may be dates, which hdmf parses in arrays only; text may be appended to.
+        return kind == "bytes" or not self.io.writable
+
+    # -- links and references ---------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        while self._pending:
+            store, path = self._pending.pop()
+            builder = self._builders[(store.source, path)]
+            for name, value in store.attributes(path).items():
+                if _refers(value):
+                    resolved = self._attribute(value, store, f'attribute "{name}" of {path}')
+                    if resolved is not None:
+                        builder.set_attribute(name, resolved)
+            if store.is_dataset(path):
+                if builder.data is None:
+                    self._set_scalar(builder, store.dataset(path))
+                continue
+            for name, reference in store.links(path).items():
+                self._link(builder, store, path, name, reference)
+
+    def _attribute(self, value: Any, store: HdmfStore, what: str) -> Any:
+        if isinstance(value, list):
+            found = [self._attribute(item, store, what) for item in value]
+            return None if any(item is None for item in found) else found
+        if not isinstance(value, Reference):
+            return value
+        try:
+            return self.reference(value, store)
+        except ChunkwiseError as e:
+            self._report(e, value, store, what)
+            return None
+
+    def reference(self, value: Reference, store: HdmfStore) -> ReferenceBuilder:
+        """Return a reference as a builder."""
+        target = self.target(value, store)
+        return ReferenceBuilder(target) if value.region is None else RegionReference(value.region, target)
+
+    def _set_scalar(self, builder: DatasetBuilder, dataset: Dataset) -> None:
+        value = dataset.value()
+        if isinstance(value, Reference):
+            try:
+                builder.data = self.reference(value, dataset.store)
+            except ChunkwiseError as e:
+                self._report(e, value, dataset.store, dataset.path)
+
+    def _link(self, group: GroupBuilder, store: HdmfStore, path: str, name: str, to: Reference) -> None:
+        what = f'link "{name}" of group {path}'
+        try:
+            target = self.target(to, store)
+            link = LinkBuilder(target, name, source=store.source)
+            link.location = path
+            group.set_link(link)
+        except ChunkwiseError as e:
+            self._report(e, to, store, what)
+        except (ValueError, KeyError) as e:  # the name is that of a child
+            error = BrokenLinkError(f"there is another object of that name: {e}")
+            self._report(error, to, store, what)
+        else:
+            self.io.set_written(link)
+
+    def _report(self, error: ChunkwiseError, to: Reference, store: HdmfStore, what: str) -> None:
+        text = f"{what} in {store.source}: {error.message}"
+        self.broken.append(text)
+        if self.strict:
+            raise BrokenLinkError(f"Found bad link to object {to.path} in file {store.source}: {text}") from error
+        warnings.warn(text, BrokenLinkWarning, stacklevel=2)
+
+
+def _refers(value: Any) -> bool:
+    return isinstance(value, Reference) or (isinstance(value, list) and any(map(_refers, value)))

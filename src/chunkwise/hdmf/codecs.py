@@ -1,0 +1,124 @@
+"""Compressors and filters as users name them, in the words of each format."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chunkwise.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError
+from chunkwise.hdmf.tree import Format
+
+__all__ = ["DEFAULT_COMPRESSOR", "Settings", "codec_document"]
+
+DEFAULT_COMPRESSOR: dict[str, dict[str, Any]] = {
+    "zarr2": {"blocksize": 0, "clevel": 5, "cname": "lz4", "id": "blosc", "shuffle": 1},
+    "zarr3": {"name": "zstd", "configuration": {"level": 0, "checksum": False}},
+    "n5": {"type": "gzip", "level": 6, "useZlib": False},
+}
+"""What hdmf-zarr compresses with; gzip, which every N5 reader has, for N5."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a dataset is to be stored.
+
+    Attributes
+    ----------
+    chunks : tuple of int or None
+    shards : tuple of int, "auto" or None
+        Zarr v3 only.
+    compressor : object
+        True for the default, None or False for none, else a codec or a list of codecs: JSON of any format,
+        a name, or an object of numcodecs or zarr.
+    filters : sequence
+        Codecs that come before the compressor.
+    serializer : object
+        The codec that makes bytes of an array, Zarr v3 only; None for the usual one.
+    fill_value : object
+        What is read where nothing was written; None for zero.
+    """
+
+    chunks: tuple[int, ...] | int | None = None
+    shards: tuple[int, ...] | str | None = None
+    compressor: Any = True
+    filters: Sequence[Any] | None = None
+    serializer: Any = None
+    fill_value: Any = None
+
+    def compressors(self, format: Format) -> list[dict[str, Any]]:
+        """Return the compressors as `format` writes them."""
+        if self.compressor is True or self.compressor == "auto":
+            return [DEFAULT_COMPRESSOR[format]]
+        if self.compressor is None or self.compressor is False:
+            return []
+        given = self.compressor if isinstance(self.compressor, list | tuple) else [self.compressor]
+        return _documents(given, format)
+
+    def filter_documents(self, format: Format) -> list[dict[str, Any]]:
+        """Return the filters as `format` writes them."""
+        if self.filters is None or self.filters == "auto":
+            return []
+        return _documents(self.filters, format)
+
+
+def _documents(given: Sequence[Any], format: Format) -> list[dict[str, Any]]:
+    out = []
+    for codec in given:
+        try:
+            out.append(codec_document(codec, format))
+        except SpecError as e:
+            if format != "n5":
+                raise
+            warnings.warn(f"N5 has no such codec, gzip is used: {e.message}", stacklevel=2)
+            out.append(DEFAULT_COMPRESSOR["n5"])
+    return out
+
+
+def codec_document(codec: Any, format: Format) -> dict[str, Any]:
+    """Return one codec as `format` writes it.
+
+    Parameters
+    ----------
+    codec : str, mapping, or object
+        A name; JSON in the form of any format; an object with ``get_config`` (numcodecs) or ``to_dict``
+        (zarr-python).
+    format : {"zarr2", "zarr3", "n5"}
+
+    Raises
+    ------
+    SpecError
+        If the format has no such codec.
+    InvalidArgumentError
+        If it is no codec.
+    """
+    if hasattr(codec, "to_dict"):
+        codec = codec.to_dict()
+    elif hasattr(codec, "get_config"):
+        codec = codec.get_config()
+    if isinstance(codec, str):
+        codec = {"name": codec} if format == "zarr3" else {"id": codec}
+    if not isinstance(codec, Mapping):
+        raise InvalidArgumentError(f"Expected a codec, but received: {codec!r:.100}")
+    for member, written in (("name", "zarr3"), ("id", "zarr2"), ("type", "n5")):
+        if member in codec:
+            break
+    else:
+        raise InvalidArgumentError(f"codec has none of the members name, id, type: {dict(codec)!r:.100}")
+    if codec.get("id") == "pickle" or codec.get("name") == "pickle":
+        raise InvalidArgumentError('"pickle" is refused')
+    try:
+        parsed = parse_codec(dict(codec), written)
+        return codec_to_json(parsed, format)
+    except ChunkwiseError:
+        if written == format:
+            raise
+        # The same name may exist in the other format without a translation of its options.
+        plain = {k: v for k, v in codec.items() if k != member}
+        name = str(codec[member])
+        if format == "zarr3":
+            return codec_to_json(parse_codec({"name": name, "configuration": plain}, format), format)
+        flat = dict(plain.get("configuration", plain))
+        return codec_to_json(parse_codec({"id" if format == "zarr2" else "type": name, **flat}, format), format)

@@ -1,0 +1,141 @@
+"""Datasets of a store as hdmf handles them: arrays that are read when they are indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hdmf.build import ObjectMapper
+from hdmf.query import HDMFDataset
+
+from chunkwise.errors import UnsupportedError
+from chunkwise.hdmf.dataset import Dataset
+
+__all__ = ["LazyDataset"]
+
+
+class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
+    """A dataset that is read when it is indexed, as h5py's are.
+
+    Integers, slices, lists and masks select as in h5py; ``dataset[()]`` and ``numpy.asarray`` read all.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    io : ZarrIO
+        Through which it was read, and which says whether it may be changed.
+    """
+
+    def __init__(self, dataset: Dataset, io: Any) -> None:
+        self._dataset = dataset
+        self._io = io
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset of the store."""
+        return self._dataset
+
+    @property
+    def io(self) -> Any:
+        """The I/O object that it was read through."""
+        return self._io
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each axis."""
+        return self._dataset.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._dataset.size
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy type of the elements; object for text and bytes."""
+        return self._dataset.element.memory_dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """Shape of the smallest piece that is read by itself; None if it is not stored as one array."""
+        return self._dataset.physical.inner_chunk_shape if self._dataset.is_array else None
+
+    @property
+    def name(self) -> str:
+        """Path in the store."""
+        return self._dataset.path
+
+    def _check_open(self) -> None:
+        if not self._io.is_open():
+            raise ValueError(f"{self._io.source} is closed: dataset {self.name} can't be used")
+
+    def _read(self, key: Any) -> Any:
+        self._check_open()
+        values = self._dataset.read(key)
+        return values[()] if values.ndim == 0 else values
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._read(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._check_writable()
+        self._dataset.write(key, value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"dataset {self.name} is a scalar and has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        # Chunk by chunk: one read for each row would decode each chunk as often as it has rows.
+        step = max(1, (self.chunks or (1024,))[0]) if self.shape else 1
+        for start in range(0, len(self), step):
+            yield from self[start : start + step]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        self._check_open()
+        values = np.asarray(self._read(...))
+        return values if dtype is None else values.astype(dtype)
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if not self._io.writable:
+            raise UnsupportedError(f"{self._io.source} is open for reading only")
+
+    def append(self, arg: Any) -> None:
+        """Add one row at the end, in the store too.
+
+        Raises
+        ------
+        NotImplementedError
+            If the store is open for reading only.
+        """
+        self._check_writable()
+        self._append_rows(np.asarray(arg)[np.newaxis] if self._plain() else [arg])
+
+    def extend(self, arg: Any) -> None:
+        """Add rows at the end, in the store too."""
+        self._check_writable()
+        self._append_rows(arg)
+
+    def _plain(self) -> bool:
+        return self._dataset.element.kind == "number"
+
+    def _append_rows(self, rows: Any) -> None:
+        self._dataset.append(rows)
+        self._io.data_changed(self._dataset)
+
+    def __repr__(self) -> str:
+        state = "" if self._io.is_open() else " (closed)"
+        return f"<{type(self).__name__} {self.name}: shape {self.shape}, {self._dataset.element.name}{state}>"
+
+
+# hdmf takes the type of such values from their dtype then, and leaves the data alone.
+ObjectMapper.no_convert(LazyDataset)

@@ -1,0 +1,69 @@
+"""The ``pickle`` filter of HDMF stores as a codec that runs no pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.errors import CodecError, UnsupportedError
+from chunkwise.hdmf.pickle_values import decode_pickled_array, encode_pickled_array
+
+__all__ = ["SafePickle"]
+
+
+@dataclass(frozen=True)
+class SafePickle:
+    """Array to bytes: object arrays, read by :mod:`chunkwise.hdmf.safe_pickle`; references are written.
+
+    It is in no catalogue: only the HDMF backend, which knows what its pickles may hold, makes it.
+
+    Attributes
+    ----------
+    members : tuple of str or None
+        Names of the members of elements that the metadata calls records.
+    """
+
+    members: tuple[str, ...] | None = None
+
+    kind: ClassVar[str] = "array->bytes"
+    name: ClassVar[str] = "pickle"
+    keeps_logical_order: ClassVar[bool] = True
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> NoReturn:
+        raise UnsupportedError("the safe pickle codec is not made from metadata")
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return {"protocol": 4}
+
+    def bind(self, item: ChunkSpec) -> SafePickle:
+        return self
+
+    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
+        return None
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
+            elements = decode_pickled_array(bytes(encoded), item.shape, self.members)
+            flat = np.empty(len(elements), object)
+            for i, element in enumerate(elements):
+                flat[i] = element
+            out[...] = flat.reshape(item.shape)
+
+        return decode
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        def encode(array: npt.NDArray[Any]) -> Buffer:
+            elements = list(array.flat)
+            # Chunks at the edge are filled up with the fill value, the number 0.
+            elements = [{"source": ".", "path": "/"} if e in (None, 0) else e for e in elements]
+            if not all(isinstance(e, Mapping) for e in elements):
+                raise CodecError('"pickle" codec writes object references only')
+            return encode_pickled_array(elements, item.shape)
+
+        return encode

@@ -1,0 +1,127 @@
+"""Where a store lies: paths, URLs and kvstores as one record, and the names that builders carry."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+from chunkwise.api.kvstore import KvStore
+from chunkwise.api.location import Location, locate
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.spec.url import is_url
+
+__all__ = ["Place", "is_absolute", "join_source", "place_of", "relative_source", "source_name"]
+
+Place: TypeAlias = "str | os.PathLike[str] | KvStore | Location"
+"""A local path, a URL, or a kvstore whose prefix is the store."""
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+
+def place_of(place: Place) -> Location:
+    """Return where a store is; symbolic links in local paths are resolved.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is empty or no valid URL.
+    """
+    if isinstance(place, Location):
+        return place
+    if isinstance(place, KvStore):
+        prefix = place._prefix
+        if prefix and not prefix.endswith("/"):
+            prefix += "/"
+        spec = place.spec(retain_context=True).to_json()
+        base = spec.get("path", "")
+        spec["path"] = base[: len(base) - len(place._prefix)]
+        return Location(place._driver, prefix, source_name(place), spec)
+    text = os.fspath(place)
+    if is_url(text) and not text.startswith("file:"):
+        return locate(text)
+    return locate(os.path.realpath(text)) if not text.startswith("file:") else locate(text)
+
+
+def source_name(place: Place) -> str:
+    """Return the name of a store that builders and containers have as ``source``."""
+    if isinstance(place, Location):
+        return place.text
+    if isinstance(place, KvStore):
+        try:
+            return place.url.rstrip("/")
+        except (ValueError, NotImplementedError):
+            return f"kvstore-{id(place)}"
+    text = os.fspath(place)
+    if not text:
+        raise InvalidArgumentError("the path is empty")
+    if isinstance(place, Path) or not is_url(text):
+        return os.path.realpath(text)
+    return text.rstrip("/")
+
+
+def join_source(base: str, source: str, *, from_parent: bool = False) -> str | None:
+    """Return the store that `source` names, seen from the store `base`; None if it leaves the root of a URL.
+
+    Parameters
+    ----------
+    base : str
+        A local path or a URL.
+    source : str
+        As stored: relative, absolute, or a URL.
+    from_parent : bool
+        Whether `source` is relative to the directory that holds `base`, as hdmf-zarr 0.10.0 wrote it.
+    """
+    if is_url(source):
+        return source
+    source = source.replace("\\", "/") if not _DRIVE.match(source) else source
+    if not is_url(base):
+        start = os.path.dirname(base) if from_parent else base
+        return os.path.normpath(os.path.join(start, source))
+    if source.startswith("/"):
+        return source
+    # A chain such as "zip+…|…" has its path in the last part only; what follows "?" is kept.
+    head, bar, last = base.rpartition("|")
+    parts = urlsplit(last)
+    names = [name for name in parts.path.split("/") if name]
+    if from_parent:
+        names = names[:-1]
+    for name in source.split("/"):
+        if name == "..":
+            if not names:
+                return None
+            names.pop()
+        elif name not in ("", "."):
+            names.append(name)
+    return head + bar + urlunsplit(parts._replace(path="/" + "/".join(names)))
+
+
+def relative_source(target: str, holder: str) -> str | None:
+    """Return how a link in `holder` names the store `target`; None if only an absolute name could.
+
+    Parameters
+    ----------
+    target, holder : str
+        Local paths or URLs.
+    """
+    if target == holder:
+        return "."
+    if is_url(target) != is_url(holder):
+        return None
+    if not is_url(target):
+        if os.path.splitdrive(target)[0] != os.path.splitdrive(holder)[0]:
+            return None
+        return os.path.relpath(target, holder).replace(os.sep, "/")
+    a, b = urlsplit(target), urlsplit(holder)
+    if (a.scheme, a.netloc, a.query) != (b.scheme, b.netloc, b.query):
+        return None
+    there = os.path.relpath("/" + a.path.strip("/"), "/" + b.path.strip("/"))
+    return there.replace(os.sep, "/")
+
+
+def is_absolute(source: str) -> bool:
+    """Return whether a stored source is an absolute path or a URL."""
+    return is_url(source) or source.startswith(("/", "\\")) or _DRIVE.match(source) is not None
+

@@ -1,0 +1,237 @@
+"""A store: one tree of groups and datasets, held in memory, whose data is read when asked for."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from chunkwise.api.location import Location
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
+from chunkwise.execute.pool import Pool
+from chunkwise.hdmf.attributes import SPECLOC, load_attributes
+from chunkwise.hdmf.convention import Convention, convention_of
+from chunkwise.hdmf.dataset import Dataset
+from chunkwise.hdmf.physical import PhysicalArray
+from chunkwise.hdmf.place import Place, place_of, source_name
+from chunkwise.hdmf.reference import Reference, canonical_path, join_path, parse_reference
+from chunkwise.hdmf.tree import Format, StoredNode, Tree, detect_format, read_tree
+
+__all__ = ["HdmfStore", "open_store"]
+
+
+class HdmfStore:
+    """An open store.
+
+    Attributes
+    ----------
+    location : Location
+        Of its root.
+    source : str
+        Its name: an absolute local path with symbolic links resolved, or a URL.
+    format : {"zarr2", "zarr3", "n5"}
+    tree : Tree
+        All nodes.
+    pool : Pool
+        Who reads and writes chunks.
+    """
+
+    def __init__(self, location: Location, source: str, tree: Tree, pool: Pool) -> None:
+        self.location = location
+        self.source = source
+        self.tree = tree
+        self.pool = pool
+        self.convention: Convention = convention_of(tree.format)
+        self.shared: dict[str, Any] = {}
+        self._datasets: dict[str, Dataset] = {}
+        self._links: dict[str, dict[str, Reference]] = {}
+
+    @property
+    def format(self) -> Format:
+        """Storage format."""
+        return self.tree.format
+
+    @property
+    def object_id(self) -> str | None:
+        """Identity of the root."""
+        value = self.tree.nodes["/"].attributes.get("object_id")
+        return value if isinstance(value, str) else None
+
+    @property
+    def specloc(self) -> str | None:
+        """Path of the group of cached specifications, as the root names it; None if it does not."""
+        value = self.tree.nodes["/"].attributes.get(SPECLOC)
+        if isinstance(value, dict):
+            value = value.get("_REFERENCE", value.get("value", value))
+        if value is None:
+            return None
+        try:
+            return canonical_path(parse_reference(value).path)
+        except ChunkwiseError as e:
+            raise prefix(e, f'attribute "{SPECLOC}" of {self.source}') from None
+
+    def specifications(self) -> str | None:
+        """Return the path of the group of cached specifications if it exists.
+
+        Some releases left it out of consolidated metadata; it is read then.
+        """
+        path = self.specloc
+        if path is None or path == "/":
+            return None
+        if self.tree.consolidated and not any(node.is_array for node in self.tree.below(path)):
+            try:
+                found = read_tree(self.location, self.format, False, path)
+            except NotFoundError:
+                return None
+            for node in found.nodes.values():
+                self.tree.add(node)
+        return path if path in self.tree.nodes else None
+
+    # -- groups -----------------------------------------------------------------------------------
+
+    def is_dataset(self, path: str) -> bool:
+        """Whether the node at a path is a dataset; an encoded group of N5 is one."""
+        node = self.tree.nodes[path]
+        return node.is_array or (
+            self.format == "n5" and ("_ENCODED" in node.attributes or "_EMPTY" in node.attributes)
+        )
+
+    def names(self, path: str) -> list[str]:
+        """Return the names of groups and datasets in a group; links are not among them."""
+        return [] if self.is_dataset(path) else list(self.tree.children.get(path, ()))
+
+    def attributes(self, path: str) -> dict[str, Any]:
+        """Return the attributes of users of a group or dataset, references as records."""
+        if self.is_dataset(path):
+            return self.dataset(path).attributes
+        try:
+            return load_attributes(self.tree.nodes[path].attributes)
+        except ChunkwiseError as e:
+            raise prefix(e, f'group "{path}"') from None
+
+    def links(self, path: str) -> dict[str, Reference]:
+        """Return the links of a group, from name to target.
+
+        Raises
+        ------
+        FailedPreconditionError
+            If the list of links is malformed; names the group.
+        """
+        found = self._links.get(path)
+        if found is None:
+            found = self._links[path] = self._load_links(self.tree.nodes[path])
+        return found
+
+    def _load_links(self, node: StoredNode) -> dict[str, Reference]:
+        out: dict[str, Reference] = {}
+        for member in ("zarr_link", "_LINKS"):
+            listed = node.attributes.get(member)
+            if listed is None:
+                continue
+            if not isinstance(listed, list):
+                raise FailedPreconditionError(f'group "{node.path}": Expected array in "{member}"')
+            for item in listed:
+                if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+                    raise FailedPreconditionError(f'group "{node.path}": malformed link {item!r:.100}')
+                try:
+                    out[item["name"]] = parse_reference(item)
+                except ChunkwiseError as e:
+                    raise prefix(e, f'link "{item["name"]}" of group "{node.path}"') from None
+        return out
+
+    def changed(self, path: str) -> None:
+        """Forget what was worked out from a node whose document has changed."""
+        self._links.pop(path, None)
+        dataset = self._datasets.get(path)
+        if dataset is not None:
+            dataset.forget()
+
+    # -- datasets ---------------------------------------------------------------------------------
+
+    def dataset(self, path: str) -> Dataset:
+        """Return the dataset at a path.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none.
+        """
+        found = self._datasets.get(path)
+        if found is None:
+            if path not in self.tree.nodes or not self.is_dataset(path):
+                raise NotFoundError(f"there is no dataset {path} in {self.source}")
+            found = self._datasets[path] = Dataset(self, path)
+        return found
+
+    def physical(self, path: str) -> PhysicalArray:
+        """Return the stored array at a path."""
+        node = self.tree.nodes.get(path)
+        if node is None or not node.is_array:
+            raise NotFoundError(f"there is no array {path} in {self.source}")
+        return PhysicalArray(self.location, self.format, node, self.pool, self.shared)
+
+    def contains(self, path: str) -> bool:
+        """Whether there is a group, a dataset or a link at a canonical path."""
+        if path in self.tree.nodes:
+            return not self._inside_encoded(path)
+        parent, _, name = path.rpartition("/")
+        node = self.tree.nodes.get(parent or "/")
+        return node is not None and not node.is_array and name in self.links(parent or "/")
+
+    def _inside_encoded(self, path: str) -> bool:
+        if self.format != "n5":
+            return False
+        at = path.rpartition("/")[0]
+        while at:
+            if self.is_dataset(at):
+                return True
+            at = at.rpartition("/")[0]
+        return False
+
+    def walk(self, path: str = "/", *, specifications: bool = False) -> list[str]:
+        """Return the paths of a group and all groups and datasets below, parents first.
+
+        Parameters
+        ----------
+        path : str
+        specifications : bool
+            Whether cached specifications are among them.
+        """
+        skip = None if specifications else self.specloc
+        out, pending = [], [path]
+        while pending:
+            at = pending.pop(0)
+            if at == skip:
+                continue
+            out.append(at)
+            pending += [join_path(at, name) for name in self.names(at)]
+        return out
+
+
+def open_store(
+    place: Place,
+    *,
+    consolidated: bool | Literal["check"] = True,
+    pool: Pool | None = None,
+) -> HdmfStore:
+    """Open an HDMF store for reading its tree and data.
+
+    Parameters
+    ----------
+    place : str, path, KvStore or Location
+    consolidated : bool or "check"
+        Whether consolidated metadata is believed; with "check" only if it agrees with the nodes.
+    pool : Pool, optional
+        Who reads chunks; by default a new one.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no store of a known convention.
+    """
+    location = place_of(place)
+    format = detect_format(location)
+    if format is None:
+        raise NotFoundError(
+            f"there is no HDMF store at {source_name(place)}: "
+            "no zarr.json, .zgroup or attributes.json with hdmf_n5"
+        )
+    return HdmfStore(location, source_name(place), read_tree(location, format, consolidated), pool or Pool())

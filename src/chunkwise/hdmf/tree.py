@@ -1,0 +1,254 @@
+"""The nodes of a store with their documents, read once: from consolidated metadata, or by walking.
+
+After this nothing more is read to know what is in a store, and looking a path up is a dict access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from chunkwise.api.location import Location
+from chunkwise.api.node import load_json
+from chunkwise.driver.n5.document import is_dataset, load_document
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
+from chunkwise.hdmf.reference import canonical_path, join_path
+
+__all__ = ["Format", "StoredNode", "Tree", "detect_format", "read_tree"]
+
+Format: TypeAlias = Literal["zarr2", "zarr3", "n5"]
+
+
+@dataclass(slots=True)
+class StoredNode:
+    """A group or array.
+
+    Attributes
+    ----------
+    path : str
+        Canonical: ``"/"``, ``"/a/b"``.
+    is_array : bool
+    document : dict
+        ``.zarray`` or ``.zgroup``, ``zarr.json``, or ``attributes.json``.
+    attributes : dict
+        All that are stored, reserved ones included.
+    """
+
+    path: str
+    is_array: bool
+    document: dict[str, Any]
+    attributes: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Tree:
+    """All nodes of a store.
+
+    Attributes
+    ----------
+    format : {"zarr2", "zarr3", "n5"}
+    nodes : dict
+        From path to node; each group before what is in it.
+    children : dict
+        From the path of a group to the names in it.
+    consolidated : bool
+        Whether this comes from consolidated metadata.
+    """
+
+    format: Format
+    nodes: dict[str, StoredNode] = field(default_factory=dict)
+    children: dict[str, list[str]] = field(default_factory=dict)
+    consolidated: bool = False
+
+    def add(self, node: StoredNode) -> None:
+        """Put a node in its place; a node that is there already is replaced."""
+        if node.path not in self.nodes:
+            parent, _, name = node.path.rpartition("/")
+            if name:
+                self.children.setdefault(parent or "/", []).append(name)
+        self.nodes[node.path] = node
+        if not node.is_array:
+            self.children.setdefault(node.path, [])
+
+    def below(self, path: str) -> Iterator[StoredNode]:
+        """Yield a node and all below it, parents first."""
+        node = self.nodes.get(path)
+        if node is None:
+            return
+        pending = [path]
+        while pending:
+            at = pending.pop(0)
+            yield self.nodes[at]
+            pending += [join_path(at, name) for name in self.children.get(at, ())]
+
+
+def detect_format(location: Location) -> Format | None:
+    """Return the convention that the store at `location` follows; None if there is no store.
+
+    N5 is recognised by the marker ``hdmf_n5`` at the root only.
+    """
+    kv, path = location.kv, location.path
+    if kv.read(path + "zarr.json").value is not None:
+        return "zarr3"
+    for key in (".zgroup", ".zarray", ".zmetadata"):
+        if kv.read(path + key).value is not None:
+            return "zarr2"
+    raw = kv.read(path + "attributes.json").value
+    if raw is not None:
+        try:
+            document = load_document(raw)
+        except ChunkwiseError:
+            return None
+        if isinstance(document, dict) and "hdmf_n5" in document:
+            return "n5"
+    return None
+
+
+def read_tree(
+    location: Location, format: Format, consolidated: bool | Literal["check"] = True, root: str = "/"
+) -> Tree:
+    """Read the documents of all nodes.
+
+    Parameters
+    ----------
+    location : Location
+        Of the root of the store.
+    format : {"zarr2", "zarr3", "n5"}
+    consolidated : bool or "check"
+        Whether consolidated metadata is used where it exists; with "check" only if it agrees with the
+        documents of the nodes, which are read as well.
+    root : str
+        Path that a walk begins at.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    FailedPreconditionError
+        If a document is malformed; names it.
+    """
+    tree = None
+    if consolidated:
+        tree = _read_consolidated(location, format)
+    if tree is not None and consolidated != "check":
+        return tree
+    walked = Tree(format)
+    for node in _walk(location, format, root):
+        walked.add(node)
+    if root not in walked.nodes:
+        raise NotFoundError(f"there is no {format} group at {location.text}")
+    if tree is not None and tree.nodes == walked.nodes:
+        return tree
+    return walked
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise FailedPreconditionError(f"{what}: Expected object")
+    return value
+
+
+def _read_json(location: Location, key: str, load: Any = load_json) -> dict[str, Any] | None:
+    raw = location.kv.read(location.path + key).value
+    if raw is None:
+        return None
+    try:
+        return _object(load(raw), key)
+    except ChunkwiseError as e:
+        raise prefix(e, location.kv.describe(location.path + key)) from None
+
+
+# -- consolidated -------------------------------------------------------------------------------------
+
+
+def _read_consolidated(location: Location, format: Format) -> Tree | None:
+    if format == "zarr2":
+        document = _read_json(location, ".zmetadata")
+        metadata = None if document is None else document.get("metadata")
+        return _from_zmetadata(metadata) if isinstance(metadata, dict) else None
+    if format == "zarr3":
+        document = _read_json(location, "zarr.json")
+        assert document is not None
+        inline = document.get("consolidated_metadata")
+        metadata = inline.get("metadata") if isinstance(inline, dict) else None
+        if not isinstance(metadata, dict):
+            return None
+        tree = Tree("zarr3", consolidated=True)
+        tree.add(_zarr3_node("/", document))
+        for path in _by_depth(metadata):
+            tree.add(_zarr3_node(canonical_path(path), _object(metadata[path], f'consolidated "{path}"')))
+        return tree
+    return None
+
+
+def _by_depth(paths: Iterable[str]) -> list[str]:
+    return sorted(paths, key=lambda path: path.count("/"))
+
+
+def _from_zmetadata(metadata: Mapping[str, Any]) -> Tree | None:
+    tree = Tree("zarr2", consolidated=True)
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in metadata.items():
+        group, _, name = key.rpartition("/")
+        if name in (".zarray", ".zgroup", ".zattrs"):
+            if isinstance(value, str):  # some writers store the text
+                value = load_json(value.encode())
+            found.setdefault(canonical_path(group), {})[name] = _object(value, f'consolidated "{key}"')
+    if "/" not in found:
+        return None
+    # The root is one level less deep than "/a", although both have one slash.
+    for path in sorted(found, key=lambda path: (path != "/", path.count("/"))):
+        node = _zarr2_node(path, found[path])
+        if node is not None:
+            tree.add(node)
+    return tree
+
+
+def _zarr2_node(path: str, documents: Mapping[str, dict[str, Any]]) -> StoredNode | None:
+    attributes = documents.get(".zattrs") or {}
+    if ".zarray" in documents:
+        return StoredNode(path, True, documents[".zarray"], attributes)
+    if ".zgroup" in documents:
+        return StoredNode(path, False, documents[".zgroup"], attributes)
+    return None
+
+
+def _zarr3_node(path: str, document: dict[str, Any]) -> StoredNode:
+    attributes = _object(document.get("attributes", {}), f'attributes of "{path}"')
+    return StoredNode(path, document.get("node_type") == "array", document, attributes)
+
+
+# -- walking ------------------------------------------------------------------------------------------
+
+
+def _walk(location: Location, format: Format, path: str) -> Iterator[StoredNode]:
+    at = location if path == "/" else location.child(path.strip("/"))
+    node = _read_node(at, format, path)
+    if node is None:
+        return
+    yield node
+    if node.is_array:
+        return
+    names = [p[len(at.path) :] for p in at.kv.list_children(at.path).prefixes]
+    for name in sorted(names):
+        yield from _walk(location, format, join_path(path, name))
+
+
+def _read_node(at: Location, format: Format, path: str) -> StoredNode | None:
+    if format == "zarr3":
+        document = _read_json(at, "zarr.json")
+        return None if document is None else _zarr3_node(path, document)
+    if format == "zarr2":
+        for key in (".zgroup", ".zarray"):
+            document = _read_json(at, key)
+            if document is not None:
+                return _zarr2_node(path, {key: document, ".zattrs": _read_json(at, ".zattrs") or {}})
+        if path == "/" and (attributes := _read_json(at, ".zattrs")) is not None:
+            return StoredNode(path, False, {}, attributes)
+        return None
+    document = _read_json(at, "attributes.json", load_document)
+    if document is None:
+        return None
+    attributes = _object(document.get("hdmf_attributes", {}), f'hdmf_attributes of "{path}"')
+    return StoredNode(path, is_dataset(document), document, attributes)
