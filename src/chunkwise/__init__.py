@@ -6,6 +6,7 @@ from chunkwise.api.cast import cast
 from chunkwise.api.container import create_container
 from chunkwise.api.downsample import downsample
 from chunkwise.api.kvstore import KvStore
+from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.open import open
 from chunkwise.api.stack import concat, overlay, stack
 from chunkwise.api.tensorstore import StorageStatistics, TensorStore
@@ -16,6 +17,9 @@ from chunkwise.dask import from_dask, store, to_dask
 from chunkwise.dtype.data_type import DataType, dtypes
 from chunkwise.execute.future import Future, Promise
 from chunkwise.execute.write_futures import WriteFutures
+from chunkwise.hierarchy.copy import CopyReport, copy_node
+from chunkwise.hierarchy.group import Group
+from chunkwise.hierarchy.open_group import create_group, open_group
 from chunkwise.index_space import (
     Dim,
     DimExpression,
@@ -76,14 +80,17 @@ ustring = dtypes["ustring"]
 json = dtypes["json"]
 
 __all__ = [
+    "Attributes",
     "Batch",
     "ChunkLayout",
     "CodecSpec",
     "Context",
+    "CopyReport",
     "DataType",
     "Dim",
     "DimExpression",
     "Future",
+    "Group",
     "IndexDomain",
     "IndexTransform",
     "KvStore",
@@ -106,7 +113,9 @@ __all__ = [
     "array",
     "cast",
     "concat",
+    "copy_node",
     "create_container",
+    "create_group",
     "d",
     "downsample",
     "downsample_pyramid",
@@ -115,6 +124,7 @@ __all__ = [
     "inf",
     "newaxis",
     "open",
+    "open_group",
     "overlay",
     "stack",
     "store",

@@ -23,6 +23,7 @@ __all__ = [
     "FailedPreconditionError",
     "GenerationMismatchError",
     "InvalidArgumentError",
+    "NodeNotFoundError",
     "NotFoundError",
     "OutOfBoundsError",
     "OutOfRangeError",
@@ -87,6 +88,10 @@ class NotFoundError(ChunkwiseError, ValueError, FileNotFoundError):
     """A key, array or member that does not exist."""
 
     status = "NOT_FOUND"
+
+
+class NodeNotFoundError(NotFoundError, KeyError):
+    """A group or array that a group doesn't have."""
 
 
 class AlreadyExistsError(ChunkwiseError, ValueError, FileExistsError):

@@ -1,0 +1,117 @@
+"""Making groups and arrays, and the groups above them.
+
+Documents are written from the root down, each on condition that it is missing, so of two processes that
+make the same group one finds that of the other.  A group that Zarr doesn't know of, a directory without a
+document, gets one when something is made below it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chunkwise.api.attribute_value import to_json_value
+from chunkwise.api.attributes import DATASET_NAMES
+from chunkwise.api.consolidated import update_consolidated
+from chunkwise.api.document import change_document
+from chunkwise.api.location import Location
+from chunkwise.api.node import FormatName, Node
+from chunkwise.binding import dump
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
+from chunkwise.hierarchy.node_name import check_new_names
+from chunkwise.hierarchy.tree import Tree
+from chunkwise.kvstore.protocol import MISSING_GENERATION
+
+__all__ = ["make_group", "make_groups", "write_group"]
+
+
+def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> None:
+    """Make all groups along `names` that are missing.
+
+    Parameters
+    ----------
+    tree : Tree
+    names : sequence of str
+        From the root.
+    known : int
+        How many of them are known to lead to a group.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is an array among them.
+    """
+    check_new_names(list(names[known:]), tree.format)
+    for end in range(known + 1, len(names) + 1):
+        node = tree.find(names[:end])
+        if node is not None and node.kind == "array":
+            raise AlreadyExistsError(f"{node.location.text} is an array; nothing can be below it")
+        if node is None or (node.implicit and tree.format != "n5"):
+            write_group(tree.location(names[:end]), tree.format, {})
+
+
+def make_group(
+    tree: Tree, names: Sequence[str], attributes: Mapping[str, Any], *, known: int = 0, exist_ok: bool = False
+) -> Node:
+    """Make a group and those above it; return it.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is an array in its place, or a group and `exist_ok` is false.
+    InvalidArgumentError
+        If a name or an attribute can't be.
+    """
+    values = {
+        name: to_json_value(value, f"attribute {dump(name)}", tree.non_finite)
+        for name, value in attributes.items()
+    }
+    check_new_names(list(names[known:]), tree.format)
+    make_groups(tree, names[:-1], min(known, max(len(names) - 1, 0)))
+    node = tree.find(names)
+    if node is not None and node.kind == "array":
+        raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
+    if node is not None and not node.implicit and not exist_ok:
+        raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
+    if node is None or node.implicit:
+        write_group(tree.location(names), tree.format, values)
+        node = tree.find(names)
+        assert node is not None
+    return node
+
+
+def write_group(location: Location, format: FormatName, attributes: Mapping[str, Any]) -> None:
+    """Write the documents of a group unless it has them; consolidated metadata above follows.
+
+    Parameters
+    ----------
+    location : Location
+    format : {"zarr3", "zarr2", "n5"}
+    attributes : mapping
+        JSON values.
+    """
+    kv, path = location.kv, location.path
+    if format == "n5":
+        for name in attributes:
+            if name == "n5":
+                raise InvalidArgumentError('"n5" says the version of the container; it is no attribute')
+        if all(name in attributes for name in DATASET_NAMES[:4]):
+            raise InvalidArgumentError("these attributes would make a dataset of an N5 group")
+        kv.write(path + "attributes.json", _encode(dict(attributes)), if_equal=MISSING_GENERATION)
+        return
+    if format == "zarr2":
+        if attributes:
+            change_document(kv, path + ".zattrs", lambda _: dict(attributes))
+        kv.write(path + ".zgroup", _encode({"zarr_format": 2}), if_equal=MISSING_GENERATION)
+    else:
+        document = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}
+        kv.write(path + "zarr.json", _encode(document), if_equal=MISSING_GENERATION)
+    update_consolidated(kv, path)
+
+
+def _encode(document: Any) -> bytes:
+    try:
+        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(document, separators=(",", ":")).encode()

@@ -1,0 +1,319 @@
+"""``Group``: a mapping from names, or paths, to groups and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from chunkwise.api.array_node import ArrayNode
+from chunkwise.api.location import Location
+from chunkwise.api.new_array import clear
+from chunkwise.api.node import Node
+from chunkwise.api.node_attributes import Attributes
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.target import DRIVERS
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import dump
+from chunkwise.errors import InvalidArgumentError, NodeNotFoundError
+from chunkwise.hierarchy.change import delete_node, move_node
+from chunkwise.hierarchy.create import make_group, make_groups
+from chunkwise.hierarchy.new_array import new_array
+from chunkwise.hierarchy.node_name import check_new_names, split_path
+from chunkwise.hierarchy.tree import Tree, check_format
+
+__all__ = ["Group", "Member"]
+
+Member: TypeAlias = "Group | TensorStore"
+
+
+class Group:
+    """A group of a tree; :func:`open_group` opens one.
+
+    Paths are names joined by "/", from this group, or with a leading "/" from the root of the tree that was
+    opened.  Iterating gives names and opens nothing; arrays are opened, not read, when they are looked up.
+    """
+
+    __slots__ = ("__weakref__", "_attributes", "_names", "_node", "_tree")
+
+    _tree: Tree
+    _names: tuple[str, ...]
+    _node: Node
+    _attributes: Attributes | None
+
+    def __init__(self) -> None:
+        raise TypeError("cannot create 'Group' instances; use chunkwise.open_group")
+
+    @classmethod
+    def _make(cls, tree: Tree, names: Sequence[str], node: Node) -> Group:
+        self = cls.__new__(cls)
+        self._tree = tree
+        self._names = tuple(names)
+        self._node = node
+        self._attributes = None
+        return self
+
+    # -- what it is -----------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """Path from the root of the tree that was opened; empty for the root itself."""
+        return "/".join(self._names)
+
+    @property
+    def name(self) -> str:
+        """The path with a "/" in front."""
+        return "/" + self.path
+
+    @property
+    def basename(self) -> str:
+        """Last component of the path; empty for the root."""
+        return self._names[-1] if self._names else ""
+
+    @property
+    def format(self) -> str:
+        """``"zarr3"``, ``"zarr2"`` or ``"n5"``."""
+        return self._node.format or self._tree.format
+
+    @property
+    def mode(self) -> str:
+        """``"r"`` or ``"r+"``."""
+        return "r+" if self._tree.writable else "r"
+
+    @property
+    def implicit(self) -> bool:
+        """Whether it is a group for no other reason than that something is below it."""
+        return self._node.implicit
+
+    @property
+    def location(self) -> Location:
+        """Where it is stored."""
+        return self._node.location
+
+    @property
+    def root(self) -> Group:
+        """The root of the tree."""
+        return self["/"]  # type: ignore[return-value]
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes."""
+        if self._attributes is None:
+            frozen = "" if self._tree.writable else f'{self._tree.root.text} was opened with mode "r"'
+            self._attributes = Attributes(self._node, frozen=frozen, non_finite=self._tree.non_finite)
+        return self._attributes
+
+    # -- looking up -----------------------------------------------------------------------------
+
+    def _find(self, path: str) -> tuple[list[str], Node]:
+        names = split_path(path, self.path)
+        node = self._tree.find(names, self._node.format)
+        if node is None:
+            raise NodeNotFoundError(f"{dump(path)} in {self._tree.location(self._names).text}")
+        return names, node
+
+    def _open(self, names: Sequence[str], node: Node) -> Member:
+        if node.kind == "group":
+            return Group._make(self._tree, names, node)
+        assert node.format is not None
+        spec = {"driver": DRIVERS[node.format], "kvstore": node.location.kvstore(), "open": True}
+        store = open_spec(spec, read=True, write=self._tree.writable or None).result()
+        return self._placed(store, names, node)
+
+    def _placed(self, store: TensorStore, names: Sequence[str], node: Node) -> TensorStore:
+        frozen = "" if self._tree.writable else f'{self._tree.root.text} was opened with mode "r"'
+        attributes = Attributes(node, frozen=frozen, non_finite=self._tree.non_finite)
+        place = ArrayNode(node, "/".join(names), attributes)
+        return TensorStore._make(store._array, store._transform, store._transaction, place)
+
+    def __getitem__(self, path: str) -> Member:
+        return self._open(*self._find(path))
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """Return the group or array at `path`, `default` if there is none."""
+        try:
+            return self[path]
+        except NodeNotFoundError:
+            return default
+
+    def __contains__(self, path: object) -> bool:
+        if not isinstance(path, str):
+            return False
+        try:
+            self._find(path)
+        except (NodeNotFoundError, InvalidArgumentError):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        location = self._node.location
+        for prefix in location.kv.list_children(location.path).prefixes:
+            name = prefix[len(location.path) :]
+            if not (self._node.kind == "array" and name.isdigit()):
+                yield name
+
+    def keys(self) -> list[str]:
+        """Return the names of all members; opens none."""
+        return list(self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def items(self) -> Iterator[tuple[str, Member]]:
+        """Yield name and member, for each; directories that hold neither group nor array are left out."""
+        for name in sorted(self):
+            member = self.get(name)
+            if member is not None:
+                yield name, member
+
+    def values(self) -> Iterator[Member]:
+        """Yield the members."""
+        return (member for _, member in self.items())
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Yield the names of groups right below this one, and the groups."""
+        return ((name, member) for name, member in self.items() if isinstance(member, Group))
+
+    def arrays(self) -> Iterator[tuple[str, TensorStore]]:
+        """Yield the names of arrays right below this group, and the arrays."""
+        return ((name, member) for name, member in self.items() if isinstance(member, TensorStore))
+
+    def walk(self) -> Iterator[tuple[str, Member]]:
+        """Yield path and member, from this group, for everything below it, groups before what they hold."""
+        pending = [("", self)]
+        while pending:
+            prefix, group = pending.pop()
+            below = []
+            for name, member in group.items():
+                path = f"{prefix}{name}"
+                yield path, member
+                if isinstance(member, Group):
+                    below.append((path + "/", member))
+            pending.extend(reversed(below))
+
+    def visit(self, function: Callable[[str, Member], Any]) -> Any:
+        """Call ``function(path, member)`` for everything below; stop at, and return, what isn't None."""
+        for path, member in self.walk():
+            result = function(path, member)
+            if result is not None:
+                return result
+        return None
+
+    # -- making ---------------------------------------------------------------------------------
+
+    def create_group(
+        self, path: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> Group:
+        """Make a group, and those above it that are missing.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is a group or array already, and `overwrite` is false.
+        InvalidArgumentError
+            If a name is reserved, an attribute can't be, or the tree was opened for reading.
+        """
+        self._tree.check_writable()
+        names = split_path(path, self.path)
+        if overwrite and path in self:
+            del self[path]
+        node = make_group(self._tree, names, attributes or {}, known=self._known(names))
+        return Group._make(self._tree, names, node)
+
+    def require_group(self, path: str, *, attributes: Mapping[str, Any] | None = None) -> Group:
+        """Return the group at `path`, after making it, with `attributes`, if it is missing."""
+        names = split_path(path, self.path)
+        node = self._tree.find(names, self._node.format)
+        if node is None or node.implicit or node.kind == "array":
+            self._tree.check_writable()
+            node = make_group(self._tree, names, attributes or {}, known=self._known(names), exist_ok=True)
+        return Group._make(self._tree, names, node)
+
+    def _known(self, names: Sequence[str]) -> int:
+        return len(self._names) if tuple(names[: len(self._names)]) == self._names else 0
+
+    def create_array(
+        self,
+        path: str,
+        data: Any = None,
+        *,
+        shape: Sequence[int] | int | None = None,
+        dtype: Any = None,
+        chunks: Sequence[int] | str | None = "auto",
+        shards: Sequence[int] | None = None,
+        codec: Any = None,
+        fill_value: Any = None,
+        dimension_names: Sequence[str | None] | None = None,
+        dimension_units: Sequence[Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        format: str | None = None,
+        overwrite: bool = False,
+        **schema_options: Any,
+    ) -> TensorStore:
+        """Make an array, and the groups above it that are missing."""
+        self._tree.check_writable()
+        names = split_path(path, self.path)
+        known = self._known(names)
+        kind = check_format(format) if format else self._tree.format
+        check_new_names(names[known:], kind)
+        if overwrite:
+            clear(self._tree.location(names))
+        make_groups(self._tree, names[:-1], min(known, len(names) - 1))
+        store = new_array(
+            self._tree,
+            self._tree.location(names),
+            format=kind,
+            shape=(shape,) if isinstance(shape, int) else shape,
+            dtype=dtype,
+            data=data,
+            chunks=chunks,
+            shards=shards,
+            codec=codec,
+            fill_value=fill_value,
+            dimension_names=dimension_names,
+            dimension_units=dimension_units,
+            attributes=attributes or {},
+            metadata=metadata or {},
+            schema_options=schema_options,
+        )
+        node = self._tree.find(names, kind)
+        assert node is not None
+        return self._placed(store, names, node)
+
+    def require_array(
+        self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
+    ) -> TensorStore:
+        """Return the array at `path`, after making it if it is missing."""
+        member: Member | None = self.get(path)
+        if member is None:
+            return self.create_array(path, shape=shape, dtype=dtype, **options)
+        if isinstance(member, Group):
+            raise InvalidArgumentError(f"{member.location.text} is a group, not an array")
+        return member
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def __delitem__(self, path: str) -> None:
+        self._tree.check_writable()
+        delete_node(self._tree, split_path(path, self.path))
+
+    def move(self, source: str, target: str) -> None:
+        """Move the array or group at `source`, with everything below it, to `target`.
+
+        Groups above `target` are made.  What other nodes say about it, links for example, stays as it is.
+
+        Raises
+        ------
+        NodeNotFoundError
+            If there is nothing at `source`.
+        AlreadyExistsError
+            If there is something at `target`.
+        """
+        self._tree.check_writable()
+        move_node(self._tree, split_path(source, self.path), split_path(target, self.path))
+
+    def __repr__(self) -> str:
+        return f"<chunkwise.Group {self.name} ({self.format}, {self._tree.root.text}, mode {self.mode!r})>"
