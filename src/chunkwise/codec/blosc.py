@@ -45,6 +45,8 @@ _AUTO = -1
 # The inner compressor as the header's flags name it, bits 5 to 7.
 _FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
 _MAX_NBYTES = 2**31 - 1 - 16
+# No compressor inside makes more of a byte: 128 KiB of one value take Zstandard four bytes.
+_MAX_RATIO = 1 << 15
 _sizes = Struct("<4xI4xI").unpack_from
 
 
@@ -222,8 +224,10 @@ def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
         raise DataCorruptionError(
             f'"blosc" codec: header claims {cbytes} encoded bytes, but there are {len(encoded)}'
         )
-    if nbytes != expected and (expected is not None or nbytes > _MAX_NBYTES):
-        raise size_error("blosc", nbytes, _MAX_NBYTES if expected is None else expected)
+    if nbytes != expected:
+        limit = min(_MAX_NBYTES, _MAX_RATIO * cbytes) if expected is None else expected
+        if expected is not None or nbytes > limit:
+            raise size_error("blosc", nbytes, limit)
     return nbytes
 
 

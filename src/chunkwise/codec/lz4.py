@@ -32,6 +32,7 @@ __all__ = ["Lz4"]
 
 # The largest input of an LZ4 block; a header that claims more is corrupt.
 _MAX_NBYTES = 0x7E000000
+_MAX_RATIO = 255  # no LZ4 block expands to more than this many times its size
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,12 @@ class Lz4:
             if len(head) < 4:
                 raise DataCorruptionError(f'"lz4" codec: {len(head)} bytes can\'t hold the size of 4 bytes')
             nbytes = int.from_bytes(head, "little")
-            if nbytes != decoded_nbytes and (decoded_nbytes is not None or nbytes > _MAX_NBYTES):
-                raise size_error("lz4", nbytes, _MAX_NBYTES if decoded_nbytes is None else decoded_nbytes)
+            if nbytes != decoded_nbytes:
+                most = (
+                    min(_MAX_NBYTES, _MAX_RATIO * len(encoded)) if decoded_nbytes is None else decoded_nbytes
+                )
+                if decoded_nbytes is not None or nbytes > most:
+                    raise size_error("lz4", nbytes, most)
             if nbytes == 0:
                 return b""
             try:

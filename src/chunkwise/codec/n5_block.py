@@ -23,8 +23,8 @@ Compatibility
   had through :mod:`chunkwise.codec.n5_varlength`.
 * Blocks are written in full size, padded, as TensorStore does.
 * Memory: raw blocks are read in place.  The decoder of a compressed block may allocate what the
-  header promises if that is no more than the grid cell; an oversized block may have up to 16 times the
-  bytes of its cell, or 16 MiB if that is more.
+  header promises if that is no more than the grid cell; an oversized block may have up to 4 times the
+  bytes of its cell, or 64 KiB if that is more.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["N5Block"]
 
-_OVERSIZE = 16
-_OVERSIZE_NBYTES = 1 << 24
+_OVERSIZE = 4
+_OVERSIZE_NBYTES = 1 << 16
 _MAX_LAYOUTS = 256
 
 _Decode = Callable[[memoryview, np.ndarray], None]
@@ -105,7 +105,7 @@ class N5Block:
             head = bytes(view[:header_nbytes])
             layout = layouts.get(head)
             if layout is None:
-                layout = self._open_layout(_check_header(view, item), item)
+                layout = self._open_layout(_check_header(view, item, limited=bool(self.compression)), item)
                 if len(layouts) < _MAX_LAYOUTS:
                     layouts[head] = layout
             layout(view, out)
@@ -185,8 +185,11 @@ class N5Block:
         return encode
 
 
-def _check_header(view: memoryview, item: ChunkSpec) -> N5Header:
-    """Read the header of a block of `item`; nothing has been allocated for its payload yet."""
+def _check_header(view: memoryview, item: ChunkSpec, *, limited: bool) -> N5Header:
+    """Read the header of a block of `item`; nothing has been allocated for its payload yet.
+
+    With `limited`, memory has to be taken for it, so that it must not be much larger than its cell.
+    """
     rank = len(item.shape)
     header_nbytes = 4 + 4 * rank
     if bytes(view[:2]) == b"\0\2":
@@ -201,7 +204,7 @@ def _check_header(view: memoryview, item: ChunkSpec) -> N5Header:
     n_elements = N5Header(DEFAULT, header.dims, None, 0).n_elements
     _check_count(header, n_elements)
     nbytes = n_elements * item.dtype.itemsize
-    if nbytes > max(item.nbytes * _OVERSIZE, _OVERSIZE_NBYTES):
+    if limited and nbytes > max(item.nbytes * _OVERSIZE, _OVERSIZE_NBYTES):
         raise DataCorruptionError(
             f"Received chunk of size {_braces(header.dims)} which exceeds blockSize of {_braces(item.shape)} "
             f"by too much to be read: {nbytes} bytes instead of {item.nbytes}"

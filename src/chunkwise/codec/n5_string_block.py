@@ -18,13 +18,14 @@ Compatibility
 -------------
 n5-java loses trailing empty strings of a block when it reads; nothing is lost here.  Strings with NUL
 can't be stored.  The number of bytes in the header must be right.  It may be up to 1024 times what is
-stored, or 16 MiB if that is more.
+stored, or 1 MiB if that is more; and a block up to 4 times as large as its grid cell, or 4096 strings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -39,7 +40,9 @@ from chunkwise.errors import CodecError, DataCorruptionError
 __all__ = ["N5StringBlock"]
 
 _MAX_RATIO = 1024
-_UNSUSPICIOUS_NBYTES = 1 << 24
+_OVERSIZE = 4
+_UNSUSPICIOUS_CELLS = 1 << 12
+_UNSUSPICIOUS_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,16 @@ class N5StringBlock:
 
         def decode(buffer: Buffer, out: np.ndarray) -> None:
             _check_promise(buffer)
-            data = parse_block(buffer, self.compression, itemsize=1)
-            if len(data.dims) != len(shape):
+            dims = parse_header(buffer).dims
+            if len(dims) != len(shape):
                 raise DataCorruptionError(
-                    f"Received chunk with {len(data.dims)} dimensions but expected {len(shape)}"
+                    f"Received chunk with {len(dims)} dimensions but expected {len(shape)}"
                 )
+            if prod(dims) > max(_OVERSIZE * prod(shape), _UNSUSPICIOUS_CELLS):
+                raise DataCorruptionError(
+                    f"Received chunk of size {list(dims)} larger than blockSize {list(shape)} by too much"
+                )
+            data = parse_block(buffer, self.compression, itemsize=1)
             strings = decode_strings(data)
             line = np.empty(len(strings), object)
             line[:] = strings
