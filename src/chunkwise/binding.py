@@ -75,9 +75,14 @@ def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *,
     >>> plain_json({"shape": np.array([3, 4]), "chunks": (2, np.int64(2))})
     {'shape': [3, 4], 'chunks': [2, 2]}
     """
-    if type(value) in _PLAIN or value is MISSING or (is_kept is not None and is_kept(member, value)):
+    kind = type(value)
+    if kind in _PLAIN or value is MISSING:
         return value
-    if isinstance(value, Mapping):
+    if kind is not dict and kind is not list and is_kept is not None and is_kept(member, value):
+        return value
+    if kind is list:
+        return [x if type(x) in _PLAIN else plain_json(x, is_kept, member=member) for x in value]
+    if kind is dict or isinstance(value, Mapping):
         return {str(key): plain_json(item, is_kept, member=str(key)) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return plain_json(value.tolist(), is_kept, member=member)
@@ -85,9 +90,9 @@ def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *,
         return [plain_json(item, is_kept, member=member) for item in value]
     if hasattr(value, "to_json") and not isinstance(value, type):
         return value.to_json()
-    for kind in (str, int, float):
-        if isinstance(value, kind):
-            return kind(value)
+    for base in (str, int, float):
+        if isinstance(value, base):
+            return base(value)
     raise TypeError(f"Object '{type(value).__name__}' does not support conversion to JSON")
 
 

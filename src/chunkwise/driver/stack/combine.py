@@ -44,6 +44,7 @@ def combine_layers(
     upper: list[int] = []
     labels: tuple[str, ...] = ()
     hull: IndexDomain | None = None
+    empty = True
     for i, (own_type, domain) in enumerate(layers):
         try:
             if domain is not None:
@@ -61,11 +62,12 @@ def combine_layers(
             if domain is None:
                 raise InvalidArgumentError("Domain must be specified")
             # Ten thousand layers without labels are the common case, and quick.
-            if hull is None or domain.labels != labels or 0 in domain.shape or 0 in hull.shape:
+            if empty or domain.labels != labels or 0 in domain.shape:
                 hull = domain if hull is None else _box(lower, upper, labels).hull(domain)
                 lower, upper = list(hull.inclusive_min), list(hull.exclusive_max)
                 labels = hull.labels
                 hull = _box(lower, upper, labels)
+                empty = 0 in hull.shape
                 continue
             lower = list(map(min, lower, domain.inclusive_min))
             upper = list(map(max, upper, domain.exclusive_max))

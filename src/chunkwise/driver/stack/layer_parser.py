@@ -1,30 +1,37 @@
-"""Parsing the layers of a stack, of which most say the same in all but kvstore and transform."""
+"""Parsing the layers of a stack, of which most say the same in all but path and transform."""
 
 from __future__ import annotations
 
+from operator import add, gt
 from typing import Any
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON
 from chunkwise.driver.based_spec import parse_base
-from chunkwise.index_space import IndexTransform
-from chunkwise.spec.kvstore_spec import parse_kvstore_spec
+from chunkwise.driver.stack.alike import elsewhere, is_movable
+from chunkwise.dtype.data_type import DataType
+from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.index_space.interval import INF
+from chunkwise.index_space.output_map import OutputIndexMap, single_map
 from chunkwise.spec.spec import Spec
-from chunkwise.spec.spec_members import kvstore_from_url
+from chunkwise.spec.url import kvstore_json_from_url
 
 __all__ = ["LayerParser"]
-
-_OWN = ("kvstore", "transform")
-_NOT_ALONE = ("path", "rank")  # what these mean depends on the members above
 
 
 class LayerParser:
     """Parses layers one after the other; what several have in common is parsed once.
 
     A layer that is not like an earlier one goes the long way, and so does one with an error in it.
+
+    Parameters
+    ----------
+    dtype : DataType or None
+        What all layers have to be of that don't say it.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[str, Spec] = {}
+    def __init__(self, dtype: DataType | None = None) -> None:
+        self._dtype = dtype
+        self._known: dict[object, Spec | None] = {}
 
     def parse(self, value: JSON) -> Spec:
         """Return the spec of a layer.
@@ -34,35 +41,78 @@ class LayerParser:
         SpecError
             As :class:`Spec` does.
         """
-        if not isinstance(value, dict) or "kvstore" not in value or any(name in value for name in _NOT_ALONE):
-            return parse_base(value)
-        rest = {name: member for name, member in value.items() if name not in _OWN}
-        try:
-            key = dump(rest)
-        except (TypeError, ValueError):
-            return parse_base(value)
-        known = self._known.get(key)
+        found = self._alike(value) if isinstance(value, dict) else None
+        return parse_base(value) if found is None else found
+
+    def _alike(self, value: dict[str, Any]) -> Spec | None:
+        transform, kvstore = _quick_transform(value.get("transform")), value.get("kvstore")
+        if isinstance(kvstore, str):
+            try:
+                kvstore = kvstore_json_from_url(kvstore)
+            except (TypeError, ValueError):
+                return None
+        if transform is None or not isinstance(kvstore, dict) or not isinstance(kvstore.get("path"), str):
+            return None
+        others = [item for item in value.items() if item[0] not in ("transform", "kvstore")]
+        store = [item for item in kvstore.items() if item[0] != "path"]
+        kind = (transform.output_rank, transform.input_rank, repr(others), repr(store))  # 1 is not true
+        if kind not in self._known:
+            self._known[kind] = self._first(value)
+        known = self._known[kind]
         if known is None:
-            self._known[key] = common = parse_base(rest)
-            assert common._driver.kvstore is None
-            return parse_base(value)
-        rank = known._driver.rank
-        if rank is None:
-            return parse_base(value)
-        transform = known._transform
-        if "transform" in value:
-            transform = _transform(value["transform"])
-            if transform is None or transform.output_rank != rank:
-                return parse_base(value)
+            return None
+        assert known._driver.kvstore is not None
         try:
-            kvstore = parse_kvstore_spec(value["kvstore"], kvstore_from_url)
-            return Spec._of(known._driver.with_kvstore(kvstore.as_directory()), transform)
+            path = type(known._driver.kvstore).normal_path(kvstore["path"])
         except (TypeError, ValueError):
-            return parse_base(value)
+            return None
+        if path and not path.endswith("/"):
+            path += "/"
+        return Spec._of(elsewhere(known._driver, path), transform)
+
+    def _first(self, value: dict[str, Any]) -> Spec | None:
+        """Return the spec that others are like; None if this one is wrong or of another nature."""
+        if "path" in value:
+            return None
+        try:
+            spec = parse_base(value)
+            if spec.dtype is None and self._dtype is not None:
+                spec = spec.copy()
+                spec.update(dtype=self._dtype)
+        except (TypeError, ValueError):
+            return None
+        return spec if is_movable(spec._driver) else None
 
 
-def _transform(value: Any) -> IndexTransform | None:
-    try:
-        return IndexTransform(json=value)
-    except (TypeError, ValueError):
+def _quick_transform(json: Any) -> IndexTransform | None:
+    """Return a transform of explicit bounds and one stride for each output; None for any other."""
+    if not isinstance(json, dict) or len(json) != 3:
         return None
+    lower, output = json.get("input_inclusive_min"), json.get("output")
+    form = "input_shape" if "input_shape" in json else "input_exclusive_max"
+    upper = json.get(form)
+    if not (isinstance(lower, list) and isinstance(upper, list) and isinstance(output, list)):
+        return None
+    rank = len(lower)
+    numbers = [*lower, *upper]
+    if len(upper) != rank or rank > 32 or len(output) > 32:
+        return None
+    maps: list[OutputIndexMap] = []
+    for item in output:
+        if not isinstance(item, dict) or "input_dimension" not in item:
+            return None
+        dim, offset, stride = item["input_dimension"], item.get("offset", 0), item.get("stride", 1)
+        n_known = 1 + ("offset" in item) + ("stride" in item)
+        numbers += (dim, offset, stride)
+        if type(dim) is not int or len(item) != n_known or not stride or not 0 <= dim < rank:
+            return None
+        maps.append(single_map(offset, stride, dim))
+    if set(map(type, numbers)) - {int} or (numbers and not (min(numbers) > -INF and max(numbers) < INF)):
+        return None
+    if form == "input_shape":
+        upper = list(map(add, lower, upper))
+    if any(map(gt, lower, upper)) or any(b >= INF for b in upper):
+        return None
+    explicit = (False,) * rank
+    domain = IndexDomain._make(tuple(lower), tuple(upper), explicit, explicit, ("",) * rank)
+    return IndexTransform._make(domain, tuple(maps))

@@ -20,15 +20,17 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON, MISSING, Members, parse_array
+from chunkwise.driver.stack.alike import for_each_kind
 from chunkwise.driver.stack.combine import Common, combine_layers, common_units, final_domain
 from chunkwise.driver.stack.layer_parser import LayerParser
 from chunkwise.dtype.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain
+from chunkwise.spec.context import Context
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.open_mode import OpenMode
-from chunkwise.spec.resource_members import take_resources
+from chunkwise.spec.resource_members import bind_resources, take_resources
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.spec_members import SpecMembers
@@ -118,6 +120,18 @@ class StackSpec(DriverSpec):
     def _mapped(self, change: Any) -> Self:
         return self.with_parts(tuple(change(layer._driver) for layer in self.layers))
 
+    def bind(self, context: Context) -> Self:
+        """Return the spec with live resources throughout."""
+        if self.context is not None:
+            context = Context(self.context, context)
+        bound = replace(
+            self,
+            context=None,
+            resources=bind_resources(self.resources, self.resource_kinds, context),
+        )
+        drivers = tuple(layer._driver for layer in self.layers)
+        return bound.with_parts(for_each_kind(drivers, lambda driver: driver.bind(context)))
+
     def parts(self) -> tuple[DriverSpec | KvStoreSpec, ...]:
         """Return the driver specs of the layers."""
         return tuple(layer._driver for layer in self.layers)
@@ -174,7 +188,7 @@ def parse_stack(members: Members, common: SpecMembers) -> StackSpec:
     def take_layers(value: JSON) -> tuple[Spec, ...]:
         if value is MISSING:
             raise SpecError("Expected array, but member is missing")
-        return tuple(parse_array(value, LayerParser().parse))
+        return tuple(parse_array(value, LayerParser(common.schema.dtype).parse))
 
     layers = members.take("layers", take_layers)
     schema = check_options(common.schema)

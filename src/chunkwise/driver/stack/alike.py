@@ -1,0 +1,65 @@
+"""Layers that differ in nothing but where they lie: what is found out for one holds for all of them.
+
+A stack of ten thousand tiles is ten thousand times the same spec with another path and transform.  Such
+specs share the objects that their fields are, by which they are known again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.kvstore_spec import KvStoreSpec
+
+__all__ = ["elsewhere", "for_each_kind", "is_movable"]
+
+R = TypeVar("R", DriverSpec, KvStoreSpec)
+
+
+def is_movable(driver: DriverSpec) -> bool:
+    """Whether a spec says nothing of its own about its path, so that it can be moved."""
+    return isinstance(driver, ChunkedSpec) and driver.kvstore is not None
+
+
+def elsewhere(driver: DriverSpec, path: str) -> DriverSpec:
+    """Return a movable spec with another path in its kvstore; all else is shared."""
+    assert driver.kvstore is not None
+    return _copy(driver, kvstore=_copy(driver.kvstore, path=path))
+
+
+def _copy(record: R, **changes: object) -> R:
+    # dataclasses.replace would check and derive again what can't have changed.
+    out = object.__new__(type(record))
+    out.__dict__.update(record.__dict__, **changes)
+    return out
+
+
+def for_each_kind(
+    drivers: tuple[DriverSpec, ...], change: Callable[[DriverSpec], DriverSpec]
+) -> tuple[DriverSpec, ...]:
+    """Return what `change` makes of each spec, calling it once for those that are alike.
+
+    What it does to a movable spec must not depend on the path.
+    """
+    known: dict[object, DriverSpec] = {}
+    out = []
+    for driver in drivers:
+        kvstore = driver.kvstore
+        if kvstore is None or not is_movable(driver):
+            out.append(change(driver))
+            continue
+        kind = (_fields(driver, "kvstore"), _fields(kvstore, "path"))
+        changed = known.get(kind)
+        if changed is None:
+            known[kind] = changed = change(driver)
+        if changed.kvstore is None:
+            out.append(change(driver))
+        else:
+            out.append(elsewhere(changed, kvstore.path))
+    return tuple(out)
+
+
+def _fields(record: DriverSpec | KvStoreSpec, own: str) -> tuple[object, ...]:
+    return (type(record), *[id(value) for name, value in record.__dict__.items() if name != own])
