@@ -79,7 +79,7 @@ class Attributes(MutableMapping[str, Any]):
 
     def refresh(self) -> Attributes:
         """Read the attributes again, and return them."""
-        if self._node is not None and self._frozen != _SNAPSHOT:
+        if self._node is not None:
             self._node = require_node(self._node.location)
             self._known = None
         return self
@@ -249,9 +249,6 @@ class Attributes(MutableMapping[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UnsupportedError("attributes can't be pickled; pickle the array or group, or attrs.asdict()")
-
-
-_SNAPSHOT = "the tree was opened from its consolidated metadata, for reading only"
 
 
 def _visible(attributes: Mapping[str, Any], node: Node) -> dict[str, Any]:

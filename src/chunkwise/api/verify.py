@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from chunkwise.api.consolidated_tree import check_consolidated
 from chunkwise.api.node import JOURNAL, Node
 from chunkwise.api.stored_node import list_keys, stored_array
 from chunkwise.api.walk import walk
@@ -88,6 +89,9 @@ def verify(
             report.bad.append(BadKey(node.location.path + node.key, node.error))
         elif node.error:
             report.bad.append(BadKey(node.location.path + node.key, f"metadata can't be read: {node.error}"))
+        else:
+            key = node.location.path + (".zmetadata" if node.format == "zarr2" else node.key)
+            report.bad += [BadKey(key, problem) for problem in check_consolidated(node)]
         yield report
 
 

@@ -6,17 +6,18 @@ an array with half of its chunks, and what a killed process leaves behind is key
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from functools import cache, partial
 
-from chunkwise.api.consolidated import update_consolidated
+from chunkwise.api.consolidated import move_consolidated, update_consolidated
+from chunkwise.api.consolidated_tree import subtree_copies
 from chunkwise.api.location import Location
 from chunkwise.api.node import Node
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NodeNotFoundError
 from chunkwise.hierarchy.create import make_groups
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.tree import Tree
-from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.atomic import Directories
 from chunkwise.kvstore.key_range import KeyRange
 
 __all__ = ["delete_node", "move_node"]
@@ -46,11 +47,11 @@ def _delete(location: Location, node: Node) -> None:
     kv = location.kv
     if node.key:
         kv.delete(location.path + node.key)
-    # Up to and without the final "/", so that the directory itself goes too.
+    if isinstance(kv, Directories):
+        kv.delete_directory(location.path[:-1])
+        return
     keys = KeyRange.of_prefix(location.path)
     kv.delete_range(keys.start, keys.stop)
-    if isinstance(kv, FileStore) and os.path.isdir(kv.root + location.path):
-        os.rmdir(kv.root + location.path)
 
 
 def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
@@ -77,7 +78,16 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
     if tree.find(target) is not None:
         raise AlreadyExistsError(f"there is an array or group at {there.text} already")
     make_groups(tree, target[:-1])
+    _move(here, there, node)
+    move_consolidated(here.kv, here.path, dict)
+    move_consolidated(there.kv, there.path, cache(partial(subtree_copies, there)))
+
+
+def _move(here: Location, there: Location, node: Node) -> None:
     kv = here.kv
+    if isinstance(kv, Directories):
+        kv.move_directory(here.path[:-1], there.path[:-1])
+        return
     keys = KeyRange.of_prefix(here.path)
     own = here.path + node.key
     moved = [key for key in kv.list(keys.start, keys.stop) if key != own]
@@ -86,5 +96,3 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
         if value is not None:
             kv.write(there.path + key[len(here.path) :], value)
     _delete(here, node)
-    update_consolidated(kv, here.path)
-    update_consolidated(kv, there.path)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from chunkwise.api.array_node import ArrayNode
+from chunkwise.api.consolidated_tree import consolidate
 from chunkwise.api.location import Location
 from chunkwise.api.new_array import clear
 from chunkwise.api.node import Node
 from chunkwise.api.node_attributes import Attributes
-from chunkwise.api.open import open as open_spec
-from chunkwise.api.target import DRIVERS
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError, NodeNotFoundError
@@ -98,8 +96,7 @@ class Group:
     def attrs(self) -> Attributes:
         """The attributes."""
         if self._attributes is None:
-            frozen = "" if self._tree.writable else f'{self._tree.root.text} was opened with mode "r"'
-            self._attributes = Attributes(self._node, frozen=frozen, non_finite=self._tree.non_finite)
+            self._attributes = self._tree.attributes(self._names, self._node)
         return self._attributes
 
     # -- looking up -----------------------------------------------------------------------------
@@ -114,16 +111,7 @@ class Group:
     def _open(self, names: Sequence[str], node: Node) -> Member:
         if node.kind == "group":
             return Group._make(self._tree, names, node)
-        assert node.format is not None
-        spec = {"driver": DRIVERS[node.format], "kvstore": node.location.kvstore(), "open": True}
-        store = open_spec(spec, read=True, write=self._tree.writable or None).result()
-        return self._placed(store, names, node)
-
-    def _placed(self, store: TensorStore, names: Sequence[str], node: Node) -> TensorStore:
-        frozen = "" if self._tree.writable else f'{self._tree.root.text} was opened with mode "r"'
-        attributes = Attributes(node, frozen=frozen, non_finite=self._tree.non_finite)
-        place = ArrayNode(node, "/".join(names), attributes)
-        return TensorStore._make(store._array, store._transform, store._transaction, place)
+        return self._tree.open_array(names, node)
 
     def __getitem__(self, path: str) -> Member:
         return self._open(*self._find(path))
@@ -145,11 +133,7 @@ class Group:
         return True
 
     def __iter__(self) -> Iterator[str]:
-        location = self._node.location
-        for prefix in location.kv.list_children(location.path).prefixes:
-            name = prefix[len(location.path) :]
-            if not (self._node.kind == "array" and name.isdigit()):
-                yield name
+        return self._tree.children(self._names, self._node)
 
     def keys(self) -> list[str]:
         """Return the names of all members; opens none."""
@@ -281,7 +265,8 @@ class Group:
         )
         node = self._tree.find(names, kind)
         assert node is not None
-        return self._placed(store, names, node)
+        place = self._tree.place(names, node)
+        return TensorStore._make(store._array, store._transform, None, place)
 
     def require_array(
         self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
@@ -314,6 +299,26 @@ class Group:
         """
         self._tree.check_writable()
         move_node(self._tree, split_path(source, self.path), split_path(target, self.path))
+
+    def consolidate(self) -> list[str]:
+        """Write the consolidated metadata of the tree below this group, in place of those that there are.
+
+        Changes that are made with this library keep them true.
+
+        Returns
+        -------
+        list of str
+            Paths of nodes of another format, which consolidated metadata can't tell of.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the tree was opened for reading, or the group is none of Zarr.
+        FailedPreconditionError
+            If a document in the tree can't be read.
+        """
+        self._tree.check_writable()
+        return consolidate(self._node.location).left_out
 
     def __repr__(self) -> str:
         return f"<chunkwise.Group {self.name} ({self.format}, {self._tree.root.text}, mode {self.mode!r})>"

@@ -25,7 +25,7 @@ from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
 
-__all__ = ["check_new_names", "join", "split_path"]
+__all__ = ["check_new_names", "is_name", "join", "split_path"]
 
 _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "attributes.json", JOURNAL)
 
@@ -73,6 +73,11 @@ def _never(name: str) -> str:
     if "\0" in name:
         return "it has a NUL"
     return ""
+
+
+def is_name(name: str) -> bool:
+    """Whether `name` can be that of a node."""
+    return bool(name) and not _never(name)
 
 
 def check_new_names(names: list[str], format: str) -> None:

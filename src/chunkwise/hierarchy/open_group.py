@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.api.attribute_value import NonFinite, check_non_finite
-from chunkwise.api.container import create_container
+from chunkwise.api.container import check_container, create_container
 from chunkwise.api.location import Location, Place, locate
 from chunkwise.api.new_array import create_parents
-from chunkwise.api.node import FormatName, Node, find_node
+from chunkwise.api.node import FormatName, Node, find_node, load_json, node_of
 from chunkwise.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
@@ -18,6 +18,7 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.group import Group
+from chunkwise.hierarchy.snapshot import parse_zarr2_snapshot, parse_zarr3_snapshot
 from chunkwise.hierarchy.tree import Tree, check_format, check_group
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.context import Context
@@ -35,6 +36,7 @@ def open_group(
     *,
     format: str | None = None,
     attributes: Mapping[str, Any] | None = None,
+    consolidated: bool | None = None,
     context: Context | None = None,
     non_finite: NonFinite = "error",
 ) -> Group:
@@ -52,8 +54,11 @@ def open_group(
         says, ``*.n5``, or else Zarr v3.
     attributes : mapping, optional
         Of a group that is made.
+    consolidated : bool, optional
+        Whether to take the whole tree from its consolidated metadata, without a look at the nodes
+        themselves.  By default with mode ``r``, if there are any; true demands them.
     context : Context, optional
-        Where the resources of a spec come from.
+        Where the resources of a spec, and of arrays, come from.
     non_finite : {"error", "string", "literal"}
         What is done with NaN and infinities in attributes.
 
@@ -65,32 +70,87 @@ def open_group(
     if mode not in _MODES:
         raise InvalidArgumentError(f"mode: expected one of {', '.join(_MODES)}, not {mode!r}")
     check_non_finite(non_finite)
+    context = context or Context()
     location = locate(place, context)
     wanted = None if format is None else check_format(format, group=True)
+    if consolidated and mode != "r":
+        raise InvalidArgumentError(
+            f'consolidated metadata are for reading: open with mode "r", not {mode!r}, to use them'
+        )
+    options: dict[str, Any] = {"root": location, "non_finite": non_finite, "context": context}
+    if mode == "r" and consolidated is not False:
+        group = _from_snapshot(location, wanted, options)
+        if group is not None and (group._tree.snapshot is not None or not consolidated):
+            return group
+        if consolidated:
+            raise NotFoundError(f"there are no consolidated metadata at {location.text}")
     node = find_node(location, wanted)
     if node is not None and wanted is not None and node.format not in (wanted, None):
-        node = None if mode in ("a", "w-", "w") else node
-    if mode == "w" and node is not None:
+        if mode == "w":
+            _clear(node)
+        elif mode in ("r", "r+"):
+            raise NotFoundError(
+                f"there is no {wanted} group at {location.text}, but a {node.format} {node.kind}"
+            )
+        node = None
+    if node is not None and mode == "w":
         _clear(node)
         node = None
-    if node is None or (node.implicit and mode in ("a", "w-") and node.format != "n5"):
+    is_missing = node is None or (node.implicit and mode in ("a", "w-"))
+    if node is None or is_missing:
         if mode in ("r", "r+"):
             raise NotFoundError(f"there is no group at {location.text}")
-        return _create(location, wanted or _suggested(location), attributes or {}, non_finite)
+        return _create(wanted or _suggested(location), attributes or {}, options)
     if mode == "w-":
         raise AlreadyExistsError(f"{location.text} is a {node.kind} already ({node.format})")
+    return _opened(node, wanted, options, writable=mode != "r")
+
+
+def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, writable: bool) -> Group:
+    location = node.location
     if node.error:
         raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
     if node.kind == "array" and not (node.format == "n5" and "n5" in node.document):
         raise InvalidArgumentError(f"{location.text} is an array, not a group ({node.format})")
     check_group(node)
-    tree = Tree(
-        root=location,
-        format=node.format or wanted or _suggested(location),
-        writable=mode != "r",
-        non_finite=non_finite,
-    )
+    if node.format == "n5":
+        check_container(location)
+    tree = Tree(format=node.format or wanted or _suggested(location), writable=writable, **options)
     return Group._make(tree, (), node)
+
+
+def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
+    """Open a group whose consolidated metadata tell of the tree; None if there are none."""
+    kv, path = location.kv, location.path
+    if wanted in (None, "zarr3"):
+        found = kv.read(path + "zarr.json")
+        if found.value is not None:
+            node = node_of(location, "zarr.json", found)
+            snapshot = None
+            if not node.error and node.kind == "group":
+                snapshot = parse_zarr3_snapshot(node.document, found.time)
+            if snapshot is None:
+                return _opened(node, "zarr3", options, writable=False)
+            check_group(node)
+            tree = Tree(format="zarr3", writable=False, snapshot=snapshot, root_node=node, **options)
+            return Group._make(tree, (), node)
+    if wanted in (None, "zarr2"):
+        found = kv.read(path + ".zmetadata")
+        parsed = None if found.value is None else parse_zarr2_snapshot(load_json(found.value), found.time)
+        if parsed is not None:
+            root, snapshot = parsed
+            node = Node(location, "zarr2", "group", ".zgroup", root.document)
+            check_group(node)
+            tree = Tree(
+                format="zarr2",
+                writable=False,
+                snapshot=snapshot,
+                root_node=node,
+                root_attributes=root.attributes,
+                **options,
+            )
+            return Group._make(tree, (), node)
+    return None
 
 
 def create_group(
@@ -117,11 +177,15 @@ def _suggested(location: Location) -> FormatName:
     return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
 
 
-def _create(
-    location: Location, format: FormatName, attributes: Mapping[str, Any], non_finite: NonFinite
-) -> Group:
-    tree = Tree(root=location, format=format, writable=True, non_finite=non_finite)
-    create_parents(location, format)
+def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
+    location: Location = options["root"]
+    tree = Tree(format=format, writable=True, **options)
+    if format == "n5":
+        check_container(location)
+    # The group itself must not be there before it is made: in N5 the container above is what is marked.
+    above = location.parent if format == "n5" else location
+    if above is not None:
+        create_parents(above, format)
     node = make_group(tree, (), attributes)
     if format == "n5":
         create_container(location)

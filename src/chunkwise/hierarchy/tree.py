@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
+from chunkwise.api.array_node import ArrayNode
 from chunkwise.api.attribute_value import NonFinite
 from chunkwise.api.location import Location
 from chunkwise.api.node import FormatName, Node, find_node
+from chunkwise.api.node_attributes import Attributes
+from chunkwise.api.target import DRIVERS
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.array.found import open_found
 from chunkwise.binding import dump
+from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
+from chunkwise.hierarchy.node_name import is_name
+from chunkwise.hierarchy.snapshot import Snapshot
+from chunkwise.index_space import IndexTransform
+from chunkwise.kvstore.protocol import UNKNOWN_GENERATION
+from chunkwise.spec.context import Context
+from chunkwise.spec.spec import Spec
 
 __all__ = ["Tree", "check_format", "check_group"]
 
@@ -36,12 +49,25 @@ class Tree:
     writable : bool
     non_finite : {"error", "string", "literal"}
         What is done with NaN and infinities in attributes.
+    context : Context
+        Where the resources of its arrays come from.
+    snapshot : Snapshot or None
+        What is believed of the nodes below the root, without a look at the store.
+    root_node : Node or None
+        The root, if there is a snapshot.
+    root_attributes : mapping or None
+        Its attributes, if they are not in its document.
     """
 
     root: Location
     format: FormatName
     writable: bool
     non_finite: NonFinite = "error"
+    context: Context = field(default_factory=Context)
+    snapshot: Snapshot | None = None
+    root_node: Node | None = None
+    root_attributes: Mapping[str, Any] | None = None
+    _specs: dict[FormatName, ChunkedSpec] = field(default_factory=dict, compare=False, repr=False)
 
     def location(self, names: Sequence[str]) -> Location:
         """Return the location of the node that `names` lead to from the root."""
@@ -62,12 +88,27 @@ class Tree:
             If its document can't be read.
         """
         location = self.location(names)
+        if self.snapshot is not None:
+            return self._recall(names, location)
         node = find_node(location, inside or self.format)
         if node is None:
             return self._directory(names, location)
         if node.error:
             raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
         if node.kind == "group":
+            check_group(node)
+        return node
+
+    def _recall(self, names: Sequence[str], location: Location) -> Node | None:
+        assert self.snapshot is not None
+        if not names:
+            return self.root_node
+        entry = self.snapshot.find("/".join(names))
+        if entry is None:
+            return None
+        kind: Literal["array", "group"] = "array" if entry.kind == "array" else "group"
+        node = Node(location, self.snapshot.format, kind, entry.key, entry.document)
+        if kind == "group":
             check_group(node)
         return node
 
@@ -79,6 +120,55 @@ class Tree:
         if location.path[:-1] in parent.kv.list_children(parent.path).prefixes:
             return Node(location, "n5", "group")
         return None
+
+    def children(self, names: Sequence[str], node: Node) -> Iterator[str]:
+        """Yield the names of what is right below a group; opens nothing, so some may be directories only."""
+        if self.snapshot is not None:
+            yield from self.snapshot.children("/".join(names))
+            return
+        location = node.location
+        start = len(location.path)
+        is_array = node.kind == "array"  # an N5 container that is a dataset too, with blocks
+        for prefix in location.kv.list_children(location.path).prefixes:
+            name = prefix[start:]
+            if is_name(name) and not (is_array and name.isdigit()):
+                yield name
+
+    def attributes(self, names: Sequence[str], node: Node) -> Attributes:
+        """Return the attributes of a node."""
+        known = None
+        if self.snapshot is not None and self.snapshot.format == "zarr2":
+            entry = self.snapshot.find("/".join(names)) if names else None
+            known = self.root_attributes if entry is None else entry.attributes
+        frozen = "" if self.writable else f'{self.root.text} was opened with mode "r", for reading only'
+        return Attributes(node, known=known, frozen=frozen, non_finite=self.non_finite)
+
+    def open_array(self, names: Sequence[str], node: Node) -> TensorStore:
+        """Open an array of the tree, of which nothing is read that hasn't been read already."""
+        assert node.format is not None
+        spec = self._specs.get(node.format)
+        if spec is None:
+            json = {"driver": DRIVERS[node.format], "open": True}
+            bound = Spec(json)._driver.bind(self.context)
+            assert isinstance(bound, ChunkedSpec)
+            spec = self._specs[node.format] = bound
+        found = node.found
+        array = open_found(
+            replace(spec, kvstore=node.location.kvstore()),
+            self.root.kv,
+            node.location.path,
+            node.document,
+            generation=UNKNOWN_GENERATION if found is None else found.generation,
+            time=found.time if found is not None else self.snapshot.time if self.snapshot else 0.0,
+            readable=True,
+            writable=self.writable,
+        )
+        transform = IndexTransform.identity(array.domain)
+        return TensorStore._make(array, transform, None, self.place(names, node))
+
+    def place(self, names: Sequence[str], node: Node) -> ArrayNode:
+        """Return where an array of the tree is."""
+        return ArrayNode(node, "/".join(names), self.attributes(names, node))
 
     def check_writable(self) -> None:
         """Raise InvalidArgumentError if the tree was opened for reading."""

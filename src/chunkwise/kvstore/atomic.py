@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["AtomicWritable", "Modifiable", "Modification"]
+__all__ = ["AtomicWritable", "Directories", "Modifiable", "Modification"]
 
 Modification: TypeAlias = "Callable[[Buffer | None], Buffer | None]"
 """From the value that a key has to the one that it is to have; None is a missing key.
@@ -52,4 +52,28 @@ class Modifiable(Protocol):
 
     def modify(self, key: str, modification: Modification) -> None:
         """Apply `modification` to the value of `key`, now or later, to the value that it then has."""
+        ...
+
+
+@runtime_checkable
+class Directories(Protocol):
+    """A store that can rename or delete all that is below a path, the directory itself included."""
+
+    def move_directory(self, source: str, target: str) -> None:
+        """Have all keys that begin with ``source/`` begin with ``target/``, all at once.
+
+        Parameters
+        ----------
+        source, target : str
+            Without a final "/".  There must be no key below `target`.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is one.
+        """
+        ...
+
+    def delete_directory(self, path: str) -> None:
+        """Delete all keys that begin with ``path/``, and what they were in."""
         ...

@@ -19,6 +19,7 @@ reads it to the end; a writer whose lock file or directory goes starts again.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ from contextlib import suppress
 from typing import Any
 
 from chunkwise.binding import dump
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
 from chunkwise.kvstore import file_lock
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
@@ -218,6 +219,34 @@ class FileStore:
             raise
         except OSError as e:
             raise file_error(e, "delete", str(e.filename or self.root)) from e
+
+    def move_directory(self, source: str, target: str) -> None:
+        """Rename a directory, which has all that begins with ``source/``; `target` may be an empty one."""
+        here, there = self._path(source), self._path(target)
+        above = os.path.dirname(there)
+        try:
+            os.makedirs(above, exist_ok=True)
+            os.rename(here, there)
+            if self.writing.sync:
+                for directory in {above, os.path.dirname(here)}:
+                    fsync_directory(directory)
+        except OSError as e:
+            if e.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise AlreadyExistsError(f"{self.describe(target)} exists already") from e
+            raise file_error(e, "move", here) from e
+
+    def delete_directory(self, path: str) -> None:
+        """Delete all keys that begin with ``path/``, and the directory if nothing else is in it by then."""
+        keys = KeyRange.of_prefix(path + "/")
+        self.delete_range(keys.start, keys.stop)
+        directory = self._path(path)
+        try:
+            os.rmdir(directory)
+            if self.writing.sync:
+                fsync_directory(os.path.dirname(directory))
+        except OSError as e:
+            if e.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise file_error(e, "delete", directory) from e
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``."""

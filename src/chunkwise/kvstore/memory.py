@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from chunkwise.binding import dump
+from chunkwise.errors import AlreadyExistsError
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
@@ -151,6 +152,19 @@ class MemoryStore:
                 self._values.clear()
             for key in [k for k in self._values if k in keys]:
                 del self._values[key]
+
+    def move_directory(self, source: str, target: str) -> None:
+        """Have all keys that begin with ``source/`` begin with ``target/``, all at once."""
+        with self._lock:
+            if any(key.startswith(target + "/") for key in self._values):
+                raise AlreadyExistsError(f"there are keys below {self.describe(target)}")
+            for key in [k for k in self._values if k.startswith(source + "/")]:
+                self._values[target + key[len(source) :]] = self._values.pop(key)
+
+    def delete_directory(self, path: str) -> None:
+        """Delete all keys that begin with ``path/``, all at once."""
+        keys = KeyRange.of_prefix(path + "/")
+        self.delete_range(keys.start, keys.stop)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)`` that there are now, in order."""

@@ -1,0 +1,121 @@
+"""A whole tree as consolidated metadata tell it: all documents of all nodes, read with one request.
+
+Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``;
+neither is part of its core specification, both are as zarr-python writes them.  They are a copy, which may be
+old: :func:`~chunkwise.api.consolidated_tree.check_consolidated` says whether it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.api.node import FormatName
+from chunkwise.hierarchy.node_name import is_name
+
+__all__ = ["Entry", "Snapshot", "parse_zarr2_snapshot", "parse_zarr3_snapshot"]
+
+
+class Entry(NamedTuple):
+    """One node.
+
+    Attributes
+    ----------
+    kind : {"array", "group"}
+    key : str
+        Of its document, relative to the node; empty for a group that only the names below it tell of.
+    document : dict
+    attributes : dict or None
+        None if they are in the document.
+    """
+
+    kind: str
+    key: str
+    document: Mapping[str, Any]
+    attributes: Mapping[str, Any] | None
+
+
+class Snapshot:
+    """The nodes of a tree below its root.
+
+    Parameters
+    ----------
+    format : {"zarr3", "zarr2"}
+    entries : mapping
+        By path from the root.
+    time : float
+        Seconds since the epoch at which they were read.
+    """
+
+    def __init__(self, format: FormatName, entries: Mapping[str, Entry], time: float) -> None:
+        self.format = format
+        self.time = time
+        self._entries = entries
+        self._children: dict[str, dict[str, None]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, path: str) -> Entry | None:
+        """Return the node at `path`, which is not the root; None if there is none."""
+        entry = self._entries.get(path)
+        if entry is None and path in self._index():
+            return Entry("group", "", {}, {})
+        return entry
+
+    def children(self, path: str) -> list[str]:
+        """Return the names of what is right below a group."""
+        return list(self._index().get(path, ()))
+
+    def _index(self) -> dict[str, dict[str, None]]:
+        if self._children is None:
+            index: dict[str, dict[str, None]] = {}
+            for path in self._entries:
+                while path:
+                    parent, _, name = path.rpartition("/")
+                    names = index.setdefault(parent, {})
+                    if name in names:
+                        break  # and so are those above
+                    names[name] = None
+                    path = parent
+            self._children = index
+        return self._children
+
+
+def parse_zarr3_snapshot(document: Mapping[str, Any], time: float) -> Snapshot | None:
+    """Return what the ``zarr.json`` of a group tells of the nodes below; None if it tells nothing."""
+    consolidated = document.get("consolidated_metadata")
+    if not isinstance(consolidated, dict) or consolidated.get("kind") != "inline":
+        return None
+    copies = consolidated.get("metadata")
+    if not isinstance(copies, dict):
+        return None
+    entries = {}
+    for path, copy in copies.items():
+        kind = copy.get("node_type") if isinstance(copy, dict) else None
+        if kind in ("array", "group") and _is_path(path):
+            entries[path] = Entry(kind, "zarr.json", copy, None)
+    return Snapshot("zarr3", entries, time)
+
+
+def parse_zarr2_snapshot(document: Any, time: float) -> tuple[Entry, Snapshot] | None:
+    """Return what a ``.zmetadata`` tells: the group that it is in, and the nodes below; None if nothing."""
+    if not isinstance(document, dict) or document.get("zarr_consolidated_format") != 1:
+        return None
+    copies = document.get("metadata")
+    if not isinstance(copies, dict) or not isinstance(copies.get(".zgroup"), dict):
+        return None
+    entries: dict[str, Entry] = {}
+    for name, copy in copies.items():
+        path, _, key = name.rpartition("/")
+        if key in (".zarray", ".zgroup") and isinstance(copy, dict) and (not path or _is_path(path)):
+            attributes = copies.get(f"{path}/.zattrs" if path else ".zattrs", {})
+            kind = "array" if key == ".zarray" else "group"
+            entries[path] = Entry(kind, key, copy, attributes if isinstance(attributes, dict) else {})
+    root = entries.pop("")
+    return root, Snapshot("zarr2", entries, time)
+
+
+def _is_path(path: str) -> bool:
+    """Whether `path` can be that of a node: others are not to be believed."""
+    return all(map(is_name, path.split("/")))
