@@ -1,10 +1,13 @@
 """ZIP archives: made by Python's zipfile and by TensorStore, read here; made here, read by them."""
 
 import io
+import mmap
 import os
 import pickle
 import struct
+import tracemalloc
 import zipfile
+from functools import partial
 
 import pytest
 import tensorstore as ts
@@ -13,7 +16,7 @@ from chunkwise.errors import DataCorruptionError, InvalidArgumentError, OutOfRan
 from chunkwise.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.kvstore.adapter.trace import TraceStore
 from chunkwise.kvstore.adapter.zip import ZipStore
-from chunkwise.kvstore.adapter.zip_write import write_archive
+from chunkwise.kvstore.adapter.zip_write import ArchiveWriter, make_archive, write_archive
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, Children, KvStoreDriver
@@ -62,12 +65,19 @@ def with_large_extra_field():
     return memory.getvalue()
 
 
+METHODS = {
+    "deflate": compressed,
+    "bzip2": partial(compressed, method=zipfile.ZIP_BZIP2),
+    "lzma": partial(compressed, method=zipfile.ZIP_LZMA),
+    "zstd": lambda items: bytes(make_archive(items.items(), compression="zstd")),
+    "xz": lambda items: bytes(make_archive(items.items(), compression="xz")),
+}
 KINDS = {
     "stored": archive(),
-    "deflate": compressed(),
     "comment": archive(comment=b"PK\x05\x06 in a comment " * 1000),
     "zip64 members": archive(zip64=True),
     "large extra": with_large_extra_field(),
+    **{name: make(ITEMS) for name, make in METHODS.items()},
 }
 
 
@@ -144,23 +154,27 @@ def test_the_archive_is_replaced(base):
     assert store.open_reader()("k") is None
 
 
-def test_written_archives(base, tmp_path):
+@pytest.mark.parametrize("compression", ["store", "deflate", "zstd", "xz"])
+def test_written_archives(base, tmp_path, compression):
     """The same items give the same bytes; zipfile and TensorStore read them."""
-    write_archive(base, "x.zip", ITEMS.items())
-    write_archive(base, "y.zip", reversed(ITEMS.items()))
+    write_archive(base, "x.zip", ITEMS.items(), compression=compression)
+    write_archive(base, "y.zip", reversed(ITEMS.items()), compression=compression)
     raw = bytes(base.read("x.zip").value)
     assert raw == base.read("y.zip").value
-    with zipfile.ZipFile(io.BytesIO(raw)) as peer:
-        assert peer.testzip() is None
-        assert peer.namelist() == sorted(ITEMS, key=str.encode)
-        assert {name: peer.read(name) for name in ITEMS} == ITEMS
+    if compression in ("store", "deflate"):
+        with zipfile.ZipFile(io.BytesIO(raw)) as peer:
+            assert peer.testzip() is None
+            assert peer.namelist() == sorted(ITEMS, key=str.encode)
+            assert {name: peer.read(name) for name in ITEMS} == ITEMS
     (tmp_path / "peer.zip").write_bytes(raw)
     theirs = ts.KvStore.open(f"file://{tmp_path}/peer.zip|zip:").result()
     assert {k.decode(): theirs[k] for k in theirs.list().result()} == ITEMS
 
 
-def test_archives_of_tensorstore(tmp_path):
-    theirs = ts.KvStore.open(f"file://{tmp_path}/t.zip|zip:").result()
+@pytest.mark.parametrize("compression", ["store", "deflate", "zstd", "xz"])
+def test_archives_of_tensorstore(tmp_path, compression):
+    spec = {"driver": "zip", "base": f"file://{tmp_path}/t.zip", "compression": compression}
+    theirs = ts.KvStore.open(spec).result()
     for key, value in ITEMS.items():
         theirs[key] = value
     store = ZipStore(FileStore(tmp_path), "t.zip")
@@ -202,19 +216,33 @@ def test_damaged_members(base):
         assert bytes(store.read("z").value) == ITEMS["z"]
 
 
-def test_a_member_that_is_larger_than_it_says(base):
+@pytest.mark.parametrize("kind", ["deflate", "bzip2", "lzma", "zstd", "xz"])
+def test_a_member_that_is_larger_than_it_says(base, kind):
     """No more is decoded than the directory promises, plus one byte to find the lie."""
-    raw = compressed({"k": bytes(50_000_000)})
-    base.write("x.zip", raw.replace(struct.pack("<L", 50_000_000), struct.pack("<L", 10)))
-    with pytest.raises(DataCorruptionError, match=r"11 bytes with CRC-32 .*, expected 10 bytes"):
+    raw = METHODS[kind]({"k": bytes(5_000_000)})
+    base.write("x.zip", raw.replace(struct.pack("<L", 5_000_000), struct.pack("<L", 10)))
+    with pytest.raises(DataCorruptionError, match=r"11 bytes with CRC-32 .*, expected 10 bytes|zstd"):
         ZipStore(base, "x.zip").read("k")
 
 
+@pytest.mark.parametrize("kind", ["deflate", "bzip2", "lzma", "zstd", "xz"])
+def test_a_member_that_claims_to_be_huge(base, kind):
+    """A size in the directory takes no memory by itself."""
+    raw = METHODS[kind]({"k": b"small" * 100})
+    base.write("x.zip", raw.replace(struct.pack("<L", 500), struct.pack("<L", 0xFFFFFFF0)))
+    tracemalloc.start()
+    with pytest.raises(DataCorruptionError, match=r"expected 4294967280 bytes|can't be decoded"):
+        ZipStore(base, "x.zip").read("k")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", METHODS)
 @pytest.mark.parametrize("at", range(0, 300, 7))
-def test_any_damaged_byte_is_an_error_or_harmless(at):
+def test_any_damaged_byte_is_an_error_or_harmless(at, kind):
     """Whatever byte of a small archive is flipped, no value is wrong and no other exception comes."""
     items = {"a": b"hello", "b/c": b"world" * 5}
-    raw = bytearray(compressed(items))
+    raw = bytearray(METHODS[kind](items))
     raw[at % len(raw)] ^= 0xFF
     base = MemoryStore()
     base.write("x.zip", raw)
@@ -228,12 +256,56 @@ def test_any_damaged_byte_is_an_error_or_harmless(at):
 
 
 def test_unsupported(base):
-    base.write("x.zip", compressed(method=zipfile.ZIP_BZIP2))
-    with pytest.raises(UnsupportedError, match=r"compression method 12 is not supported; expected method 0"):
-        ZipStore(base, "x.zip").open_reader()("a.b")
-    store = ZipStore(base, "x.zip")
-    with pytest.raises(UnsupportedError, match="compression method 12"):  # all members are written again
-        store.write("k", b"")
+    raw = compressed(items={"a.b": bytes(1000)})
+    for flags, method, message in (
+        (0, 9, r"compression method 9 is not supported; expected one of 0 \(stored\), 8 \(deflate\)"),
+        (1, 8, "ZIP encryption is not supported"),
+    ):
+        at = raw.index(b"PK\1\2") + 8
+        base.write("x.zip", raw[:at] + struct.pack("<2H", flags, method) + raw[at + 4 :])
+        with pytest.raises(UnsupportedError, match=message):
+            ZipStore(base, "x.zip").open_reader()("a.b")
+        store = ZipStore(base, "x.zip")
+        with pytest.raises(UnsupportedError, match=message):  # all members are written again
+            store.write("k", b"")
+
+
+class Sparse:
+    """A file in which large writes of zeros are holes."""
+
+    def __init__(self, path):
+        self.file = open(path, "wb")  # noqa: SIM115
+
+    def write(self, data):
+        if memoryview(data).nbytes > 1 << 24:
+            self.file.seek(memoryview(data).nbytes, os.SEEK_CUR)
+        else:
+            self.file.write(data)
+
+
+@pytest.mark.slow
+def test_beyond_4_gb(tmp_path):
+    """Sizes and offsets that 32 bits don't hold are in ZIP64 fields."""
+    with open(tmp_path / "zeros", "wb") as file:
+        file.truncate(2**32 + 5)
+    with open(tmp_path / "zeros", "rb") as file:
+        zeros = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    out = Sparse(tmp_path / "x.zip")
+    archive = ArchiveWriter(out)
+    archive.add("large", zeros)
+    archive.add("small", b"value")
+    assert archive.finish() == out.file.tell()
+    out.file.close()
+    with zipfile.ZipFile(tmp_path / "x.zip") as peer:
+        assert peer.getinfo("large").file_size == 2**32 + 5
+        assert peer.getinfo("small").header_offset > 2**32 and peer.read("small") == b"value"
+        with peer.open("large") as member:
+            assert member.read(10) == bytes(10)
+    store = ZipStore(FileStore(tmp_path), "x.zip")
+    assert bytes(store.read("small").value) == b"value"
+    assert bytes(store.read("large", byte_range=ByteRange(2**32, 2**32 + 5)).value) == bytes(5)
+    theirs = ts.KvStore.open(f"file://{tmp_path}/x.zip|zip:").result()
+    assert theirs["small"] == b"value"
 
 
 def test_faults_of_the_base(base):

@@ -9,17 +9,17 @@ its bytes, of any base.  Stored members give parts of themselves without reading
 
 Compatibility
 -------------
-Methods *stored* and *deflate*; others and encryption are an UnsupportedError.  A missing archive is
-an empty store, as in TensorStore.  Every write is a new archive in place of the old one, on condition
-that nobody else has replaced it; so many members are better written at once, in a transaction or by
-:func:`chunkwise.kvstore.adapter.zip_write.write_archive`.
+Methods *stored*, *deflate*, *bzip2*, *lzma*, *zstd* and *xz*; others and encryption are an
+UnsupportedError.  A missing archive is an empty store, as in TensorStore.  Every write is a new archive
+in place of the old one, on condition that nobody else has replaced it; so many members are better
+written at once, in a transaction or by :func:`chunkwise.kvstore.adapter.zip_write.write_archive`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -31,7 +31,7 @@ from chunkwise.errors import (
 )
 from chunkwise.kvstore.adapter.zip_directory import TAIL_SIZE, Member, parse_directory
 from chunkwise.kvstore.adapter.zip_member import Get, read_member
-from chunkwise.kvstore.adapter.zip_write import check_member_name, make_archive
+from chunkwise.kvstore.adapter.zip_write import Compression, check_member_name, make_archive
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
@@ -75,7 +75,7 @@ class ZipStore:
         Where the archive is.
     key : str
         Its key.
-    compression : {"deflate", "store"}
+    compression : {"deflate", "store", "zstd", "xz"}
         How members are written, all of them whenever one is.
 
     Notes
@@ -84,12 +84,10 @@ class ZipStore:
     that there was when it was opened, until it finds that the archive was replaced.
     """
 
-    def __init__(
-        self, base: KvStoreDriver, key: str, *, compression: Literal["deflate", "store"] = "deflate"
-    ) -> None:
+    def __init__(self, base: KvStoreDriver, key: str, *, compression: Compression = "deflate") -> None:
         self.base = base
         self.key = key
-        self.compression: Literal["deflate", "store"] = compression
+        self.compression = compression
         self._lock = threading.Lock()
         self._known: _Archive | None = None
 
@@ -295,5 +293,5 @@ class ZipStore:
             raise prefix(e, f"Error reading {self.describe(key)}") from None
 
 
-def _unpickle(base: KvStoreDriver, key: str, compression: Literal["deflate", "store"]) -> ZipStore:
+def _unpickle(base: KvStoreDriver, key: str, compression: Compression) -> ZipStore:
     return ZipStore(base, key, compression=compression)

@@ -46,7 +46,7 @@ class Member(NamedTuple):
     stored_nbytes, nbytes : int
         Its size in the archive, and decoded.
     method : int
-        0 is stored, 8 is deflate.
+        How it is compressed; see :mod:`chunkwise.kvstore.adapter.zip_method`.
     crc : int
         CRC-32 of the decoded bytes.
     encrypted : bool

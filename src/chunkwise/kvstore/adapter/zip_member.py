@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.kvstore.adapter.zip_directory import LOCAL_HEADER, Member, data_start
+from chunkwise.kvstore.adapter.zip_method import STORED, decode
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.protocol import Buffer
 
@@ -21,7 +22,6 @@ __all__ = ["Get", "read_member"]
 Get: TypeAlias = Callable[[int, int], Buffer]
 """``get(start, stop)``: bytes of the archive, valid until the next call."""
 
-_STORED, _DEFLATE = 0, 8
 _SLACK = 64
 
 
@@ -44,20 +44,18 @@ def read_member(member: Member, start: int, stop: int | None, get: Get, position
     DataCorruptionError
         If size or checksum are not what the directory says.
     UnsupportedError
-        If the member is encrypted or compressed in another way than by deflate.
+        If the member is encrypted, or compressed in a way that is not known.
     """
-    if member.encrypted or member.method not in (_STORED, _DEFLATE):
-        what = "encryption" if member.encrypted else f"compression method {member.method}"
-        raise UnsupportedError(f"ZIP {what} is not supported; expected method 0 (stored) or 8 (deflate)")
+    if member.encrypted:
+        raise UnsupportedError("ZIP encryption is not supported")
     begin, end = resolve_range(start, stop, member.nbytes)
-    if member.method == _STORED and end - begin < member.nbytes:
+    if member.method == STORED and end - begin < member.nbytes:
         if member.header not in positions:
             header = get(member.header, member.header + LOCAL_HEADER)
             positions[member.header] = member.header + data_start(header)
         first = positions[member.header]
         return get(first + begin, first + end)
-    data = _stored_bytes(member, get)
-    value = _inflate(data, member.nbytes) if member.method == _DEFLATE else data
+    value = decode(member.method, _stored_bytes(member, get), member.nbytes)
     if len(value) != member.nbytes or zlib.crc32(value) != member.crc:
         raise DataCorruptionError(
             f"ZIP member has {len(value)} bytes with CRC-32 {zlib.crc32(value):08x}, "
@@ -73,11 +71,3 @@ def _stored_bytes(member: Member, get: Get) -> memoryview:
         return data[first : first + member.stored_nbytes]
     first += member.header
     return memoryview(get(first, first + member.stored_nbytes))
-
-
-def _inflate(data: Buffer, nbytes: int) -> bytes:
-    """Return the decoded `data`, at most one byte more than the `nbytes` that they should be."""
-    try:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, nbytes + 1)
-    except zlib.error as e:
-        raise DataCorruptionError(f"ZIP member can't be decoded: {e}") from e

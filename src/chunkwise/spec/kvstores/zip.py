@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 from chunkwise.binding import Members, expect_one_of
-from chunkwise.errors import UnsupportedError
 from chunkwise.kvstore.adapter.zip import ZipStore
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
@@ -25,7 +24,7 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
     Attributes
     ----------
     compression : {"deflate", "store", "zstd", "xz"}
-        Of members that are written; the last two are not supported.
+        Of members that are written.
     """
 
     driver: ClassVar[str] = "zip"
@@ -50,11 +49,6 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the archive; the path stays a prefix of keys."""
-        if self.compression not in ("store", "deflate"):
-            raise UnsupportedError(
-                f'"compression" {self.compression!r} of ZIP archives is not supported; '
-                'expected "deflate" or "store"'
-            )
         driver, key = self.below.open_driver()
         compression: Any = self.compression
         return ZipStore(driver, key, compression=compression), self.path

@@ -1,0 +1,151 @@
+"""How members of ZIP archives are compressed: encoding, and decoding within bounds.
+
+Specification
+-------------
+APPNOTE 6.3.10: 4.4.5 compression method, 5.8 LZMA.
+
+Compatibility
+-------------
+The methods that TensorStore reads: *stored*, *deflate*, *bzip2*, *zstd* and *xz*; *lzma*, which Python
+writes, besides.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import zstandard
+
+from chunkwise.errors import DataCorruptionError, UnsupportedError
+from chunkwise.kvstore.protocol import Buffer
+
+__all__ = ["STORED", "Method", "decode", "method_named"]
+
+STORED = 0
+# A window or dictionary that is larger than any encoder's preset is a trap for memory.
+_LARGEST_WINDOW = 1 << 27
+_XZ_MEMORY = 1 << 28
+_PIECE = 1 << 20
+
+
+class Method(NamedTuple):
+    """One way of compressing.
+
+    Attributes
+    ----------
+    number : int
+        In the archive.
+    version : int
+        Of the specification that a reader needs, times ten.
+    encode : callable
+    """
+
+    number: int
+    version: int
+    encode: Callable[[Buffer], Buffer]
+
+
+def _deflate(value: Buffer) -> bytes:
+    encoder = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return encoder.compress(value) + encoder.flush()
+
+
+def _zstd(value: Buffer) -> bytes:
+    return zstandard.ZstdCompressor().compress(value)
+
+
+_ENCODED = {
+    "store": Method(STORED, 20, lambda value: value),
+    "deflate": Method(8, 20, _deflate),
+    "zstd": Method(93, 63, _zstd),
+    "xz": Method(95, 63, lzma.compress),
+}
+
+
+def method_named(name: str) -> Method:
+    """Return ``store``, ``deflate``, ``zstd`` or ``xz``."""
+    return _ENCODED[name]
+
+
+def decode(method: int, data: Buffer, nbytes: int) -> Buffer:
+    """Return the decoded `data`, at most one byte more than the `nbytes` that they should be.
+
+    Raises
+    ------
+    DataCorruptionError
+        If they can't be decoded.
+    UnsupportedError
+        If the method is not known.
+    """
+    if method == STORED:
+        return data
+    decoder = _DECODERS.get(method)
+    if decoder is None:
+        known = ", ".join(f"{number} ({name})" for number, name in _NAMES.items())
+        raise UnsupportedError(f"ZIP compression method {method} is not supported; expected one of {known}")
+    try:
+        return decoder(data, nbytes)
+    except (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError, zstandard.ZstdError) as e:
+        raise DataCorruptionError(f"ZIP member can't be decoded by {_NAMES[method]}: {e}") from e
+
+
+def _inflate(data: Buffer, nbytes: int) -> bytes:
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, nbytes + 1)
+
+
+def _bunzip2(data: Buffer, nbytes: int) -> bytes:
+    return _pieces(bz2.BZ2Decompressor(), data, nbytes)
+
+
+def _unxz(data: Buffer, nbytes: int) -> bytes:
+    return _pieces(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY), data, nbytes)
+
+
+def _unlzma(data: Buffer, nbytes: int) -> bytes:
+    """Decode what follows version and size of the properties: one byte, then the dictionary's size."""
+    view = memoryview(data)
+    if len(view) < 9 or bytes(view[2:4]) != b"\5\0" or view[4] >= 9 * 5 * 5:
+        raise ValueError("its properties are not those of LZMA")
+    rest, lc = divmod(view[4], 9)
+    pb, lp = divmod(rest, 5)
+    # No more than the whole member can be looked back to, whatever the size that is told.
+    size = max(1 << 12, min(int.from_bytes(view[5:9], "little"), nbytes))
+    filters: list[dict[str, Any]] = [
+        {"id": lzma.FILTER_LZMA1, "lc": lc, "lp": lp, "pb": pb, "dict_size": size}
+    ]
+    return _pieces(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters), view[9:], nbytes)
+
+
+def _pieces(decoder: Any, data: Buffer, nbytes: int) -> bytes:
+    """Decode piece by piece: memory is taken for what there is, not for what the directory claims."""
+    out = bytearray()
+    while len(out) <= nbytes and not decoder.eof:
+        piece = decoder.decompress(data, min(_PIECE, nbytes + 1 - len(out)))
+        out += piece
+        if not piece and not data:
+            break
+        data = b""
+    return bytes(out)
+
+
+def _unzstd(data: Buffer, nbytes: int) -> bytes:
+    out = bytearray()
+    decoder = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+    with decoder.stream_reader(data, read_across_frames=True) as reader:
+        while len(out) <= nbytes and (piece := reader.read(min(_PIECE, nbytes + 1 - len(out)))):
+            out += piece
+    return bytes(out)
+
+
+_DECODERS: dict[int, Callable[[Buffer, int], bytes]] = {
+    8: _inflate,
+    12: _bunzip2,
+    14: _unlzma,
+    93: _unzstd,
+    95: _unxz,
+}
+_NAMES = {STORED: "stored", 8: "deflate", 12: "bzip2", 14: "lzma", 93: "zstd", 95: "xz"}
