@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from chunkwise.api.location import Location
+from chunkwise.api.node import load_json
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
 from chunkwise.execute.pool import Pool
 from chunkwise.hdmf.attributes import SPECLOC, load_attributes
@@ -234,4 +235,12 @@ def open_store(
             f"there is no HDMF store at {source_name(place)}: "
             "no zarr.json, .zgroup or attributes.json with hdmf_n5"
         )
-    return HdmfStore(location, source_name(place), read_tree(location, format, consolidated), pool or Pool())
+    tree = read_tree(location, format, consolidated)
+    root = tree.nodes["/"]
+    if format == "zarr2" and tree.consolidated and SPECLOC not in root.attributes:
+        # Release 0.10 consolidated before it cached the specifications.
+        raw = location.kv.read(location.path + ".zattrs").value
+        own = {} if raw is None else load_json(raw)
+        if isinstance(own, dict) and SPECLOC in own:
+            root.attributes[SPECLOC] = own[SPECLOC]
+    return HdmfStore(location, source_name(place), tree, pool or Pool())
