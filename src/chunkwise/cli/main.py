@@ -25,7 +25,9 @@ COMMANDS = {
     "create": "make an array",
     "cp": "copy an array to another place, format, chunking or compression",
     "slice": "print a region, or save it as .npy or .png",
+    "zip": "put an array or a hierarchy into a ZIP archive",
     "plan": "how many requests reading a region takes",
+    "diff": "in what two arrays or hierarchies differ",
     "verify": "read and check every stored chunk",
 }
 """Name and purpose of each command, whose module is loaded when it is used."""

@@ -1,1 +1,8 @@
-"""Datasets of xarray in Zarr v2, v3 and N5 (extra ``[xarray]``)."""
+"""Datasets of xarray in Zarr v2, v3 and N5 (extra ``[xarray]``).
+
+``xarray.open_dataset(path, engine="chunkwise")`` reads them, :func:`write_dataset` writes them.
+"""
+
+from chunkwise.xarray.write import write_dataset, write_datatree
+
+__all__ = ["write_dataset", "write_datatree"]

@@ -1,0 +1,61 @@
+"""``chunkwise diff``: in what two arrays or hierarchies differ, whatever their formats."""
+
+from __future__ import annotations
+
+import argparse
+
+from chunkwise.api.difference import Difference, differences
+from chunkwise.api.location import locate
+from chunkwise.cli.command import message, print_json
+from chunkwise.cli.quantities import plural
+from chunkwise.errors import ChunkwiseError
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+Structure, shapes, data types, names and units of dimensions, attributes and values are compared.  Formats
+may differ: what each has its own place for is compared by its meaning.
+
+Exit status: 0 if there is no difference, 1 if there is, 2 if they can't be compared.
+"""
+
+_DIFFERENT, _TROUBLE = 1, 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("left", metavar="LEFT", help="array or group")
+    parser.add_argument("right", metavar="RIGHT", help="array or group")
+    parser.add_argument("--no-attributes", action="store_true", help="don't compare attributes")
+    parser.add_argument("--no-values", action="store_true", help="don't read any chunk")
+    parser.add_argument(
+        "--layout", action="store_true", help="compare format, chunks, fill values and compression too"
+    )
+    parser.add_argument("--quiet", action="store_true", help="stop at the first difference and print nothing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; the exit status is 1 if there is a difference, 2 after a failure."""
+    found: list[Difference] = []
+    try:
+        for difference in differences(
+            locate(arguments.left),
+            locate(arguments.right),
+            attributes=not arguments.no_attributes,
+            values=not arguments.no_values,
+            layout=arguments.layout,
+        ):
+            found.append(difference)
+            if arguments.quiet:
+                return _DIFFERENT
+            if not arguments.json:
+                print(difference)
+    except (ChunkwiseError, OSError, ValueError, NotImplementedError) as e:
+        message(str(e))
+        return _TROUBLE
+    if arguments.json and not arguments.quiet:
+        print_json([difference._asdict() for difference in found])
+    elif not arguments.quiet:
+        message(plural(len(found), "difference") if found else "no differences")
+    return _DIFFERENT if found else 0

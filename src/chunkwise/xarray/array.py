@@ -1,0 +1,91 @@
+"""What xarray takes for a lazy array: indices of its kinds become views that are read at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.token import token_of
+
+__all__ = ["LazyArray"]
+
+
+class LazyArray(BackendArray):
+    """A TensorStore as the data of a variable that nothing has been read of.
+
+    Parameters
+    ----------
+    store : TensorStore
+    """
+
+    __slots__ = ("_indexable", "dtype", "shape")
+
+    def __init__(self, store: TensorStore) -> None:
+        self._indexable = Indexable(store)
+        self.shape = self._indexable.shape
+        self.dtype = _marked(self._indexable.dtype, store.dtype.name)
+
+    @property
+    def store(self) -> TensorStore:
+        """The array that is read."""
+        return self._indexable.view
+
+    def __getitem__(self, key: Any) -> Any:
+        method = self._basic
+        if isinstance(key, indexing.VectorizedIndexer):
+            method = self._vectorized
+        elif isinstance(key, indexing.OuterIndexer):
+            method = self._outer
+        return indexing.explicit_indexing_adapter(
+            key, self.shape, indexing.IndexingSupport.VECTORIZED, method
+        )
+
+    def _basic(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
+        return self._indexable[key]
+
+    def _outer(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
+        terms, turned = self._terms(key)
+        read: npt.NDArray[Any] = self.store.oindex[terms].read().result()
+        return read[tuple(turn for turn in turned if turn is not None)]
+
+    def _vectorized(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
+        terms, turned = self._terms(key)
+        n_joint = max((term.ndim for term in terms if isinstance(term, np.ndarray)), default=0)
+        sliced = [turn for term, turn in zip(terms, turned, strict=True) if isinstance(term, slice)]
+        read: npt.NDArray[Any] = self.store.vindex[terms].read().result()
+        return read[(slice(None),) * n_joint + tuple(sliced)]
+
+    def _terms(self, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[slice | None]]:
+        """Return `key` in absolute terms, and what puts each dimension in order; None if it is dropped."""
+        terms: list[Any] = []
+        turned: list[slice | None] = []
+        for term, size, origin in zip(key, self.shape, self.store.origin, strict=True):
+            turn: slice | None = slice(None)
+            if isinstance(term, slice):
+                steps = range(*term.indices(size))
+                if steps.step < 0:
+                    steps, turn = steps[::-1], slice(None, None, -1)
+                terms.append(slice(origin + steps.start, origin + max(steps.start, steps.stop), steps.step))
+            else:
+                index = np.asarray(term)
+                index = np.where(index < 0, index + size, index) + origin
+                terms.append(index if index.ndim else int(index))
+                turn = turn if index.ndim else None
+            turned.append(turn)
+        return tuple(terms), turned
+
+    def __dask_tokenize__(self) -> str:
+        return token_of(self.store)
+
+
+def _marked(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
+    """Return `dtype` with the mark by which xarray knows text without looking at the elements."""
+    if dtype.kind == "O" and name == "ustring":
+        return np.dtype("O", metadata={"element_type": str})
+    return dtype

@@ -1,0 +1,134 @@
+"""Variables as they are to be stored: encoded by xarray, then said in a format's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.attribute_value import NonFinite, to_json_value
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.xarray.fill_value import FILL_VALUE, fill_value_to_json
+from chunkwise.xarray.n5_attributes import hide_attributes
+
+__all__ = ["LAYOUT", "Encoded", "encode_variable"]
+
+LAYOUT = ("chunks", "shards", "codec", "fill_value")
+"""Members of an encoding that say how an array is stored; those of CF are xarray's."""
+
+# What xarray and its engines leave in an encoding, and what is of no use here.
+_LEFT_OVER = ("dtype", "preferred_chunks", "source", "original_shape", "coordinates", "grid_mapping")
+
+
+class Encoded(NamedTuple):
+    """A variable as it is stored.
+
+    Attributes
+    ----------
+    variable : xarray.Variable
+        With the elements in the type in which they are stored, lazy if they were.
+    dtype : numpy.dtype or str
+        What the array is made with; ``"ustring"`` for text of any length.
+    fill_value : scalar or None
+        What stands for a missing value.
+    attributes : dict
+        As JSON, without ``_FillValue``.
+    layout : dict
+        Members of :data:`LAYOUT` that were asked for, or that the variable came with.
+    """
+
+    variable: Any
+    dtype: Any
+    fill_value: Any
+    attributes: dict[str, Any]
+    layout: dict[str, Any]
+
+    @property
+    def element_type(self) -> np.dtype[Any]:
+        """The NumPy type of the elements."""
+        return np.dtype(object) if isinstance(self.dtype, str) else np.dtype(self.dtype)
+
+    def attributes_in(self, format: str) -> dict[str, Any]:
+        """Return the attributes with what stands for a missing value, as a format has it."""
+        attributes = dict(self.attributes)
+        if self.fill_value is not None and format != "zarr2":
+            attributes[FILL_VALUE] = fill_value_to_json(self.fill_value, self.element_type, format)
+        return hide_attributes(attributes) if format == "n5" else attributes
+
+
+def encode_variable(
+    xr: Any,
+    name: str,
+    variable: Any,
+    format: str,
+    *,
+    encoding: Mapping[str, Any] | None = None,
+    non_finite: NonFinite = "literal",
+) -> Encoded:
+    """Encode a variable by the CF conventions.
+
+    Parameters
+    ----------
+    xr : module
+    name : str
+    variable : xarray.Variable
+    format : {"zarr3", "zarr2", "n5"}
+    encoding : mapping, optional
+        Takes the place of the variable's own.
+    non_finite : {"literal", "string", "error"}
+        What becomes of NaN and infinities in attributes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is something in `encoding` that neither xarray nor chunkwise knows, or in an attribute
+        that JSON can't hold.
+    """
+    variable = variable.copy(deep=False)
+    if encoding is not None:
+        variable.encoding = dict(encoding)
+    layout = {key: variable.encoding.pop(key) for key in LAYOUT if key in variable.encoding}
+    if variable.dtype == bool and format != "n5":
+        variable.encoding.setdefault("dtype", "bool")
+    encoded = xr.conventions.encode_cf_variable(variable, name=name)
+    if encoding is not None:
+        unknown = [key for key in encoded.encoding if key not in _LEFT_OVER]
+        if unknown:
+            raise InvalidArgumentError(
+                f'encoding of "{name}": unknown member {", ".join(map(repr, unknown))}; those of CF and '
+                f"{', '.join(LAYOUT)} are known"
+            )
+    encoded, dtype = _typed(xr, name, encoded, format)
+    attributes = dict(encoded.attrs)
+    fill_value = attributes.pop(FILL_VALUE, None)
+    for key, value in attributes.items():
+        attributes[key] = to_json_value(value, f'attribute "{key}" of variable "{name}"', non_finite)
+    return Encoded(encoded, dtype, fill_value, attributes, layout)
+
+
+def _typed(xr: Any, name: str, variable: Any, format: str) -> tuple[Any, Any]:
+    """Return the variable with elements that can be stored, and their type."""
+    dtype = variable.dtype
+    if dtype.kind == "T" or (dtype.kind == "U" and format == "n5"):
+        return variable.astype(object), "ustring"
+    if dtype.kind != "O":
+        return variable, dtype.newbyteorder("=")
+    mark = (dtype.metadata or {}).get("element_type") or _kind_of_objects(variable)
+    if mark is str:
+        return variable, "ustring"
+    if mark is bytes:
+        from xarray.coding.strings import ensure_fixed_length_bytes
+
+        variable = ensure_fixed_length_bytes(variable)
+        return variable, variable.dtype
+    raise InvalidArgumentError(f'variable "{name}" has elements that are neither numbers nor text')
+
+
+def _kind_of_objects(variable: Any) -> type | None:
+    values: npt.NDArray[Any] = np.asarray(variable.data)
+    kinds = {type(value) for value in values.flat}
+    if kinds <= {str}:
+        return str
+    return bytes if kinds == {bytes} else None

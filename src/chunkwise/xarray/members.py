@@ -1,0 +1,92 @@
+"""The arrays of one group, with what a dataset shows of them; and the groups below it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.api.location import locate
+from chunkwise.api.node import Node
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.group import Group
+from chunkwise.hierarchy.node_name import split_path
+from chunkwise.hierarchy.open_group import open_group
+
+__all__ = ["Member", "group_at", "groups_below", "members_of"]
+
+
+class Member(NamedTuple):
+    """An array.
+
+    Attributes
+    ----------
+    store : TensorStore
+    node : Node
+        Its format and metadata.
+    attributes : mapping
+    """
+
+    store: TensorStore
+    node: Node
+    attributes: Mapping[str, Any]
+
+    @property
+    def format(self) -> str:
+        """``"zarr3"``, ``"zarr2"``, ``"zarr1"`` or ``"n5"``."""
+        return self.node.format or ""
+
+
+def group_at(place: Any, path: str | None, *, format: str | None = None) -> Group:
+    """Open a group for reading.
+
+    Parameters
+    ----------
+    place : Group, or what :func:`chunkwise.open_group` takes
+    path : str or None
+        Of the group in `place`.
+    format : str, optional
+        By default what is found.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such group.
+    InvalidArgumentError
+        If it is an array.
+    """
+    if isinstance(place, Group):
+        found = place[path] if path else place
+        if not isinstance(found, Group):
+            raise InvalidArgumentError(f'"{path}" is an array, not a group')
+        return found
+    location = locate(place)
+    for name in split_path(path or ""):
+        location = location.child(name)
+    return open_group(location, "r", format=format)
+
+
+def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]:
+    """Return the arrays of a group by their names; those that are dropped are not opened."""
+    found = {}
+    for name in sorted(group):
+        if name not in dropped:
+            member = group.get(name)
+            if isinstance(member, TensorStore):
+                found[name] = member_of(member)
+    return found
+
+
+def member_of(store: TensorStore) -> Member:
+    """Return an array of a group as a member."""
+    node = store._find_node().node
+    assert node is not None, "the array was found in a group"
+    return Member(store, node, store.attrs)
+
+
+def groups_below(group: Group) -> Iterator[tuple[str, Group]]:
+    """Yield a group and all below it, with their paths: ``/``, ``/a``, ``/a/b``."""
+    yield "/", group
+    for path, member in group.walk():
+        if isinstance(member, Group):
+            yield f"/{path}", member

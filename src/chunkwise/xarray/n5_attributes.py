@@ -1,0 +1,39 @@
+"""Attributes of a variable in N5, where some names say how a dataset is stored.
+
+``units`` of CF is text, while that of N5 is a list with the unit of each dimension, and other software
+refuses a dataset in which it is anything else.  So attributes with such names, and those that are null,
+which N5 software takes for missing, are members of an object in the attribute ``xarray``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chunkwise.driver.n5.members import DATASET_MEMBERS
+
+__all__ = ["hide_attributes", "restore_attributes"]
+
+_MEMBER = "xarray"
+_TAKEN = (*DATASET_MEMBERS, "compressionType", "codecs", "n5", _MEMBER)
+
+
+def hide_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes that N5 can hold.
+
+    Examples
+    --------
+    >>> hide_attributes({"units": "m", "long_name": "height"})
+    {'long_name': 'height', 'xarray': {'units': 'm'}}
+    """
+    hidden = {name: value for name, value in attributes.items() if name in _TAKEN or value is None}
+    shown = {name: value for name, value in attributes.items() if name not in hidden}
+    return {**shown, _MEMBER: hidden} if hidden else shown
+
+
+def restore_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that :func:`hide_attributes` was given; others are as they are."""
+    hidden = attributes.get(_MEMBER)
+    if not isinstance(hidden, Mapping) or not all(name in _TAKEN or v is None for name, v in hidden.items()):
+        return dict(attributes)
+    return {**{name: value for name, value in attributes.items() if name != _MEMBER}, **hidden}

@@ -1,0 +1,126 @@
+"""The group that a dataset is written to: opened, emptied, made, and finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from chunkwise.api.attribute_value import NonFinite
+from chunkwise.api.location import Location, locate
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import dump
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
+from chunkwise.hierarchy.group import Group
+from chunkwise.hierarchy.node_name import check_new_names, split_path
+from chunkwise.hierarchy.open_group import open_group
+from chunkwise.xarray.create import create_variable
+from chunkwise.xarray.encode import Encoded
+from chunkwise.xarray.members import Member, member_of
+
+__all__ = ["DatasetTarget"]
+
+_FORMATS = ("zarr3", "zarr2", "n5")
+
+
+class DatasetTarget:
+    """A group, there or not, that a dataset is to be written to.  Nothing is changed before :meth:`prepare`.
+
+    Parameters
+    ----------
+    place : Group, or what :func:`chunkwise.open_group` takes
+    path : str or None
+        Of the group in `place`.
+    format : {"zarr3", "zarr2", "n5"}, optional
+    mode : {"w-", "w", "a", "r+"}
+    non_finite : {"literal", "string", "error"}
+        What becomes of NaN and infinities in attributes.
+
+    Attributes
+    ----------
+    format : {"zarr3", "zarr2", "n5"}
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is something, and `mode` is ``"w-"``.
+    NotFoundError
+        If there is nothing, and `mode` is ``"r+"``.
+    InvalidArgumentError
+        If what is there has another format, or is an array.
+    """
+
+    def __init__(
+        self, place: Any, path: str | None, format: str | None, mode: str, non_finite: NonFinite
+    ) -> None:
+        location = place.location if isinstance(place, Group) else locate(place)
+        for name in split_path(path or ""):
+            location = location.child(name)
+        if format is not None and format not in _FORMATS:
+            raise InvalidArgumentError(f"format: expected one of {', '.join(_FORMATS)}, not {format!r}")
+        self._location: Location = location
+        self._mode = mode
+        self._non_finite = non_finite
+        self._group = self._existing()
+        found = None if self._group is None else self._group.format
+        if mode == "w" and found is not None and format is None:
+            format = found
+        if mode != "w" and None not in (found, format) and found != format:
+            raise InvalidArgumentError(f"{location.text} is a group of {found}, not {format}")
+        named = any(name.endswith(".n5") for name in location.path.split("/"))
+        self.format: str = format or found or ("n5" if named else "zarr3")
+
+    def _existing(self) -> Group | None:
+        """Return the group that is there, open for writing; None if there is nothing."""
+        try:
+            group = open_group(self._location, "r+", non_finite=self._non_finite)
+        except NotFoundError:
+            if self._mode == "r+":
+                raise
+            return None
+        if self._mode == "w-":
+            raise AlreadyExistsError(f"{self._location.text} is a group already ({group.format})")
+        return group
+
+    def __contains__(self, name: str) -> bool:
+        return self._group is not None and self._mode in ("a", "r+") and name in self._group
+
+    def require(self, name: str) -> Member:
+        """Return the stored array of a variable.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none.
+        """
+        store = None if self._group is None else self._group.get(name)
+        if not isinstance(store, TensorStore):
+            raise NotFoundError(f"there is no variable {dump(name)} in {self._location.text}")
+        return member_of(store)
+
+    def check_name(self, name: Any) -> None:
+        """Raise InvalidArgumentError if an array of that name must not be made."""
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"names of variables are text, not {name!r}")
+        if split_path(name) != [name]:
+            raise InvalidArgumentError(f"{dump(name)} can't be the name of a variable: it is a path")
+        check_new_names([name], self.format)
+
+    def prepare(self) -> None:
+        """Make the group, after deleting what is there if the mode says so."""
+        if self._group is None or self._mode == "w":
+            mode = "w" if self._mode == "w" else "a"
+            self._group = open_group(
+                self._location, cast(Any, mode), format=self.format, non_finite=self._non_finite
+            )
+
+    def create(self, name: str, encoded: Encoded, *, asked: bool) -> TensorStore:
+        """Make the array of a variable, instead of one that is there."""
+        if self._group is not None and name in self._group:
+            del self._group[name]
+        return create_variable(self._location.child(name), name, encoded, self.format, asked=asked)
+
+    def write_attributes(self, attributes: Mapping[str, Any]) -> None:
+        """Set attributes of the group; others that it has stay."""
+        assert self._group is not None
+        if attributes:
+            self._group.attrs.update(attributes)

@@ -1,0 +1,117 @@
+"""Adding to variables that are stored: encoded as they are, and placed in or behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.xarray.encode import LAYOUT, Encoded, encode_variable
+from chunkwise.xarray.members import Member
+
+__all__ = ["check_region", "encode_like", "place_in"]
+
+
+def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
+    """Encode a variable with the scale, the units and the type of a stored one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If its dimensions or its type aren't those of the stored one.
+    """
+    from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
+
+    stored = open_variable(name, member, None)
+    if stored.dims != variable.dims:
+        raise InvalidArgumentError(
+            f'variable "{name}" has dimensions {variable.dims}, but is stored with {stored.dims}'
+        )
+    how = xr.conventions.decode_cf_variable(
+        name, stored, decode_timedelta=variable.dtype.kind == "m"
+    ).encoding
+    encoding = {key: value for key, value in how.items() if key not in LAYOUT and key != "preferred_chunks"}
+    # What was an attribute of the stored variable only describes it there.
+    variable = variable.copy(deep=False)
+    variable.attrs = {}
+    variable.encoding = encoding
+    encoded = encode_variable(xr, name, variable, member.format)
+    if encoded.element_type != stored.dtype:
+        if encoded.element_type.kind == "O" or not np.can_cast(encoded.element_type, stored.dtype, "safe"):
+            raise InvalidArgumentError(
+                f'variable "{name}" is encoded as {encoded.dtype}, but stored as {stored.dtype}'
+            )
+        encoded = encoded._replace(variable=encoded.variable.astype(stored.dtype), dtype=stored.dtype)
+    return encoded
+
+
+def check_region(dataset: Any, region: Mapping[Any, Any]) -> None:
+    """Raise InvalidArgumentError if `region` isn't slices of dimensions that every variable has one of."""
+    for dim, along in region.items():
+        if dim not in dataset.dims:
+            raise InvalidArgumentError(f'region: the dataset has no dimension "{dim}"')
+        if not isinstance(along, slice) or along.step not in (None, 1):
+            raise InvalidArgumentError(f'region: expected a slice without a step for "{dim}", not {along!r}')
+    outside = [name for name, variable in dataset.variables.items() if not set(region) & set(variable.dims)]
+    if outside:
+        raise InvalidArgumentError(
+            f"region: {', '.join(map(str, outside))} have none of its dimensions; drop them "
+            "(dataset.drop_vars), since all of such a variable would be written"
+        )
+
+
+def place_in(
+    name: str,
+    variable: Any,
+    member: Member,
+    append_dim: Hashable | None,
+    region: Mapping[Any, slice] | None,
+) -> Callable[[], TensorStore]:
+    """Return what gives the view of a stored array that a variable is to be written to.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the sizes don't fit.
+    """
+    store = member.store
+    dims = variable.dims
+    if append_dim in dims:
+        axis = dims.index(append_dim)
+        _check_sizes(name, dims, variable.shape, store.shape, besides=append_dim)
+        return partial(_grow, store, axis, variable.shape[axis])
+    index: list[slice] = []
+    for dim, size in zip(dims, store.shape, strict=True):
+        along = (region or {}).get(dim, slice(None))
+        start, stop, _ = along.indices(size)
+        if along.stop is not None and along.stop > size:
+            raise InvalidArgumentError(
+                f'region: "{dim}" of "{name}" ends at {size}, before {along.stop}; append_dim grows it'
+            )
+        index.append(slice(start, max(start, stop)))
+    view = store[tuple(index)] if index else store
+    _check_sizes(name, dims, variable.shape, view.shape)
+    return lambda: view
+
+
+def _check_sizes(
+    name: str, dims: tuple[Any, ...], shape: tuple[int, ...], stored: tuple[int, ...], besides: Any = None
+) -> None:
+    for dim, new, old in zip(dims, shape, stored, strict=True):
+        if dim != besides and new != old:
+            raise InvalidArgumentError(
+                f'variable "{name}" has size {new} along "{dim}", where {old} is needed'
+            )
+
+
+def _grow(store: TensorStore, axis: int, n: int) -> TensorStore:
+    """Make room behind the elements of `store`, and return the view of it."""
+    before = store.shape[axis]
+    bounds: list[int | None] = [None] * store.rank
+    bounds[axis] = before + n
+    grown = store.resize(exclusive_max=bounds, expand_only=True).result()
+    return grown[(slice(None),) * axis + (slice(before, before + n),)]

@@ -1,0 +1,48 @@
+"""Writing the elements of variables: those of dask in one graph, others in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chunkwise.api.copy import divide
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dask.write import store as store_dask
+
+__all__ = ["write_values"]
+
+
+def write_values(jobs: Sequence[tuple[Any, TensorStore]], *, compute: bool) -> Any:
+    """Write variables to views of their shapes.
+
+    Parameters
+    ----------
+    jobs : sequence of (xarray.Variable, TensorStore)
+    compute : bool
+        Whether to write now what dask computes.
+
+    Returns
+    -------
+    None, or dask.delayed.Delayed if not `compute` and there is anything of dask's
+    """
+    lazy = [(variable.data, view) for variable, view in jobs if variable.chunks is not None]
+    for variable, view in jobs:
+        if variable.chunks is None:
+            _write_blocks(variable, view)
+    if not lazy:
+        return None
+    return store_dask([data for data, _ in lazy], [view for _, view in lazy], compute=compute)
+
+
+def _write_blocks(variable: Any, view: TensorStore) -> None:
+    # A variable of a file that is open is read in the same blocks: it need not fit in memory.
+    origin = view.origin
+    for block in divide(view, view).domains():
+        index = tuple(
+            slice(lo - at, hi - at)
+            for lo, hi, at in zip(block.inclusive_min, block.exclusive_max, origin, strict=True)
+        )
+        values = np.asarray(variable[index].values if index else variable.values)
+        view[block].write(values).result()

@@ -1,0 +1,72 @@
+"""One array as a variable that is not decoded yet: names, attributes, encoding, lazy data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xarray import Variable
+from xarray.core import indexing
+
+from chunkwise.api.compressor import Compressor
+from chunkwise.api.form import compressor_of
+from chunkwise.xarray.array import LazyArray
+from chunkwise.xarray.fill_value import FILL_VALUE, fill_value_from_json
+from chunkwise.xarray.members import Member
+from chunkwise.xarray.n5_attributes import restore_attributes
+from chunkwise.xarray.names import dimension_names
+
+__all__ = ["open_variable"]
+
+
+def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) -> Variable:
+    """Return the variable of an array, as it is stored.
+
+    Parameters
+    ----------
+    name : str
+    member : Member
+    fill_value_as_mask : bool or None
+        Whether the fill value of the array stands for missing values; None is true of Zarr v2 only.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If ``_FillValue`` is no value of the array's type.
+    """
+    array = LazyArray(member.store)
+    attributes = dict(member.attributes)
+    format = member.format
+    names, hidden = dimension_names(name, len(array.shape), format, member.node.document, attributes)
+    attributes = {key: value for key, value in attributes.items() if key not in hidden}
+    if format == "n5":
+        attributes = restore_attributes(attributes)
+    if fill_value_as_mask is None:
+        fill_value_as_mask = format in ("zarr2", "zarr1")
+    if fill_value_as_mask:
+        attributes.pop(FILL_VALUE, None)
+        # A null in Zarr v2 says that no value stands for a missing one.
+        if member.node.document.get("fill_value") is not None and member.store.fill_value is not None:
+            attributes[FILL_VALUE] = member.store.fill_value[()]
+    elif FILL_VALUE in attributes:
+        attributes[FILL_VALUE] = fill_value_from_json(attributes[FILL_VALUE], array.dtype)
+    return Variable(names, indexing.LazilyIndexedArray(array), attributes, _encoding(names, member))
+
+
+def _encoding(names: tuple[str, ...], member: Member) -> dict[str, Any]:
+    """Return how the array is stored, in the words that :func:`write_dataset` takes."""
+    layout = member.store.chunk_layout
+    encoding: dict[str, Any] = {}
+    chunks, blocks = layout.read_chunk.shape, layout.write_chunk.shape
+    if chunks and blocks and all(chunks) and all(blocks):
+        encoding["chunks"] = tuple(chunks)
+        # Whole shards: a block of dask that is less would read a shard's index again for each.
+        encoding["preferred_chunks"] = dict(zip(names, blocks, strict=True))
+        encoding["shards"] = None if tuple(blocks) == tuple(chunks) else tuple(blocks)
+    elif not names:
+        encoding["chunks"] = ()
+    codec = compressor_of(member.node)
+    if isinstance(codec, Compressor):
+        encoding["codec"] = str(codec)
+    if member.format == "zarr3" and member.store.fill_value is not None:
+        encoding["fill_value"] = member.store.fill_value[()]
+    return encoding

@@ -1,0 +1,171 @@
+"""``write_dataset``: a dataset as a group of arrays.
+
+1. The dataset is encoded by xarray; what the group has already decides how, where it is added to.
+2. Arrays are made, or grown, or found.
+3. What is in memory, or lazy without dask, is written block by block; then dask writes the rest, in one
+   graph and without a lock.
+4. Attributes of the group, then consolidated metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import Any
+
+from chunkwise.api.attribute_value import NonFinite, check_non_finite, to_json_value
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.xarray.encode import Encoded, encode_variable
+from chunkwise.xarray.require import xarray_module
+from chunkwise.xarray.target import DatasetTarget
+from chunkwise.xarray.update import check_region, encode_like, place_in
+from chunkwise.xarray.values import write_values
+
+__all__ = ["write_dataset", "write_datatree"]
+
+
+def write_dataset(
+    dataset: Any,
+    target: Any,
+    *,
+    format: str | None = None,
+    group: str | None = None,
+    mode: str | None = None,
+    encoding: Mapping[str, Mapping[str, Any]] | None = None,
+    append_dim: Hashable | None = None,
+    region: Mapping[Any, slice] | None = None,
+    compute: bool = True,
+    non_finite: NonFinite = "literal",
+) -> Any:
+    """Write a dataset of xarray to a group, which any Zarr or N5 software can then read.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    target : str, path-like, dict, Spec, KvStore or Group
+        Where: a path, a URL, the spec of a kvstore, or an open group.
+    format : {"zarr3", "zarr2", "n5"}, optional
+        By default that of the group that is there; failing that, ``n5`` if the name of the target ends in
+        ``.n5``, and else ``zarr3``.
+    group : str, optional
+        Path of the group in `target`.
+    mode : {"w-", "w", "a", "r+"}, optional
+        ``"w-"`` makes a group, and fails if there is anything; ``"w"`` deletes what is there first;
+        ``"a"`` adds variables to a group, replacing those of the same name; ``"r+"`` changes values of
+        variables that are there.  By default ``"w-"``; ``"a"`` with `append_dim`, ``"r+"`` with `region`.
+    encoding : dict, optional
+        For each variable what takes the place of its own encoding: members of the CF conventions such as
+        ``dtype``, ``scale_factor`` and ``_FillValue``, and ``chunks``, ``shards``, ``codec`` (such as
+        ``"zstd:5"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, or JSON in the format's own words) and, in Zarr
+        v3, ``fill_value``.
+    append_dim : str, optional
+        Grow variables that are there along this dimension; those without it are written over.
+    region : mapping of str to slice, optional
+        Where along some dimensions of the stored arrays the dataset is to be written.  Every variable must
+        have one of them.
+    compute : bool
+        Whether to write what dask computes; otherwise it is written when the result is computed.
+    non_finite : {"literal", "string", "error"}
+        What becomes of NaN and infinities in attributes, for which JSON has no words: bare words, which
+        xarray's own engine writes, and which strict readers refuse; text; or an error.
+
+    Returns
+    -------
+    None, or dask.delayed.Delayed if not `compute`
+
+    Raises
+    ------
+    ImportError
+        If xarray isn't installed.
+    AlreadyExistsError
+        If there is something, with mode ``"w-"``.
+    NotFoundError
+        If there is no such group or variable, with mode ``"r+"``.
+    InvalidArgumentError
+        If options contradict each other, or the format can't hold a variable or an attribute.
+    """
+    xr = xarray_module("write_dataset")
+    if not isinstance(dataset, xr.Dataset):
+        raise TypeError(f"expected a Dataset, got {type(dataset).__name__}")
+    check_non_finite(non_finite)
+    mode = _mode(mode, append_dim, region)
+    for name in encoding or {}:
+        if name not in dataset.variables:
+            raise InvalidArgumentError(f'encoding: there is no variable "{name}"')
+    at = DatasetTarget(target, group, format, mode, non_finite)
+    variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
+    attributes = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
+    if region is not None:
+        check_region(dataset, region)
+    jobs: list[tuple[Encoded, Callable[[], TensorStore]]] = []
+    for name, variable in variables.items():
+        asked = (encoding or {}).get(name)
+        if mode == "r+" or (append_dim is not None and name in at):
+            if asked is not None:
+                raise InvalidArgumentError(f'encoding: "{name}" is there already, encoded in its own way')
+            member = at.require(name)
+            encoded = encode_like(xr, name, variable, member)
+            view = place_in(name, encoded.variable, member, append_dim, region)
+        else:
+            at.check_name(name)
+            encoded = encode_variable(xr, name, variable, at.format, encoding=asked, non_finite=non_finite)
+            view = partial(at.create, name, encoded, asked=asked is not None)
+        jobs.append((encoded, view))
+    if mode != "r+":
+        at.prepare()
+    delayed = write_values([(encoded.variable, view()) for encoded, view in jobs], compute=compute)
+    if mode != "r+":
+        at.write_attributes(attributes)
+    return delayed
+
+
+def write_datatree(
+    tree: Any, target: Any, *, group: str | None = None, mode: str | None = None, **options: Any
+) -> None:
+    """Write every dataset of a tree to a group of its own.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        Coordinates that a node inherits are written where they are defined only.
+    target, group, mode
+        As for :func:`write_dataset`; `group` is that of the root.
+    **options
+        For :func:`write_dataset`: ``format``, ``non_finite``, and ``encoding``, a mapping
+        from the path of a node, such as ``"/a/b"``, to the encoding of its dataset.
+
+    Raises
+    ------
+    ImportError, AlreadyExistsError, NotFoundError, InvalidArgumentError
+        As for :func:`write_dataset`.
+    """
+    xr = xarray_module("write_datatree")
+    if not isinstance(tree, xr.DataTree):
+        raise TypeError(f"expected a DataTree, got {type(tree).__name__}")
+    encodings = options.pop("encoding", None) or {}
+    root = tree.path
+    for node in tree.subtree:
+        path = node.path.removeprefix(root).strip("/")
+        write_dataset(
+            node.to_dataset(inherit=False),
+            target,
+            group="/".join(part for part in ((group or "").strip("/"), path) if part),
+            mode=mode if not path else "a",
+            encoding=encodings.get(f"/{path}"),
+            **options,
+        )
+
+
+def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:
+    if mode is None:
+        mode = "a" if append_dim is not None else "r+" if region is not None else "w-"
+    if mode not in ("w-", "w", "a", "r+"):
+        raise InvalidArgumentError(f'mode: expected one of "w-", "w", "a" and "r+", not {mode!r}')
+    if append_dim is not None and region is not None:
+        raise InvalidArgumentError("append_dim and region contradict each other: one grows arrays")
+    if append_dim is not None and mode != "a":
+        raise InvalidArgumentError(f'append_dim needs mode "a", not "{mode}"')
+    if region is not None and mode not in ("a", "r+"):
+        raise InvalidArgumentError(f'region needs mode "a" or "r+", not "{mode}"')
+    return mode
