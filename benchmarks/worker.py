@@ -29,7 +29,7 @@ class TensorStoreLike:
         return self.ts.open(
             {
                 "driver": command["driver"],
-                "kvstore": {"driver": "file", "path": command["path"]},
+                "kvstore": command.get("s3") or {"driver": "file", "path": command["path"]},
                 "context": {"file_io_sync": command.get("sync", False)},
             },
             open=True,
@@ -62,7 +62,15 @@ class ZarrPython:
             zarr.config.set({"codec_pipeline.path": pipeline})
 
     def open(self, command: dict[str, Any]) -> Any:
-        return self.zarr.open_array(command["path"], mode="r+")
+        if "s3" not in command:
+            return self.zarr.open_array(command["path"], mode="r+")
+        from obstore.store import S3Store
+
+        s3 = command["s3"]
+        config = {"endpoint": s3["endpoint"], "region": s3["aws_region"]}
+        bucket = S3Store(s3["bucket"], config=config, client_options={"allow_http": True})
+        store = self.zarr.storage.ObjectStore(bucket)
+        return self.zarr.open_array(store, path=s3["path"].rstrip("/"), mode="r+")
 
     def region(self, array: Any, planes: int) -> Any:
         return array, planes

@@ -26,28 +26,39 @@ from chunkwise.binding import dump
 from chunkwise.errors import DeadlineExceededError
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
 
-__all__ = ["acquire", "create_exclusively", "release", "remove_stale", "try_acquire"]
+__all__ = [
+    "OPEN_FLAGS",
+    "acquire",
+    "create_exclusively",
+    "release",
+    "remove_stale",
+    "try_acquire",
+    "try_lock",
+    "unlock",
+]
 
-_OPEN = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_EXCLUSIVE = _OPEN | os.O_EXCL
+OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_EXCLUSIVE = OPEN_FLAGS | os.O_EXCL
 
 if sys.platform == "linux":
     # struct flock: l_type, l_whence, l_start, l_len, l_pid; from 0 with length 0 is the whole file.
     _WRITE_LOCK = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     _UNLOCK = struct.pack("hhqqi", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
 
-    def _try_lock(fd: int) -> None:
+    def try_lock(fd: int) -> None:
+        """Lock the open file `fd`; raise OSError with EAGAIN or EACCES if another has locked it."""
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _WRITE_LOCK)
 
-    def _unlock(fd: int) -> None:
+    def unlock(fd: int) -> None:
+        """Drop the lock."""
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _UNLOCK)
 
 else:
 
-    def _try_lock(fd: int) -> None:
+    def try_lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _unlock(fd: int) -> None:
+    def unlock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
@@ -70,7 +81,7 @@ def acquire(path: str, timeout: float) -> int:
 
 def try_acquire(lock: str) -> int | None:
     """Return the descriptor of the lock file `lock`, locked and empty; None if it can't be had at once."""
-    fd = os.open(lock, _OPEN, 0o666)
+    fd = os.open(lock, OPEN_FLAGS, 0o666)
     if (size := _lock_if_current(fd, lock)) is None:
         return None
     if size:
@@ -85,7 +96,7 @@ def try_acquire(lock: str) -> int | None:
 def _lock_if_current(fd: int, lock: str) -> int | None:
     """Lock `fd` and return the file's size; None, with `fd` closed, if it is locked or no longer `lock`."""
     try:
-        _try_lock(fd)
+        try_lock(fd)
     except OSError as e:
         os.close(fd)
         if e.errno in (errno.EAGAIN, errno.EACCES):
@@ -107,7 +118,7 @@ def _lock_if_current(fd: int, lock: str) -> int | None:
 def release(fd: int) -> None:
     """Drop the lock and close its descriptor."""
     try:
-        _unlock(fd)
+        unlock(fd)
     finally:
         os.close(fd)
 

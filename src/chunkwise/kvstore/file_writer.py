@@ -9,13 +9,14 @@ directory or a key that somebody else is writing, is done by ``replace_file``.
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from typing import TYPE_CHECKING
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore import file_lock
 from chunkwise.kvstore.file_error import file_error
-from chunkwise.kvstore.file_generation import stamp_only
 from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key, is_suspect
 from chunkwise.kvstore.file_write import Writing, delete_file, fsync_directory, replace_file, write_all
 from chunkwise.kvstore.protocol import Buffer
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["FileWriter"]
+
+_HELD = (errno.EAGAIN, errno.EACCES)
 
 
 class FileWriter:
@@ -43,7 +46,9 @@ class FileWriter:
         # Directories are waited for by flush().
         self._one = how._replace(sync_directory=False)
         self._touched: set[str] = set()
-        self.write: Callable[[str, Buffer], None] = self._write_locked if how.locking == "os" else self._write
+        self.write: Callable[[str, Buffer], None] = self._write
+        if how.locking == "os":
+            self.write = _open_locked_write(root, how.sync, self._touched, self._write)
 
     def flush(self) -> None:
         """Wait until all that was written or deleted is on disk, if the store is to do so."""
@@ -77,47 +82,78 @@ class FileWriter:
         if self._how.sync:
             self._touched.add(os.path.dirname(path))
 
-    def _write_locked(self, key: str, value: Buffer) -> None:
-        """The same for ``os`` locking, if nothing is in the way."""
-        rooted = "/" + key  # is_suspect, without the call
-        if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
-            return self._write(key, value)
-        path = self._root + key
-        lock = path + LOCK_SUFFIX
-        renamed = False
-        try:
-            fd = file_lock.try_acquire(lock)
-            if fd is None:
-                return self._write(key, value)
-            try:
-                size = len(value) if type(value) is bytes else memoryview(value).nbytes
-                if os.write(fd, value) != size:
-                    os.ftruncate(fd, 0)
-                    os.lseek(fd, 0, os.SEEK_SET)
-                    write_all(fd, value)
-                stamp_only(fd)
-                if self._how.sync:
-                    os.fsync(fd)
-                os.rename(lock, path)
-                renamed = True
-            except FileNotFoundError:  # the file has gone, and is not ours to remove
-                renamed = True
-                raise
-            finally:
-                try:
-                    if not renamed:
-                        os.unlink(lock)
-                finally:
-                    file_lock.release(fd)
-        except FileNotFoundError:  # no directory, or it was removed by delete_range
-            return self._write(key, value)
-        except OSError as e:
-            raise file_error(e, "write", path) from e
-        if self._how.sync:
-            self._touched.add(os.path.dirname(path))
-        return None
-
     def _path(self, key: str) -> str:
         if is_suspect(key):
             check_key(self._root, key)
         return self._root + key
+
+
+def _open_locked_write(
+    root: str, sync: bool, touched: set[str], general: Callable[[str, Buffer], None]
+) -> Callable[[str, Buffer], None]:
+    """Return a function that replaces a value under an ``os`` lock, leaving what is unusual to `general`.
+
+    The steps are those of :func:`chunkwise.kvstore.file_lock.try_acquire`, of ``replace_file`` and of
+    ``stamp_only``, without the calls.
+    """
+    os_open, os_fstat, os_lstat, os_write, os_utime = os.open, os.fstat, os.lstat, os.write, os.utime
+    os_rename, os_close, now_ns = os.rename, os.close, time.time_ns
+    try_lock, unlock, flags = file_lock.try_lock, file_lock.unlock, file_lock.OPEN_FLAGS
+
+    def replace(fd: int, lock: str, path: str, value: Buffer) -> bool:
+        """Write `value` to the lock file and rename that; return False if the lock can't be had at once."""
+        try:
+            try_lock(fd)
+        except OSError as e:
+            if e.errno in _HELD:
+                return False
+            raise
+        try:
+            mine, named = os_fstat(fd), os_lstat(lock)
+            if mine.st_ino != named.st_ino or mine.st_dev != named.st_dev:
+                return False
+            try:
+                if mine.st_size:
+                    os.ftruncate(fd, 0)
+                if os_write(fd, value) != (value.nbytes if type(value) is memoryview else len(value)):
+                    os.ftruncate(fd, 0)
+                    os.lseek(fd, 0, os.SEEK_SET)
+                    write_all(fd, value)
+                now = now_ns()
+                os_utime(fd, ns=(now, now))
+                if sync:
+                    os.fsync(fd)
+                os_rename(lock, path)
+                return True
+            except FileNotFoundError:  # the file has gone, and is not ours to remove
+                raise
+            except BaseException:
+                os.unlink(lock)
+                raise
+        finally:
+            unlock(fd)
+
+    def write(key: str, value: Buffer) -> None:
+        rooted = "/" + key  # is_suspect, without the call
+        if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
+            return general(key, value)
+        path = root + key
+        lock = path + LOCK_SUFFIX
+        replaced = False
+        try:
+            fd = os_open(lock, flags, 0o666)
+            try:
+                replaced = replace(fd, lock, path, value)
+            finally:
+                os_close(fd)
+        except FileNotFoundError:
+            pass  # no directory, or it was removed by delete_range
+        except OSError as e:
+            raise file_error(e, "write", path) from e
+        if not replaced:
+            return general(key, value)
+        if sync:
+            touched.add(os.path.dirname(path))
+        return None
+
+    return write

@@ -1,0 +1,67 @@
+"""``chunkwise zip``: put an array or a hierarchy into a ZIP archive."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from chunkwise.api.location import locate
+from chunkwise.api.node import JOURNAL, require_node
+from chunkwise.api.walk import walk
+from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.quantities import format_duration, format_nbytes
+from chunkwise.errors import FailedPreconditionError
+from chunkwise.kvstore.adapter.prefix import PrefixStore
+from chunkwise.kvstore.adapter.whole_store import whole_store
+from chunkwise.kvstore.adapter.zip_export import export_archive
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+  chunkwise zip a.zarr a.zarr.zip
+  chunkwise zip s3://bucket/a.zarr a.zarr.zip
+  chunkwise info 'a.zarr.zip|zip:'
+
+Chunks are stored as they are, not compressed again, in the order of their names, so the same data are the
+same archive; zarr-python reads it with ZipStore.  The archive appears when it is complete.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("source", metavar="SRC", help="array or group, with everything below it")
+    parser.add_argument("archive", metavar="ARCHIVE", help="path or URL of the archive")
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    source, archive = locate(arguments.source), locate(arguments.archive)
+    key = archive.path.rstrip("/")
+    if not key:
+        raise UsageError(f'"{arguments.archive}" does not name a file')
+    if arguments.archive.endswith("/"):
+        raise UsageError(f'"{arguments.archive}" names a directory; expected the name of the archive')
+    root = require_node(source)
+    if _is_below(source.kv, source.path, archive.kv, key):
+        raise UsageError("the archive can't be in what it is made of")
+    for name, node in walk(root):
+        if node.error or node.key == JOURNAL:
+            what = node.error or "a copy to it was begun and not finished"
+            raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {what}")
+    begin = time.monotonic()
+    below = PrefixStore(source.kv, source.path)
+    done = export_archive(below, archive.kv, key, overwrite=arguments.overwrite)
+    if arguments.json:
+        print_json({"archive": arguments.archive, **done._asdict()})
+    else:
+        taken = format_duration(time.monotonic() - begin)
+        message(f"{done.n_members:,} members, {format_nbytes(done.nbytes)} in {taken}")
+    return 0
+
+
+def _is_below(kv: KvStoreDriver, path: str, other: KvStoreDriver, key: str) -> bool:
+    (whole, outer), (other_whole, other_outer) = whole_store(kv), whole_store(other)
+    return whole.identity == other_whole.identity and (other_outer + key).startswith(outer + path)

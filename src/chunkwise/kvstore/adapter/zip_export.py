@@ -1,0 +1,179 @@
+"""Copying a store into a new ZIP archive, of any size, that is there whole or not at all.
+
+In a directory the archive is written under another name and then gets its own, with the guarantees of
+:mod:`chunkwise.kvstore.file_write`.  Elsewhere it is put together in a temporary file, which is then
+stored as one value, in parts if it is large.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO, NamedTuple
+
+from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError
+from chunkwise.kvstore.adapter.zip_write import ArchiveWriter, Compression, check_member_name
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.file_error import file_error
+from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key
+from chunkwise.kvstore.file_write import fsync_directory
+from chunkwise.kvstore.key_range import encode_key
+from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver, Readable
+
+__all__ = ["Exported", "export_archive"]
+
+# Object stores take no more than this in one request, and conditions only with a value in one request.
+_LARGEST_CONDITIONAL = 1 << 32
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class Exported(NamedTuple):
+    """What became of an archive: its members and its size in bytes."""
+
+    n_members: int
+    nbytes: int
+
+
+def export_archive(
+    source: KvStoreDriver,
+    target: KvStoreDriver,
+    key: str,
+    *,
+    compression: Compression = "store",
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Exported:
+    """Write all of `source` as a ZIP archive, members in order, to the value `key` of `target`.
+
+    Parameters
+    ----------
+    source, target : KvStoreDriver
+    key : str
+    compression : {"store", "deflate", "zstd", "xz"}
+    overwrite : bool
+        Whether a value that is there may be replaced.
+    progress : callable, optional
+        Is told the bytes of each value.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If `key` has a value and `overwrite` is false; nothing is changed.
+    AbortedError
+        If a key of `source` is deleted meanwhile.
+    InvalidArgumentError
+        For a key that would be no safe name of a member, before anything is written.
+    """
+    keys = sorted(source.list(), key=encode_key)
+    for name in keys:
+        check_member_name(name)
+    if not overwrite:
+        _check_missing(target, key)
+
+    def write(file: IO[bytes]) -> Exported:
+        archive = ArchiveWriter(file, compression=compression)
+        for name, value in _values(source, keys):
+            archive.add(name, value)
+            if progress is not None:
+                progress(len(value))
+        return Exported(len(keys), archive.finish())
+
+    if isinstance(target, FileStore):
+        return _write_file(target, key, write, overwrite=overwrite)
+    with tempfile.TemporaryFile() as file:
+        exported = write(file)
+        file.flush()
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole, memoryview(whole) as value:
+            condition = None if overwrite else MISSING_GENERATION
+            if condition is not None and len(value) > _LARGEST_CONDITIONAL:
+                _check_missing(target, key)
+                condition = None
+            if target.write(key, value, if_equal=condition) is None:
+                raise _exists(target, key)
+    return exported
+
+
+def _values(source: Readable, keys: Sequence[str]) -> Iterator[tuple[str, Buffer]]:
+    """Yield keys and values in order; of a store that answers slowly, many are asked for at a time."""
+
+    def read(key: str) -> Buffer:
+        value = source.read(key).value
+        if value is None:
+            raise AbortedError(f'"{key}" was deleted while it was to be copied')
+        return value
+
+    n = getattr(source, "request_concurrency", None) or 1
+    if n == 1:
+        yield from ((key, read(key)) for key in keys)
+        return
+    with ThreadPoolExecutor(n) as pool:
+        pending: deque[tuple[str, Future[Buffer]]] = deque()
+        try:
+            for key in keys:
+                pending.append((key, pool.submit(read, key)))
+                if len(pending) >= n:
+                    first, value = pending.popleft()
+                    yield first, value.result()
+            for first, value in pending:
+                yield first, value.result()
+        finally:
+            for _, value in pending:
+                value.cancel()
+
+
+def _write_file(
+    target: FileStore, key: str, write: Callable[[IO[bytes]], Exported], *, overwrite: bool
+) -> Exported:
+    check_key(target.root, key)
+    path = target.root + key
+    temporary = f"{path}_{os.urandom(8).hex()}{LOCK_SUFFIX}"
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            with open(temporary, "xb") as file:
+                exported = write(file)
+                file.flush()
+                if target.writing.sync:
+                    os.fsync(file.fileno())
+            if overwrite:
+                os.replace(temporary, path)
+            else:
+                _name(temporary, path)
+        finally:
+            if os.path.lexists(temporary):
+                os.unlink(temporary)
+        if target.writing.sync:
+            fsync_directory(os.path.dirname(path))
+    except ChunkwiseError:
+        raise
+    except FileExistsError:
+        raise _exists(target, key) from None
+    except OSError as e:
+        raise file_error(e, "write", path) from e
+    return exported
+
+
+def _name(temporary: str, path: str) -> None:
+    """Give a file the name `path`, unless that is taken; not every file system can be sure of that."""
+    try:
+        os.link(temporary, path)
+    except OSError as e:
+        if e.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(path) from None
+        os.rename(temporary, path)
+
+
+def _check_missing(target: KvStoreDriver, key: str) -> None:
+    if target.read(key, byte_range=ByteRange(0, 0)).generation != MISSING_GENERATION:
+        raise _exists(target, key)
+
+
+def _exists(target: KvStoreDriver, key: str) -> AlreadyExistsError:
+    return AlreadyExistsError(f"{target.describe(key)} exists already")
