@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.api.transaction import Transaction
-from chunkwise.api.transaction_array import check_transaction, wrap_of
+from chunkwise.api.transaction import Transaction, check_transaction
+from chunkwise.api.transaction_array import wrap_of
 from chunkwise.array.based import Base, pool_under
 from chunkwise.array.stack import Layer, StackArray
 from chunkwise.driver.stack.combine import combine_layers, final_domain
 from chunkwise.driver.stack.spec import StackSpec, check_options
+from chunkwise.dtype.as_array import as_array
 from chunkwise.dtype.data_type import DataType, DTypeLike
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, d, newaxis
@@ -38,6 +42,7 @@ def overlay(
     shape: Iterable[int] | None = None,
     dimension_units: Iterable[Unit | str | float | tuple[float, str] | None] | None = None,
     schema: Schema | None = None,
+    fill_value: npt.ArrayLike | None = None,
 ) -> TensorStore:
     """Return one array of several in the same index space, in which later ones hide earlier ones.
 
@@ -53,6 +58,8 @@ def overlay(
         What reads and writes are to belong to; by default that of the layers.
     rank, dtype, domain, shape, dimension_units, schema
         What the stack must be; a domain extends or crops it.
+    fill_value : array_like, optional
+        What is read where there is no layer, which is an error by default.  TensorStore has no such option.
 
     Raises
     ------
@@ -74,7 +81,7 @@ def overlay(
         "dimension_units": dimension_units,
         "schema": schema,
     }
-    return _overlay(list(layers), read, write, context, transaction, options)
+    return _overlay(list(layers), read, write, context, transaction, options, fill_value)
 
 
 def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorStore:
@@ -192,6 +199,7 @@ def _overlay(
     context: Context | None,
     transaction: Transaction | None,
     options: dict[str, Any],
+    fill_value: npt.ArrayLike | None,
 ) -> TensorStore:
     _check_types(layers)
     check_transaction(transaction)
@@ -209,7 +217,9 @@ def _overlay(
     if schema.rank is None:
         schema._set_rank(domain.rank)
     layers, shared = _in_transaction(layers, transaction)
-    spec = StackSpec(schema=schema, layers=(), common=common).bind(context := context or Context())
+    fill = None if fill_value is None else _fill_value(fill_value, common.dtype)
+    unbound = StackSpec(schema=schema, layers=(), common=common, fill_value=fill)
+    spec = unbound.bind(context := context or Context())
     wrap = None if shared is None else wrap_of(shared)
     found: list[Layer] = []
     readable = writable = not layers
@@ -233,6 +243,15 @@ def _overlay(
         wrap=wrap,
     )
     return TensorStore._make(array, IndexTransform.identity(domain), shared)
+
+
+def _fill_value(value: npt.ArrayLike, dtype: DataType) -> npt.NDArray[Any]:
+    given, fill_value = np.asarray(value), as_array(value, dtype, 0)
+    if given.dtype.kind in "biufc" and not np.array_equal(
+        fill_value.astype(given.dtype), given, equal_nan=True
+    ):
+        raise InvalidArgumentError(f"fill_value: {value!r} is no {dtype.name}")
+    return fill_value
 
 
 def _in_transaction(

@@ -22,7 +22,7 @@ from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.plan.layers import LayerBoxes
-from chunkwise.plan.stack import StackPart, plan_stack
+from chunkwise.plan.stack import HOLE, StackPart, plan_stack
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 
@@ -153,6 +153,11 @@ class StackArray:
         """Domain, which does not change."""
         return self._domain
 
+    @property
+    def boxes(self) -> LayerBoxes:
+        """Where the layers lie."""
+        return self._boxes
+
     def bounded(self, transform: IndexTransform) -> IndexTransform:
         """Return `transform` with implicit bounds resolved; raise if it leads out of the stack."""
         return resolve_bounds(transform, self._domain)
@@ -160,8 +165,13 @@ class StackArray:
     def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
 
-        def read(base: Base, part: StackPart) -> Future[Any]:
+        fill_value = self._spec.fill_value
+
+        def read(base: Base | None, part: StackPart) -> Future[Any]:
             request, at = part.where()
+            if base is None:
+                part.view(out)[at] = fill_value
+                return Future.ready(None)
             request, view = base.bounded(request), part.view(out)
             if not part.indexed:
                 return base.array.read_into(request, view[at])
@@ -175,12 +185,13 @@ class StackArray:
                 part.finish(out)
             return out
 
-        return self._work(transform, read, finish, write=False)
+        return self._work(transform, read, finish, write=False, holes=fill_value is not None)
 
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says: to the topmost layer at each index."""
 
-        def write(base: Base, part: StackPart) -> Future[Any]:
+        def write(base: Base | None, part: StackPart) -> Future[Any]:
+            assert base is not None
             request, at = part.where()
             view = part.view(source, last=True)
             done = base.array.write_from(base.bounded(request), view[at])
@@ -191,18 +202,21 @@ class StackArray:
         done = self._work(transform, write, lambda _: None, write=True)
         return WriteFutures.of(done, done)
 
+    def _opened(self, number: int, *, write: bool) -> Base | None:
+        return None if number == HOLE else self._layers[number].opened(number, self._wrap, write=write)
+
     def _work(
         self,
         transform: IndexTransform,
-        do: Callable[[Base, StackPart], Future[Any]],
+        do: Callable[[Base | None, StackPart], Future[Any]],
         finish: Callable[[Sequence[StackPart]], Any],
         *,
         write: bool,
+        holes: bool = False,
     ) -> Future[Any]:
         try:
-            parts = plan_stack(
-                transform, self._boxes, self._domain.inclusive_min, max(1, self.dtype.itemsize)
-            )
+            itemsize, lowest = max(1, self.dtype.itemsize), self._domain.inclusive_min
+            parts = plan_stack(transform, self._boxes, lowest, itemsize, holes=holes)
             groups: dict[int, list[StackPart]] = {}
             for part in parts:
                 groups.setdefault(part.layer, []).append(part)
@@ -210,7 +224,7 @@ class StackArray:
             if len(groups) <= _FEW and not waits:
                 futures = []
                 for number, group in groups.items():
-                    base = self._layers[number].opened(number, self._wrap, write=write)
+                    base = self._opened(number, write=write)
                     futures += [do(base, part) for part in group]
                 return map_future(lambda _: finish(parts), gather(futures))
         except ChunkwiseError as e:
@@ -221,7 +235,7 @@ class StackArray:
                 number, group = item
                 if stop:
                     return
-                base = self._layers[number].opened(number, self._wrap, write=write)
+                base = self._opened(number, write=write)
                 for part in group:
                     do(base, part).result()
 
@@ -247,6 +261,8 @@ class StackArray:
         out = Schema(dtype=self.dtype, domain=self._domain)
         if any(own) or any(units):
             out.update(dimension_units=[a or b for a, b in zip(own, units, strict=True)])
+        if self._spec.fill_value is not None:
+            out.update(fill_value=self._spec.fill_value)
         return out
 
     def spec(self) -> StackSpec:

@@ -5,7 +5,8 @@
    request is partitioned by them as any other is by chunks.
 3. The layers are painted over each other, in a table with an entry for each cell.  Should that be too
    large, the request is halved first.
-4. Runs of cells with the same owner are put together again.
+4. Runs of cells with the same owner are put together again; those of cells that no layer has are an error,
+   or are given back as such.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ from chunkwise.plan.layout import Layout
 from chunkwise.plan.partition import Transform, partition
 from chunkwise.plan.stack_runs import StridedRuns, cut, merge, place, runs_of
 
-__all__ = ["StackPart", "plan_stack"]
+__all__ = ["HOLE", "StackPart", "plan_stack"]
 
 Array = npt.NDArray[Any]
+
+HOLE = -1
+"""What stands for a layer where there is none."""
 
 _LARGEST_TABLE = 2**20
 
@@ -39,6 +43,7 @@ class StackPart(NamedTuple):
     Attributes
     ----------
     layer : int
+        :data:`HOLE` if no layer has it.
     leaf : Leaf
         The part of the request that it belongs to.
     place : tuple
@@ -99,7 +104,7 @@ class Leaf(NamedTuple):
 
 
 def plan_stack(
-    transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int
+    transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, *, holes: bool = False
 ) -> list[StackPart]:
     """Divide a request among the topmost layers.
 
@@ -113,17 +118,19 @@ def plan_stack(
         Lower bounds of the stack.
     itemsize : int
         Bytes of an element; parts with index arrays are kept to 4 MiB.
+    holes : bool
+        Whether there are to be parts for indices without a layer.
 
     Raises
     ------
     InvalidArgumentError
-        If there is no layer at some index; the text names the cell.
+        If there is no layer at some index, and no `holes`; the text names the cell and what is missing.
     """
-    return list(_divide(transform, boxes, lowest, itemsize))
+    return list(_divide(transform, boxes, lowest, itemsize, holes))
 
 
 def _divide(
-    transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int
+    transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, holes: bool
 ) -> Iterator[StackPart]:
     todo = [(transform, (slice(None),) * transform.input_rank)]
     while todo:
@@ -142,7 +149,7 @@ def _divide(
         if prod(axis.n_entries for axis in axes) > _LARGEST_TABLE:
             todo += reversed(_halves(part, box, axes, layout))
             continue
-        yield from _painted(part, box, axes, layout, grid, boxes, numbers, lowest, itemsize)
+        yield from _painted(box, axes, layout, grid, boxes, numbers, lowest, itemsize, holes)
 
 
 def _hull(transform: Transform) -> tuple[list[int], list[int]]:
@@ -220,7 +227,6 @@ def _halves(
 
 
 def _painted(
-    part: IndexTransform,
     box: tuple[slice, ...],
     axes: Sequence[PlanAxis],
     layout: Layout,
@@ -229,8 +235,9 @@ def _painted(
     numbers: npt.NDArray[np.int64],
     lowest: Sequence[int],
     itemsize: int,
+    holes: bool,
 ) -> Iterator[StackPart]:
-    owner = np.full([axis.n_entries for axis in axes], -1, np.int64)
+    owner = np.full([axis.n_entries for axis in axes], HOLE, np.int64)
     starts = [
         [grid.edges[dim][np.asarray(along)] for dim, along in zip(axis.dims, axis.cells, strict=True)]
         for axis in axes
@@ -261,19 +268,20 @@ def _painted(
         owner[where] = number
         bounds = tuple(slice(int(m[0]), int(m[-1]) + 1) if len(m) else slice(0, 0) for m in masks)
         painted.append((number, where, (*bounds, *slices)))
-    if (owner < 0).any():
-        entry = np.unravel_index(int(np.argmin(owner)), owner.shape) if owner.ndim else ()
-        _missing(axes, entry, starts, boxes, lowest)
+    if (owner == HOLE).any():
+        if not holes:
+            raise _missing(axes, owner, starts, boxes, lowest)
+        painted.append((HOLE, ..., (slice(None),) * owner.ndim))
     strided = None if any(axis.indexed for axis in axes) else StridedRuns(axes, starts)
     leaf = Leaf(box, layout, strided)
     for layer, where, bounds in painted:
         if not (owner[where] == layer).any():
             continue
         if strided is not None:
-            for run in runs_of(owner[bounds] == layer, tuple(s.start for s in bounds)):
+            for run in runs_of(owner[bounds] == layer, tuple(s.start or 0 for s in bounds)):
                 yield StackPart(layer, leaf, run)
             continue
-        for run in runs_of(owner[bounds] == layer, tuple(s.start for s in bounds)):
+        for run in runs_of(owner[bounds] == layer, tuple(s.start or 0 for s in bounds)):
             merged = [merge(axis, along, s) for axis, along, s in zip(axes, starts, run, strict=True)]
             for pieces in product(*[cut(m, merged, itemsize) for m in merged]):
                 yield StackPart(layer, leaf, place(pieces))
@@ -281,17 +289,29 @@ def _painted(
 
 def _missing(
     axes: Sequence[PlanAxis],
-    entry: Sequence[Any],
+    owner: npt.NDArray[np.int64],
     starts: Sequence[Sequence[npt.NDArray[np.int64]]],
     boxes: LayerBoxes,
     lowest: Sequence[int],
-) -> None:
-    origin = [0] * boxes.rank
-    for axis, along, i in zip(axes, starts, entry, strict=True):
+) -> InvalidArgumentError:
+    """Return the error that names the first cell without a layer, and the hull of all of them."""
+    missing = np.nonzero(owner == HOLE)
+    origin, lower, upper = [0] * boxes.rank, [0] * boxes.rank, [0] * boxes.rank
+    for axis, along, entries in zip(axes, starts, missing, strict=True):
         for k, dim in enumerate(axis.dims):
-            chunk = axis.chunk[i]
-            first = int(chunk[k].reshape(-1)[0]) if axis.indexed else chunk.start
-            origin[dim] = boxes.edge_before(dim, int(along[k][i]) + first, lowest[dim])
-    raise InvalidArgumentError(
-        f'Cell with origin={{{", ".join(map(str, origin))}}} missing layer mapping in "stack" driver'
+
+            def indices(i: int, k: int = k, axis: PlanAxis = axis, first: Any = along) -> list[int]:
+                chunk = axis.chunk[i]
+                part = chunk[k].reshape(-1) if axis.indexed else range(chunk.start, chunk.stop, chunk.step)
+                return [int(first[k][i]) + int(x) for x in (part[0], min(part), max(part))]
+
+            first = indices(int(entries[0]))[0]
+            origin[dim] = boxes.edge_before(dim, first, lowest[dim])
+            bounds = [indices(i) for i in np.unique(entries).tolist()]
+            lower[dim] = min(lo for _, lo, _ in bounds)
+            upper[dim] = max(hi for _, _, hi in bounds) + 1
+    region = IndexDomain(inclusive_min=lower, exclusive_max=upper) if boxes.rank else "{  }"
+    return InvalidArgumentError(
+        f'Cell with origin={{{", ".join(map(str, origin))}}} missing layer mapping in "stack" driver '
+        f"[domain='{region}']"
     )

@@ -11,6 +11,9 @@ Configuration
 ... }
 >>> Spec({"driver": "stack", "layers": [bottom, {**bottom, "transform": moved}]}).domain
 { [0, 5) }
+
+Where there is no layer, reading is an error.  The member ``fill_value``, which TensorStore doesn't have, says
+what is read instead.
 """
 
 from __future__ import annotations
@@ -19,11 +22,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy.typing as npt
+
 from chunkwise.binding import JSON, MISSING, Members, parse_array
 from chunkwise.driver.stack.alike import for_each_kind
 from chunkwise.driver.stack.combine import Common, combine_layers, common_units, final_domain
 from chunkwise.driver.stack.layer_parser import LayerParser
 from chunkwise.dtype.data_type import DataType
+from chunkwise.dtype.schema_value import fill_value_from_json, fill_value_to_json
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.context import Context
@@ -48,12 +54,15 @@ class StackSpec(DriverSpec):
         Later ones lie over earlier ones.
     common : Common
         What they agree on; with ten thousand layers that is worth keeping.
+    fill_value : ndarray or None
+        What is read where there is no layer; None if that is an error.  TensorStore has no such member.
     """
 
     resource_kinds: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
 
     layers: tuple[Spec, ...]
     common: Common
+    fill_value: npt.NDArray[Any] | None = None
 
     @property
     def driver(self) -> str:
@@ -74,6 +83,12 @@ class StackSpec(DriverSpec):
     def domain(self) -> IndexDomain:
         """Hull of the layers' domains, unless the schema has bounds of its own."""
         return final_domain(self.schema.domain, self.common.domain)
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the fill value, if there is one."""
+        if self.fill_value is None:
+            return {}
+        return {"fill_value": fill_value_to_json(self.fill_value, self.common.dtype)}
 
     def part_members(self, include_defaults: bool, names: Mapping[int, str]) -> dict[str, Any]:
         """Return the layers."""
@@ -131,6 +146,10 @@ class StackSpec(DriverSpec):
         )
         drivers = tuple(layer._driver for layer in self.layers)
         return bound.with_parts(for_each_kind(drivers, lambda driver: driver.bind(context)))
+
+    def shown(self) -> Self:
+        """Return the unbound spec; as in TensorStore, layers don't show what resources they have."""
+        return self._mapped(lambda driver: driver.strip()).unbound()
 
     def parts(self) -> tuple[DriverSpec | KvStoreSpec, ...]:
         """Return the driver specs of the layers."""
@@ -197,12 +216,20 @@ def parse_stack(members: Members, common: SpecMembers) -> StackSpec:
         schema=schema,
         context=common.context,
         resources=resources,
+        fill_value=members.take("fill_value", lambda v: _scalar(v, agreed.dtype), None),
         layers=tuple(_typed(layer, agreed.dtype) for layer in layers),
         common=agreed,
     )
     schema._set_dtype(agreed.dtype)
     schema._set_rank(spec.domain.rank)
     return spec
+
+
+def _scalar(value: JSON, dtype: DataType) -> npt.NDArray[Any]:
+    fill_value = fill_value_from_json(value, dtype, 0 if dtype.kind == "json" else None)
+    if fill_value.ndim:
+        raise SpecError(f"Expected one element of type {dtype.name}, but received an array")
+    return fill_value
 
 
 def _typed(layer: Spec, dtype: DataType) -> Spec:
