@@ -14,33 +14,55 @@ from chunkwise.api.consolidated_tree import subtree_copies
 from chunkwise.api.location import Location
 from chunkwise.api.node import Node
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NodeNotFoundError
-from chunkwise.hierarchy.create import make_groups
+from chunkwise.hierarchy.create import check_no_link, make_groups
+from chunkwise.hierarchy.link import Link, add_link, remove_link, target_names
 from chunkwise.hierarchy.node_name import check_new_names
+from chunkwise.hierarchy.resolve import group_links, resolve
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.kvstore.atomic import Directories
 from chunkwise.kvstore.key_range import KeyRange
 
-__all__ = ["delete_node", "move_node"]
+__all__ = ["delete_node", "make_link", "move_node"]
 
 
 def delete_node(tree: Tree, names: Sequence[str]) -> None:
-    """Delete an array or group and everything below it; consolidated metadata above follows.
+    """Delete an array or group and everything below it, or a link; consolidated metadata above follows.
+
+    Links on the way to it are followed, within the tree; the last name is not.
 
     Raises
     ------
     NodeNotFoundError
         If there is none.
     InvalidArgumentError
-        If it is the root of the tree.
+        If it is the root of the tree, or in another tree.
     """
     if not names:
         raise InvalidArgumentError("the root of a tree can't be deleted through the tree itself")
     node = tree.find(names)
+    if node is None:
+        parent, names = _parent(tree, names)
+        if names[-1] in group_links(tree, names[:-1], parent):
+            remove_link(parent, names[-1])
+            return
+        node = tree.find(names)
     location = tree.location(names)
     if node is None:
-        raise NodeNotFoundError(f"there is no array or group at {location.text}")
+        raise NodeNotFoundError(f"there is no array, group or link at {location.text}")
     _delete(location, node)
     update_consolidated(location.kv, location.path)
+
+
+def _parent(tree: Tree, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
+    """Return the group that a node is or would be in, and the names to the node without links."""
+    found = resolve(tree, names[:-1])
+    if found is None or found.node.kind == "array":
+        raise NodeNotFoundError(f"there is no array, group or link at {tree.location(names).text}")
+    if found.tree is not tree:
+        raise InvalidArgumentError(
+            f"{tree.location(names).text} is in another tree, {found.tree.root.text}; change it there"
+        )
+    return found.node, (*found.names, names[-1])
 
 
 def _delete(location: Location, node: Node) -> None:
@@ -71,16 +93,49 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
     if list(target[: len(source)]) == list(source):
         raise InvalidArgumentError(f"/{'/'.join(source)} can't be moved into itself")
     node = tree.find(source)
-    here, there = tree.location(source), tree.location(target)
-    if node is None:
-        raise NodeNotFoundError(f"there is no array or group at {here.text}")
+    there = tree.location(target)
     check_new_names(list(target), tree.format)
     if tree.find(target) is not None:
         raise AlreadyExistsError(f"there is an array or group at {there.text} already")
+    if node is None:
+        parent, source = _parent(tree, source)
+        link = group_links(tree, source[:-1], parent).get(source[-1])
+        if link is not None:
+            make_link(tree, target, link._replace(path="/" + "/".join(target_names(link, source[:-1]))))
+            remove_link(parent, source[-1])
+            return
+        node = tree.find(source)
+    here = tree.location(source)
+    if node is None:
+        raise NodeNotFoundError(f"there is no array, group or link at {here.text}")
     make_groups(tree, target[:-1])
+    check_no_link(tree, target)
     _move(here, there, node)
     move_consolidated(here.kv, here.path, dict)
     move_consolidated(there.kv, there.path, cache(partial(subtree_copies, there)))
+
+
+def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
+    """Put a link into the tree; groups above it are made.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is something with its name.
+    InvalidArgumentError
+        If its target, in the same tree, is above the root.
+    """
+    if not names:
+        raise InvalidArgumentError("the root of a tree can't be a link")
+    check_new_names(list(names), tree.format)
+    path = "/" + "/".join(target_names(link, tuple(names[:-1])))
+    if tree.find(names) is not None:
+        raise AlreadyExistsError(f"there is an array or group at {tree.location(names).text} already")
+    make_groups(tree, names[:-1])
+    check_no_link(tree, names)
+    parent = tree.find(names[:-1])
+    assert parent is not None
+    add_link(parent, names[-1], link._replace(path=path))
 
 
 def _move(here: Location, there: Location, node: Node) -> None:

@@ -20,10 +20,11 @@ from chunkwise.api.node import FormatName, Node
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
 from chunkwise.hierarchy.node_name import check_new_names
+from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 
-__all__ = ["make_group", "make_groups", "write_group"]
+__all__ = ["check_no_link", "make_group", "make_groups", "write_group"]
 
 
 def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> None:
@@ -47,6 +48,8 @@ def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> None:
         node = tree.find(names[:end])
         if node is not None and node.kind == "array":
             raise AlreadyExistsError(f"{node.location.text} is an array; nothing can be below it")
+        if node is None:
+            check_no_link(tree, names[:end])
         if node is None or (node.implicit and tree.format != "n5"):
             write_group(tree.location(names[:end]), tree.format, {})
 
@@ -74,11 +77,27 @@ def make_group(
         raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
     if node is not None and not node.implicit and not exist_ok:
         raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
+    if node is None:
+        check_no_link(tree, names)
     if node is None or node.implicit:
         write_group(tree.location(names), tree.format, values)
         node = tree.find(names)
         assert node is not None
     return node
+
+
+def check_no_link(tree: Tree, names: Sequence[str]) -> None:
+    """Raise AlreadyExistsError if a group has a link with the name of the node that is to be made in it."""
+    if not names:
+        return
+    parent = tree.find(names[:-1])
+    if parent is None:
+        return
+    link = group_links(tree, names[:-1], parent).get(names[-1])
+    if link is not None:
+        raise AlreadyExistsError(
+            f"{tree.location(names).text} is a link to {link}; make it there, or delete the link first"
+        )
 
 
 def write_group(location: Location, format: FormatName, attributes: Mapping[str, Any]) -> None:

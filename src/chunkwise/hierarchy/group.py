@@ -13,10 +13,12 @@ from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError, NodeNotFoundError
-from chunkwise.hierarchy.change import delete_node, move_node
-from chunkwise.hierarchy.create import make_group, make_groups
+from chunkwise.hierarchy.change import delete_node, make_link, move_node
+from chunkwise.hierarchy.create import check_no_link, make_group, make_groups
+from chunkwise.hierarchy.link import Link
 from chunkwise.hierarchy.new_array import new_array
 from chunkwise.hierarchy.node_name import check_new_names, split_path
+from chunkwise.hierarchy.resolve import Found, group_links, resolve
 from chunkwise.hierarchy.tree import Tree, check_format
 
 __all__ = ["Group", "Member"]
@@ -101,20 +103,21 @@ class Group:
 
     # -- looking up -----------------------------------------------------------------------------
 
-    def _find(self, path: str) -> tuple[list[str], Node]:
-        names = split_path(path, self.path)
-        node = self._tree.find(names, self._node.format)
-        if node is None:
+    def _find(self, path: str) -> Found:
+        found = resolve(self._tree, split_path(path, self.path), self._node.format)
+        if found is None:
             raise NodeNotFoundError(f"{dump(path)} in {self._tree.location(self._names).text}")
-        return names, node
+        return found
 
-    def _open(self, names: Sequence[str], node: Node) -> Member:
-        if node.kind == "group":
-            return Group._make(self._tree, names, node)
-        return self._tree.open_array(names, node)
+    @staticmethod
+    def _open(found: Found) -> Member:
+        tree, names, node = found
+        if node.kind == "group" or (not names and node.format == "n5"):
+            return Group._make(tree, names, node)
+        return tree.open_array(names, node)
 
     def __getitem__(self, path: str) -> Member:
-        return self._open(*self._find(path))
+        return self._open(self._find(path))
 
     def get(self, path: str, default: Any = None) -> Any:
         """Return the group or array at `path`, `default` if there is none."""
@@ -133,7 +136,12 @@ class Group:
         return True
 
     def __iter__(self) -> Iterator[str]:
-        return self._tree.children(self._names, self._node)
+        below = dict.fromkeys(self._tree.children(self._names, self._node))
+        return iter([*below, *(name for name in self.links() if name not in below)])
+
+    def links(self) -> dict[str, Link]:
+        """Return the links in this group, by name; none is followed."""
+        return group_links(self._tree, self._names, self._node)
 
     def keys(self) -> list[str]:
         """Return the names of all members; opens none."""
@@ -245,7 +253,10 @@ class Group:
         check_new_names(names[known:], kind)
         if overwrite:
             clear(self._tree.location(names))
+        if not names:
+            raise InvalidArgumentError("the root of a tree is a group; an array needs a name")
         make_groups(self._tree, names[:-1], min(known, len(names) - 1))
+        check_no_link(self._tree, names)
         store = new_array(
             self._tree,
             self._tree.location(names),
@@ -285,6 +296,46 @@ class Group:
         self._tree.check_writable()
         delete_node(self._tree, split_path(path, self.path))
 
+        self._changed()
+
+    def _changed(self) -> None:
+        """Look at the group again after its links may have changed."""
+        node = self._tree.find(self._names, self._node.format)
+        if node is not None:
+            self._node = node
+            self._attributes = None
+
+    def create_link(self, path: str, target: str, *, source: str = ".") -> None:
+        """Put a link into the tree.
+
+        Parameters
+        ----------
+        path : str
+            Of the link.
+        target : str
+            Path of what it stands for, which need not exist; with a leading "/" from the root of the tree,
+            else from the group that the link is in.
+        source : str
+            The tree that the target is in, if it is another one: a path relative to the root of this tree,
+            an absolute path or a URL.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is something at `path`.
+        InvalidArgumentError
+            If `target` is above the root of the tree.
+        """
+        self._tree.check_writable()
+        make_link(self._tree, split_path(path, self.path), Link(target, source))
+        self._changed()
+
+    def get_link(self, path: str) -> Link | None:
+        """Return the link at `path`, None if there is none; links above it are followed."""
+        names = split_path(path, self.path)
+        parent = resolve(self._tree, names[:-1]) if names else None
+        return None if parent is None else group_links(*parent).get(names[-1])
+
     def move(self, source: str, target: str) -> None:
         """Move the array or group at `source`, with everything below it, to `target`.
 
@@ -299,6 +350,7 @@ class Group:
         """
         self._tree.check_writable()
         move_node(self._tree, split_path(source, self.path), split_path(target, self.path))
+        self._changed()
 
     def consolidate(self) -> list[str]:
         """Write the consolidated metadata of the tree below this group, in place of those that there are.

@@ -19,7 +19,7 @@ from chunkwise.errors import (
 from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.group import Group
 from chunkwise.hierarchy.snapshot import parse_zarr2_snapshot, parse_zarr3_snapshot
-from chunkwise.hierarchy.tree import Tree, check_format, check_group
+from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.context import Context
 
@@ -39,6 +39,7 @@ def open_group(
     consolidated: bool | None = None,
     context: Context | None = None,
     non_finite: NonFinite = "error",
+    external_links: ExternalLinks = False,
 ) -> Group:
     """Open a group, or make one.
 
@@ -61,6 +62,10 @@ def open_group(
         Where the resources of a spec, and of arrays, come from.
     non_finite : {"error", "string", "literal"}
         What is done with NaN and infinities in attributes.
+    external_links : bool or callable
+        Whether links that lead to other trees are followed.  A function gets the source as the link has it,
+        and the path or URL that it means, and returns whether it may be followed.  The other tree is opened
+        for reading.
 
     Raises
     ------
@@ -77,7 +82,13 @@ def open_group(
         raise InvalidArgumentError(
             f'consolidated metadata are for reading: open with mode "r", not {mode!r}, to use them'
         )
-    options: dict[str, Any] = {"root": location, "non_finite": non_finite, "context": context}
+    options: dict[str, Any] = {
+        "root": location,
+        "non_finite": non_finite,
+        "context": context,
+        "external_links": external_links,
+        "open_other": _open_other,
+    }
     if mode == "r" and consolidated is not False:
         group = _from_snapshot(location, wanted, options)
         if group is not None and (group._tree.snapshot is not None or not consolidated):
@@ -104,6 +115,14 @@ def open_group(
     if mode == "w-":
         raise AlreadyExistsError(f"{location.text} is a {node.kind} already ({node.format})")
     return _opened(node, wanted, options, writable=mode != "r")
+
+
+def _open_other(location: Location, tree: Tree) -> Tree:
+    """Open the tree that an external link in `tree` leads to."""
+    other = open_group(
+        location, context=tree.context, non_finite=tree.non_finite, external_links=tree.external_links
+    )
+    return other._tree
 
 
 def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, writable: bool) -> Group:
@@ -161,6 +180,7 @@ def create_group(
     overwrite: bool = False,
     context: Context | None = None,
     non_finite: NonFinite = "error",
+    external_links: ExternalLinks = False,
 ) -> Group:
     """Make a group and open it for reading and writing; see :func:`open_group`."""
     return open_group(
@@ -170,6 +190,7 @@ def create_group(
         attributes=attributes,
         context=context,
         non_finite=non_finite,
+        external_links=external_links,
     )
 
 

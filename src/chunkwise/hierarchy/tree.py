@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from chunkwise.api.array_node import ArrayNode
 from chunkwise.api.attribute_value import NonFinite
@@ -24,7 +24,7 @@ from chunkwise.kvstore.protocol import UNKNOWN_GENERATION
 from chunkwise.spec.context import Context
 from chunkwise.spec.spec import Spec
 
-__all__ = ["Tree", "check_format", "check_group"]
+__all__ = ["ExternalLinks", "Tree", "check_format", "check_group"]
 
 _FORMATS: dict[str, FormatName] = {
     "zarr3": "zarr3",
@@ -35,6 +35,9 @@ _FORMATS: dict[str, FormatName] = {
 }
 
 _GROUP_MEMBERS = ("zarr_format", "node_type", "attributes", "consolidated_metadata")
+
+
+ExternalLinks: TypeAlias = bool | Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,10 @@ class Tree:
         What is done with NaN and infinities in attributes.
     context : Context
         Where the resources of its arrays come from.
+    external_links : bool or callable
+        Whether links to other trees are followed; see :func:`~chunkwise.hierarchy.open_group.open_group`.
+    open_other : callable
+        Opens such a tree.
     snapshot : Snapshot or None
         What is believed of the nodes below the root, without a look at the store.
     root_node : Node or None
@@ -64,6 +71,8 @@ class Tree:
     writable: bool
     non_finite: NonFinite = "error"
     context: Context = field(default_factory=Context)
+    external_links: ExternalLinks = False
+    open_other: Callable[[Location, Tree], Tree]
     snapshot: Snapshot | None = None
     root_node: Node | None = None
     root_attributes: Mapping[str, Any] | None = None
@@ -134,12 +143,21 @@ class Tree:
             if is_name(name) and not (is_array and name.isdigit()):
                 yield name
 
+    def allows(self, source: str, location: Location) -> bool:
+        """Whether an external link to another tree may be followed."""
+        allowed = self.external_links
+        return allowed if isinstance(allowed, bool) else bool(allowed(source, location.text))
+
+    def known_attributes(self, names: Sequence[str], node: Node) -> Mapping[str, Any] | None:
+        """Return the attributes of a node if they are not in its document, but known all the same."""
+        if self.snapshot is None or self.snapshot.format != "zarr2":
+            return None
+        entry = self.snapshot.find("/".join(names)) if names else None
+        return self.root_attributes if entry is None else entry.attributes
+
     def attributes(self, names: Sequence[str], node: Node) -> Attributes:
         """Return the attributes of a node."""
-        known = None
-        if self.snapshot is not None and self.snapshot.format == "zarr2":
-            entry = self.snapshot.find("/".join(names)) if names else None
-            known = self.root_attributes if entry is None else entry.attributes
+        known = self.known_attributes(names, node)
         frozen = "" if self.writable else f'{self.root.text} was opened with mode "r", for reading only'
         return Attributes(node, known=known, frozen=frozen, non_finite=self.non_finite)
 

@@ -1,0 +1,149 @@
+"""Links: names in a group that stand for a node somewhere else.
+
+None of the formats has links.  HDMF keeps them in an attribute of the group that they are in, and so it is
+done here in every format: a list of objects with ``name``, ``path`` of the target in its tree, and
+``source``, the tree that the target is in.
+
+======  ===========================================
+zarr2   attribute ``zarr_link``
+zarr3   attribute ``_LINKS``, as hdmf-zarr 0.14
+n5      attribute ``_LINKS``; a convention of ours
+======  ===========================================
+
+Both attributes are read in all formats.  ``source`` is ``"."`` for the same tree (a *soft* link); else it is
+a path relative to the root of the tree that holds the link, an absolute path or a URL (an *external* link).
+
+Specification: hdmf-zarr, "Storing links and references"; the layout of hdmf-zarr 0.14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.api.attributes import change_attributes, node_attributes
+from chunkwise.api.node import Node
+from chunkwise.binding import dump
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.node_name import is_name
+
+__all__ = ["LINK_ATTRIBUTES", "Link", "add_link", "links_of", "remove_link", "target_names", "without_links"]
+
+LINK_ATTRIBUTES = ("zarr_link", "_LINKS")
+"""Attributes of groups that links are in."""
+
+_OWN = {"zarr2": "zarr_link", "zarr3": "_LINKS", "n5": "_LINKS"}
+
+
+class Link(NamedTuple):
+    """What a name stands for.
+
+    Attributes
+    ----------
+    path : str
+        Of the target; with a leading "/" from the root of its tree, else from the group with the link.
+    source : str
+        The tree that the target is in: ``"."`` for the same, or a path or URL of the root of another one.
+    """
+
+    path: str
+    source: str = "."
+
+    @property
+    def external(self) -> bool:
+        """Whether the target is in another tree."""
+        return self.source not in (".", "")
+
+    def __str__(self) -> str:
+        return f"{self.source}?{self.path}" if self.external else self.path
+
+
+def parse_links(attributes: Mapping[str, Any]) -> dict[str, Link]:
+    """Return the links that the attributes of a group tell of; entries that make no sense are left out."""
+    out: dict[str, Link] = {}
+    for attribute in LINK_ATTRIBUTES:
+        entries = attributes.get(attribute)
+        for entry in entries if isinstance(entries, list) else []:
+            if not isinstance(entry, dict):
+                continue
+            name, path, source = entry.get("name"), entry.get("path"), entry.get("source", ".")
+            if isinstance(name, str) and is_name(name) and isinstance(path, str) and isinstance(source, str):
+                out.setdefault(name, Link(path, source))
+    return out
+
+
+def links_of(node: Node, attributes: Mapping[str, Any] | None = None) -> dict[str, Link]:
+    """Return the links in a group; its attributes are read if they are not given."""
+    if node.kind == "array" or not node.key:
+        return {}
+    return parse_links(node_attributes(node) if attributes is None else attributes)
+
+
+def without_links(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a group without those that links are in."""
+    return {name: value for name, value in attributes.items() if name not in LINK_ATTRIBUTES}
+
+
+def add_link(node: Node, name: str, link: Link) -> None:
+    """Add a link to a group, in place of one with the same name; nobody else's change is lost."""
+
+    def add(attributes: dict[str, Any]) -> dict[str, Any]:
+        entry = {"name": name, "path": link.path, "source": link.source}
+        attributes = _without(attributes, name)
+        own = _OWN[node.format or "zarr3"]
+        before = attributes.get(own, [])
+        if not isinstance(before, list):
+            raise InvalidArgumentError(f"{node.location.text}: attribute {dump(own)} is no list of links")
+        return {**attributes, own: [*before, entry]}
+
+    change_attributes(node, add)
+
+
+def remove_link(node: Node, name: str) -> None:
+    """Remove a link from a group."""
+    change_attributes(node, lambda attributes: _without(attributes, name))
+
+
+def _without(attributes: dict[str, Any], name: str) -> dict[str, Any]:
+    out = dict(attributes)
+    for attribute in LINK_ATTRIBUTES:
+        entries = out.get(attribute)
+        if not isinstance(entries, list):
+            continue
+        kept = [entry for entry in entries if not (isinstance(entry, dict) and entry.get("name") == name)]
+        if kept or not entries:
+            out[attribute] = kept
+        else:
+            del out[attribute]
+    return out
+
+
+def target_names(link: Link, group: tuple[str, ...]) -> list[str]:
+    """Return the names that lead to the target from the root of its tree.
+
+    Parameters
+    ----------
+    link : Link
+    group : tuple of str
+        Names that lead to the group with the link.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the path climbs above the root, or has a component that no node can have.
+    """
+    out = [] if link.path.startswith("/") or link.external else list(group)
+    for name in link.path.split("/"):
+        if name in ("", "."):
+            continue
+        if name == "..":
+            if not out:
+                raise InvalidArgumentError(
+                    f"the target {dump(link.path)} of a link is above the root of the tree"
+                )
+            out.pop()
+        elif is_name(name):
+            out.append(name)
+        else:
+            raise InvalidArgumentError(f"the target {dump(link.path)} of a link can't be the path of a node")
+    return out

@@ -1,0 +1,113 @@
+"""From a path to the node that it leads to, through links.
+
+1. The path is looked up as it is: where there are no links, that is one read.
+2. If nothing is there, the path is followed name by name; a name that the group doesn't have is looked for
+   among its links, and the target takes the place of the names so far.
+3. Links that lead back to themselves are an error, and so are more than 40 of them.
+
+A soft link never leaves its tree.  An external one is followed only if the caller of
+:func:`~chunkwise.hierarchy.open_group.open_group` allows it, and its tree is opened for reading.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from chunkwise.api.location import Location, locate
+from chunkwise.api.node import FormatName, Node
+from chunkwise.binding import dump
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
+from chunkwise.hierarchy.link import Link, links_of, target_names
+from chunkwise.hierarchy.tree import Tree
+from chunkwise.spec.url import is_url
+
+__all__ = ["Found", "group_links", "resolve", "source_location"]
+
+_MOST_LINKS = 40
+
+
+class Found(NamedTuple):
+    """A node and how to get there without links."""
+
+    tree: Tree
+    names: tuple[str, ...]
+    node: Node
+
+
+def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) -> Found | None:
+    """Return the node that `names` lead to; None if there is none.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If links lead in a circle, or to another tree although the caller does not allow that.
+    InvalidArgumentError
+        If a link leads out of the tree.
+    """
+    seen: set[tuple[object, ...]] = set()
+    way: list[str] = []
+    while True:
+        node = tree.find(names, inside)
+        if node is not None:
+            return Found(tree, tuple(names), node)
+        met = _first_link(tree, names)
+        if met is None:
+            return None
+        group, link = met
+        rest = tuple(names[len(group) + 1 :])
+        state = (tree.root.kv.identity, tree.root.path, tuple(names[: len(group) + 1]), rest)
+        way.append("/" + "/".join(names))
+        if state in seen or len(seen) >= _MOST_LINKS:
+            raise FailedPreconditionError(
+                f"{tree.root.text}: links lead in a circle: {' -> '.join(way[:5])}"
+                + (" -> …" if len(way) > 5 else "")
+            )
+        seen.add(state)
+        names = [*target_names(link, group), *rest]
+        inside = None
+        if link.external:
+            tree = _other_tree(tree, link)
+
+
+def _first_link(tree: Tree, names: Sequence[str]) -> tuple[tuple[str, ...], Link] | None:
+    """Return the first link along `names`, with the names that lead to the group that it is in."""
+    group = tree.find(())
+    for end in range(len(names)):
+        if group is None or group.kind == "array":
+            return None
+        node = tree.find(names[: end + 1], group.format)
+        if node is None:
+            link = group_links(tree, names[:end], group).get(names[end])
+            return None if link is None else (tuple(names[:end]), link)
+        group = node
+    return None
+
+
+def group_links(tree: Tree, names: Sequence[str], node: Node) -> dict[str, Link]:
+    """Return the links in a group of the tree."""
+    return links_of(node, tree.known_attributes(names, node))
+
+
+def _other_tree(tree: Tree, link: Link) -> Tree:
+    location = source_location(tree, link)
+    inside = location.kv.identity == tree.root.kv.identity and location.path.startswith(tree.root.path)
+    if not inside and not tree.allows(link.source, location):
+        raise FailedPreconditionError(
+            f"a link in {tree.root.text} leads to {location.text}; external links are followed only if "
+            "they are allowed when the tree is opened (external_links)"
+        )
+    return tree.open_other(location, tree)
+
+
+def source_location(tree: Tree, link: Link) -> Location:
+    """Return the root of the tree that an external link leads to."""
+    source = link.source
+    if is_url(source) or source.startswith("/"):
+        return locate(source, tree.context)
+    path = posixpath.normpath(posixpath.join("/" + tree.root.path, source))
+    climbs = source.split("/").count("..") > len([name for name in tree.root.path.split("/") if name])
+    if climbs or "\\" in source or "\0" in source:
+        raise InvalidArgumentError(f"the source {dump(source)} of a link leads out of the store")
+    return tree.root.at("" if path == "/" else path.lstrip("/") + "/")
