@@ -31,6 +31,7 @@ __all__ = [
     "SpecError",
     "StorageError",
     "ThrottledError",
+    "TooLargeError",
     "UnavailableError",
     "UnknownExtensionError",
     "UnsafeWriteError",
@@ -193,6 +194,12 @@ class UnavailableError(StorageError, ConnectionError):
 
 class UnsafeWriteError(FailedPreconditionError):
     """A write that depends on what is stored, to a store that can't promise that nobody else writes."""
+
+
+class TooLargeError(ChunkwiseError, MemoryError):
+    """A chunk that does not fit into memory."""
+
+    status = "RESOURCE_EXHAUSTED"
 
 
 E_ = TypeVar("E_", bound=BaseException)

@@ -27,7 +27,7 @@ import numcodecs.registry
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON, dump, expect_string
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, SpecError
 
@@ -46,8 +46,8 @@ _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 def _dtype(value: JSON, member: str) -> np.dtype[Any]:
     try:
-        return np.dtype(value)
-    except TypeError:
+        return np.dtype(expect_string(value))
+    except (TypeError, ValueError):  # that of expect_string among them
         raise SpecError(
             f'Error parsing object member "{member}": Expected data type, but received: {dump(value)}'
         ) from None

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import DecodeInto, Encode, PreparedChain
 from chunkwise.driver.stored_array import RecordPart
+from chunkwise.errors import TooLargeError
 
 __all__ = ["Coder", "chain_for", "open_coders"]
 
@@ -51,7 +52,13 @@ class Coder:
     @cached_property
     def scratch(self) -> npt.NDArray[Any]:
         """Memory for one decoded chunk."""
-        return np.empty(self._chain.item.shape, self._chain.item.dtype)
+        item = self._chain.item
+        try:
+            return np.empty(item.shape, item.dtype)
+        except (MemoryError, ValueError) as e:  # NumPy has limits of its own
+            raise TooLargeError(
+                f"a chunk of shape {list(item.shape)} and {item.nbytes} bytes does not fit into memory"
+            ) from e
 
     @cached_property
     def ordered(self) -> npt.NDArray[Any]:

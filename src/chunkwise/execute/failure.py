@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.errors import NotFoundError, prefix
+from chunkwise.errors import NotFoundError, TooLargeError, prefix
 
 __all__ = ["braced", "describe", "failed", "missing_chunk"]
 
@@ -24,6 +24,8 @@ def describe(kv: Any, key: str) -> str:
 
 def failed(error: Exception, operation: str, kv: Any, array: StoredArray, key: str) -> Exception:
     """Add to `error` what was being done: ``Error reading "a/0/1": ...``; a note names the cell."""
+    if isinstance(error, MemoryError) and not isinstance(error, TooLargeError):
+        error = TooLargeError(str(error) or "out of memory")
     prefix(error, f"Error {operation} {describe(kv, key)}")
     cell = array.keys.cell(key, array.grid.rank)
     if cell is not None:
