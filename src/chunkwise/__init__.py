@@ -9,7 +9,8 @@ from chunkwise.api.kvstore import KvStore
 from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.open import open
 from chunkwise.api.stack import concat, overlay, stack
-from chunkwise.api.tensorstore import StorageStatistics, TensorStore
+from chunkwise.api.storage_statistics import StorageStatistics
+from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction
 from chunkwise.api.virtual_chunked import virtual_chunked
 from chunkwise.array.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
@@ -17,8 +18,10 @@ from chunkwise.dask import from_dask, store, to_dask
 from chunkwise.dtype.data_type import DataType, dtypes
 from chunkwise.execute.future import Future, Promise
 from chunkwise.execute.write_futures import WriteFutures
-from chunkwise.hierarchy.copy import CopyReport, copy_node
+from chunkwise.hierarchy.copy import CopyReport
 from chunkwise.hierarchy.group import Group
+from chunkwise.hierarchy.link import Link
+from chunkwise.hierarchy.n5_uri import open_n5_uri
 from chunkwise.hierarchy.open_group import create_group, open_group
 from chunkwise.index_space import (
     Dim,
@@ -94,6 +97,7 @@ __all__ = [
     "IndexDomain",
     "IndexTransform",
     "KvStore",
+    "Link",
     "OpenMode",
     "OutputIndexMap",
     "OutputIndexMaps",
@@ -113,7 +117,6 @@ __all__ = [
     "array",
     "cast",
     "concat",
-    "copy_node",
     "create_container",
     "create_group",
     "d",
@@ -125,6 +128,7 @@ __all__ = [
     "newaxis",
     "open",
     "open_group",
+    "open_n5_uri",
     "overlay",
     "stack",
     "store",

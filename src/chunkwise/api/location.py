@@ -72,6 +72,14 @@ class Location(NamedTuple):
         """Return the ``kvstore`` member of a spec for the node."""
         return {**self.base, "path": self.base.get("path", "") + self.path}
 
+    @property
+    def url(self) -> str:
+        """URL of the node; how the store names it, if there is none."""
+        try:
+            return self.kvstore().url
+        except (ValueError, NotImplementedError):
+            return self.kv.describe(self.path)
+
     def kvstore(self) -> KvStoreSpec:
         """Return the bound spec of a kvstore with the keys of the node."""
         return self.store.with_path(self.store.path + self.path)

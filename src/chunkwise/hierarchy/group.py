@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 from chunkwise.api.consolidated_tree import consolidate
@@ -12,9 +13,17 @@ from chunkwise.api.node import Node
 from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump
-from chunkwise.errors import InvalidArgumentError, NodeNotFoundError
+from chunkwise.errors import (
+    AlreadyExistsError,
+    ChunkwiseError,
+    InvalidArgumentError,
+    NodeNotFoundError,
+    UnsupportedError,
+)
 from chunkwise.hierarchy.change import delete_node, make_link, move_node
+from chunkwise.hierarchy.copy import CopyReport, copy_found
 from chunkwise.hierarchy.create import check_no_link, make_group, make_groups
+from chunkwise.hierarchy.drawing import Drawing
 from chunkwise.hierarchy.link import Link
 from chunkwise.hierarchy.new_array import new_array
 from chunkwise.hierarchy.node_name import check_new_names, split_path
@@ -22,6 +31,8 @@ from chunkwise.hierarchy.resolve import Found, group_links, resolve
 from chunkwise.hierarchy.tree import Tree, check_format
 
 __all__ = ["Group", "Member"]
+
+_SHOWN = 20
 
 Member: TypeAlias = "Group | TensorStore"
 
@@ -137,7 +148,7 @@ class Group:
 
     def __iter__(self) -> Iterator[str]:
         below = dict.fromkeys(self._tree.children(self._names, self._node))
-        return iter([*below, *(name for name in self.links() if name not in below)])
+        return iter(sorted(below | dict.fromkeys(self.links())))
 
     def links(self) -> dict[str, Link]:
         """Return the links in this group, by name; none is followed."""
@@ -154,9 +165,19 @@ class Group:
         return True
 
     def items(self) -> Iterator[tuple[str, Member]]:
-        """Yield name and member, for each; directories that hold neither group nor array are left out."""
-        for name in sorted(self):
-            member = self.get(name)
+        """Yield name and member, for each, in the order of their names.
+
+        Links are followed; those that lead nowhere, or where the caller may not go, are left out.  So are
+        directories that hold neither group nor array.
+        """
+        links = self.links()
+        for name in self:
+            try:
+                member = self.get(name)
+            except ChunkwiseError:
+                if name not in links:
+                    raise
+                continue
             if member is not None:
                 yield name, member
 
@@ -173,17 +194,26 @@ class Group:
         return ((name, member) for name, member in self.items() if isinstance(member, TensorStore))
 
     def walk(self) -> Iterator[tuple[str, Member]]:
-        """Yield path and member, from this group, for everything below it, groups before what they hold."""
-        pending = [("", self)]
-        while pending:
-            prefix, group = pending.pop()
-            below = []
-            for name, member in group.items():
-                path = f"{prefix}{name}"
-                yield path, member
-                if isinstance(member, Group):
-                    below.append((path + "/", member))
-            pending.extend(reversed(below))
+        """Yield path and member, from this group, for everything below it, a group before what it holds.
+
+        Links are not followed.
+        """
+        for name in self._tree.children(self._names, self._node):
+            names = (*self._names, name)
+            node = self._tree.find(names, self._node.format)
+            if node is None:
+                continue
+            member = self._open(Found(self._tree, names, node))
+            below = member.walk() if isinstance(member, Group) else iter(())
+            if node.implicit and node.format != "n5":
+                # A directory in a Zarr tree is a group only if it leads to a node.
+                first = next(below, None)
+                if first is None:
+                    continue
+                below = chain((first,), below)
+            yield name, member
+            for path, inner in below:
+                yield f"{name}/{path}", inner
 
     def visit(self, function: Callable[[str, Member], Any]) -> Any:
         """Call ``function(path, member)`` for everything below; stop at, and return, what isn't None."""
@@ -352,6 +382,70 @@ class Group:
         move_node(self._tree, split_path(source, self.path), split_path(target, self.path))
         self._changed()
 
+    def copy(
+        self,
+        source: str | Group | TensorStore,
+        path: str,
+        *,
+        options: Mapping[str, Any] | None = None,
+        resume: bool = False,
+        verify: bool = False,
+        strict: bool = False,
+        advance: Callable[[str, int], None] = lambda path, nbytes: None,
+    ) -> CopyReport:
+        """Copy an array, or a group with everything below it, into this tree and its format.
+
+        Parameters
+        ----------
+        source : str, Group or TensorStore
+            A path in this tree; or a group or whole array of any tree, format and store.
+        path : str
+            Where the copy is to be; groups above it are made.
+        options : mapping, optional
+            What the arrays are to have other than in the source: ``chunks``, ``shards``, ``codec``,
+            ``fill_value``, ``dtype``.
+        resume : bool
+            Go on with an unfinished copy: what is there already is kept.
+        verify : bool
+            Read each array again and compare.
+        strict : bool
+            Raise if this format can't hold an array, instead of leaving it out.
+        advance : callable
+            Called with the path of an array, from the top of the copy, and a number of bytes copied.
+
+        Returns
+        -------
+        CopyReport
+            Also of what this format can't hold.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is something at `path`.
+        InvalidArgumentError
+            If the copy would be inside what is copied.
+        """
+        found = self._find(source) if isinstance(source, str) else _found(source)
+        names = split_path(path, self.path)
+        self._tree.check_writable()
+        if not resume and names and self._tree.find(names) is not None:
+            raise AlreadyExistsError(
+                f"there is an array or group at {self._tree.location(names).text} already"
+            )
+        make_groups(self._tree, names[:-1])
+        report = copy_found(
+            found,
+            self._tree,
+            names,
+            options=options,
+            resume=resume,
+            verify=verify,
+            strict=strict,
+            advance=advance,
+        )
+        self._changed()
+        return report
+
     def consolidate(self) -> list[str]:
         """Write the consolidated metadata of the tree below this group, in place of those that there are.
 
@@ -372,5 +466,47 @@ class Group:
         self._tree.check_writable()
         return consolidate(self._node.location).left_out
 
+    # -- looks ----------------------------------------------------------------------------------
+
+    def tree(self, depth: int | None = None, *, attributes: bool = False) -> Drawing:
+        """Return a drawing of everything below: text when printed, HTML in a notebook.
+
+        Parameters
+        ----------
+        depth : int, optional
+            How many levels to show; by default all.
+        attributes : bool
+            Whether to show attributes.
+        """
+        return Drawing(self._tree, self._names, self._node, depth=depth, attributes=attributes)
+
+    def _drawing(self) -> Drawing:
+        return Drawing(self._tree, self._names, self._node, depth=1, attributes=True, most=_SHOWN)
+
     def __repr__(self) -> str:
-        return f"<chunkwise.Group {self.name} ({self.format}, {self._tree.root.text}, mode {self.mode!r})>"
+        head = f"<chunkwise.Group {self.name} ({self.format}, mode {self.mode!r}) in {self._tree.root.text}>"
+        try:
+            return f"{head}\n{self._drawing()}"
+        except ChunkwiseError as e:  # it is gone, or the store is
+            return f"{head}\n{e}"
+
+    def _repr_html_(self) -> str:
+        return self._drawing()._repr_html_()
+
+
+def _found(source: Group | TensorStore) -> Found:
+    if isinstance(source, Group):
+        return Found(source._tree, source._names, source._node)
+    if not isinstance(source, TensorStore):
+        raise TypeError(f"expected a path, a Group or a TensorStore, got {type(source).__name__}")
+    node = source._find_node().node
+    if node is None:
+        raise InvalidArgumentError("an array that is stored nowhere can't be copied; write it to a new array")
+    if source.domain != source._array.domain:
+        raise InvalidArgumentError("a view of an array can't be copied as a node; write it to a new array")
+    tree = Tree(root=node.location, format=node.format or "zarr3", writable=False, open_other=_no_other)
+    return Found(tree, (), node)
+
+
+def _no_other(location: Location, tree: Tree) -> Tree:
+    raise UnsupportedError("an array has no links")

@@ -64,7 +64,7 @@ def open_group(
         What is done with NaN and infinities in attributes.
     external_links : bool or callable
         Whether links that lead to other trees are followed.  A function gets the source as the link has it,
-        and the path or URL that it means, and returns whether it may be followed.  The other tree is opened
+        and the URL that it means, and returns whether it may be followed.  The other tree is opened
         for reading.
 
     Raises
@@ -75,6 +75,8 @@ def open_group(
     if mode not in _MODES:
         raise InvalidArgumentError(f"mode: expected one of {', '.join(_MODES)}, not {mode!r}")
     check_non_finite(non_finite)
+    if isinstance(place, str) and place.startswith("n5:"):
+        raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")
     context = context or Context()
     location = locate(place, context)
     wanted = None if format is None else check_format(format, group=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -130,23 +130,24 @@ class Tree:
             return Node(location, "n5", "group")
         return None
 
-    def children(self, names: Sequence[str], node: Node) -> Iterator[str]:
-        """Yield the names of what is right below a group; opens nothing, so some may be directories only."""
+    def children(self, names: Sequence[str], node: Node) -> list[str]:
+        """Return the sorted names of what is right below a group, links excepted.
+
+        One request; nothing is opened, so some may be directories that are no nodes.
+        """
         if self.snapshot is not None:
-            yield from self.snapshot.children("/".join(names))
-            return
+            return sorted(self.snapshot.children("/".join(names)))
         location = node.location
         start = len(location.path)
-        is_array = node.kind == "array"  # an N5 container that is a dataset too, with blocks
-        for prefix in location.kv.list_children(location.path).prefixes:
-            name = prefix[start:]
-            if is_name(name) and not (is_array and name.isdigit()):
-                yield name
+        found = [prefix[start:] for prefix in location.kv.list_children(location.path).prefixes]
+        if node.kind == "array":  # an N5 container that is a dataset too, with blocks
+            found = [name for name in found if not name.isdigit()]
+        return sorted(filter(is_name, found))
 
     def allows(self, source: str, location: Location) -> bool:
         """Whether an external link to another tree may be followed."""
         allowed = self.external_links
-        return allowed if isinstance(allowed, bool) else bool(allowed(source, location.text))
+        return allowed if isinstance(allowed, bool) else bool(allowed(source, location.url))
 
     def known_attributes(self, names: Sequence[str], node: Node) -> Mapping[str, Any] | None:
         """Return the attributes of a node if they are not in its document, but known all the same."""
