@@ -304,7 +304,7 @@ class DriverContract:
         assert _statistics(store, **ask) == (True, False)
         store[0, 0] = 1
         assert _statistics(store, **ask) == (False, False)
-        assert store[:3, :3].storage_statistics(**ask).result() == (False, True)
+        assert _statistics(store[:3, :3], **ask) == (False, True)
         assert _statistics(store[3:], **ask) == (True, False)
         assert _statistics(store[2:2], **ask) == (True, True)
         assert _statistics(store) == (None, None)
