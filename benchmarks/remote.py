@@ -47,7 +47,7 @@ KEYS |= {"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
 def s3_server(kind: str, work: Path) -> Iterator[tuple[str, str]]:
     """Run an S3 server with an empty bucket; yield its name and URL."""
     from child_process import Children
-    from conftest import cache_directory, free_port
+    from servers import cache_directory, free_port
 
     with Children() as children:
 

@@ -2,93 +2,38 @@
 
 from __future__ import annotations
 
-import base64
-import fcntl
-import hashlib
-import hmac
 import json
 import os
-import shutil
-import socket
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from email.utils import formatdate
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from child_process import Children, run
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from servers import (
+    ACCOUNT,
+    ACCOUNT_KEY,
+    HERE,
+    cache_directory,
+    free_port,
+    install_azurite,
+    new_azure_container,
+    new_s3_bucket,
+    server,
+)
 
 from chunkwise.kvstore.azure import AzureContainer
 from chunkwise.kvstore.object_store import Limits, ObjectStore
 from chunkwise.kvstore.request_limits import RequestSlots, Retries
 from chunkwise.kvstore.s3 import S3Bucket
 
-HERE = Path(__file__).parent
-ACCOUNT, ACCOUNT_KEY = "acct", base64.b64encode(b"k" * 32).decode()
 QUICK = Limits(RequestSlots(), Retries(3, 0.05, 0.2))
-
-_numbers = count()
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
-def cache_directory(name: str) -> Path:
-    root = os.environ.get("CHUNKWISE_TEST_CACHE") or os.path.expanduser("~/.cache/chunkwise-tests")
-    path = Path(root) / name
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-@contextmanager
-def locked(path: Path, patience: float = 280) -> Iterator[None]:
-    """Hold the lock of a file, which another worker may hold for a while but not for ever."""
-    with path.open("w") as file:
-        end = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    pytest.fail(f"another process held {path} for {patience:g} s")
-                time.sleep(0.1)
-        yield
-
-
-@contextmanager
-def server(
-    command: list[str], port: int, log: Path, *, patience: float = 60, **options: Any
-) -> Iterator[None]:
-    """Run a server until the end; fail with its output if it does not listen within ``patience`` seconds."""
-    with log.open("wb") as out, Children() as children:
-        process = children.start(command, stdout=out, stderr=subprocess.STDOUT, **options)
-        end = time.monotonic() + patience
-        while True:
-            if process.poll() is not None:
-                pytest.fail(f"{command} ended with {process.returncode}: {tail(log)}")
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                if time.monotonic() > end:
-                    pytest.fail(f"{command} did not listen on port {port} in {patience:g} s: {tail(log)}")
-                time.sleep(0.05)
-        yield
-
-
-def tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-2000:]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -116,13 +61,6 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-def new_s3_bucket(endpoint: str) -> str:
-    name = f"bucket-{os.getpid()}-{next(_numbers)}"
-    request = urllib.request.Request(f"{endpoint}/{name}", method="PUT")
-    urllib.request.urlopen(request, timeout=30).close()
-    return name
-
-
 @pytest.fixture
 def s3_bucket(moto: str) -> S3Bucket:
     """A new, empty bucket."""
@@ -135,28 +73,6 @@ def s3(s3_bucket: S3Bucket) -> ObjectStore:
     return ObjectStore(s3_bucket, QUICK)
 
 
-def install_azurite() -> str:
-    """Return the script of azurite, installed by npm the first time."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.fail("azurite, the Azure server of the tests, needs node and npm on the PATH")
-    wanted = [HERE / "azurite/package.json", HERE / "azurite/package-lock.json"]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in wanted)).hexdigest()
-    root = cache_directory(f"azurite-{digest[:12]}")
-    with locked(root / "lock"):
-        if not (root / "installed").exists():
-            for path in wanted:
-                shutil.copy(path, root)
-            command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-            for _ in range(3):
-                if run(command, log=root / "log", cwd=root, seconds=90) == 0:
-                    break
-            else:
-                pytest.fail(f"npm can't install azurite, three times: {tail(root / 'log')}")
-            (root / "installed").touch()
-    return str(root / "node_modules/azurite/dist/src/blob/main.js")
-
-
 @pytest.fixture(scope="session")
 def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of an account on an Azure server."""
@@ -167,24 +83,6 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"}
     with server(command, port, work / "log", cwd=work, env=environment):
         yield f"http://127.0.0.1:{port}/{ACCOUNT}"
-
-
-def new_azure_container(endpoint: str) -> str:
-    name = f"container-{os.getpid()}-{next(_numbers)}"
-    date = formatdate(usegmt=True)
-    headers = {"x-ms-date": date, "x-ms-version": "2023-11-03"}
-    canonical = "".join(f"{k}:{v}\n" for k, v in sorted(headers.items()))
-    text = "PUT" + "\n" * 12 + canonical + f"/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
-    key = base64.b64decode(ACCOUNT_KEY)
-    signature = base64.b64encode(hmac.new(key, text.encode(), hashlib.sha256).digest()).decode()
-    headers["Authorization"] = f"SharedKey {ACCOUNT}:{signature}"
-    headers["Content-Length"] = "0"
-    url = f"{endpoint}/{name}?restype=container"
-    try:
-        urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers), timeout=30).close()
-    except urllib.error.HTTPError as e:
-        pytest.fail(f"azurite refuses to make a container: {e.read()!r}")
-    return name
 
 
 @pytest.fixture
@@ -256,7 +154,7 @@ def rgw(rgw_server: str) -> ObjectStore:
     """A store of a new, empty bucket of Ceph."""
     import boto3  # comes with moto
 
-    name = f"bucket-{os.getpid()}-{next(_numbers)}"
+    name = f"bucket-{uuid.uuid4().hex}"
     client = boto3.client("s3", endpoint_url=rgw_server, region_name="us-east-1")
     client.create_bucket(Bucket=name)
     return ObjectStore(S3Bucket(name, endpoint=rgw_server), QUICK)
