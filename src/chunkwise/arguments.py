@@ -6,9 +6,12 @@ Everything here raises TypeError, naming the argument, for an object of another 
 from __future__ import annotations
 
 import operator
-from typing import NoReturn, SupportsFloat, SupportsIndex
+from collections.abc import Iterable
+from typing import NoReturn, SupportsFloat, SupportsIndex, TypeVar
 
-__all__ = ["as_flag", "as_float", "as_int64", "as_text", "check_same_type", "is_text"]
+__all__ = ["as_flag", "as_float", "as_int64", "as_sequence", "as_text", "check_same_type", "is_text"]
+
+T = TypeVar("T")
 
 
 def is_text(value: object) -> bool:
@@ -48,6 +51,13 @@ def as_float(value: SupportsFloat | SupportsIndex, name: str) -> float:
     if is_text(value) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"{name} must be a number, not {value!r}")
     return float(value)
+
+
+def as_sequence(value: Iterable[T], name: str) -> list[T]:
+    """Return the elements of a sequence, or of anything that can be iterated, which text can not."""
+    if is_text(value) or not isinstance(value, Iterable):
+        raise TypeError(f"Invalid {name}")
+    return list(value)
 
 
 def check_same_type(own: object, other: object) -> None:

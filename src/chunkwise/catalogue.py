@@ -116,6 +116,7 @@ KEY_ENCODINGS: dict[str, Entry] = {
 CODEC_SPECS: dict[str, Entry] = {
     "n5": Entry("chunkwise.driver.n5.codec_spec:N5CodecSpec"),
     "zarr": Entry("chunkwise.driver.zarr2.codec_spec:Zarr2CodecSpec"),
+    "zarr2": Entry("chunkwise.driver.zarr2.codec_spec:Zarr2CodecSpec"),
     "zarr3": Entry("chunkwise.driver.zarr3.codec_spec:Zarr3CodecSpec"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.execute.future import Future, Promise
@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 class Batch:
     """Collects reads; nothing runs before :meth:`submit` or the end of the ``with`` block.
+
+    A batch of which nobody has a reference any more is submitted.
 
     Examples
     --------
@@ -60,6 +62,13 @@ class Batch:
             starts, self._starts = self._starts, None
         for start in starts or ():
             start()
+
+    def __del__(self) -> None:
+        if self._starts:
+            self.submit()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     def __enter__(self) -> Batch:
         return self

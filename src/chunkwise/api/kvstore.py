@@ -9,9 +9,10 @@ from typing import Any, TypeAlias, TypeVar
 from chunkwise.api import kvstore_values as values
 from chunkwise.api.batch import Batch
 from chunkwise.api.kvstore_values import Key, as_bytes
-from chunkwise.api.transaction import Transaction, check_rebind, overlay
+from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, overlay
 from chunkwise.binding import JSON
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.execute.background import in_background
 from chunkwise.execute.future import Future
 from chunkwise.execute.pool import pool_of
 from chunkwise.kvstore.atomic import AtomicWritable, Modifiable
@@ -91,7 +92,7 @@ class KvStore:
         """
         if context is not None and not isinstance(context, Context):
             raise TypeError("Invalid context")
-        _check_transaction(transaction)
+        check_transaction(transaction)
         parsed = as_kvstore_spec(spec)
         return _attempt(lambda: cls._make(parsed.bind(context or Context()), transaction))
 
@@ -119,8 +120,14 @@ class KvStore:
 
     @property
     def transaction(self) -> Transaction | None:
-        """The transaction that operations belong to."""
+        """The transaction that operations belong to; can be set."""
         return self._transaction
+
+    @transaction.setter
+    def transaction(self, value: Transaction | None) -> None:
+        check_transaction(value)
+        self._transaction = value
+        self._place(self._spec)
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
         """Return the same store, with operations belonging to `transaction`, or to none.
@@ -130,7 +137,7 @@ class KvStore:
         ValueError
             If the transaction that it belongs to now is still open.
         """
-        _check_transaction(transaction)
+        check_transaction(transaction)
         check_rebind(self._transaction)
         return KvStore._make(self._spec, transaction)
 
@@ -309,6 +316,8 @@ class KvStore:
         """Do `work` now if that is quick, else on a thread."""
         if self._in_memory or (not writes and self._spec.driver == "file"):
             return _attempt(work)
+        if self._spec.is_remote:
+            return in_background(work)
         out: list[T] = []
         limit = self._spec.live("file_io_concurrency") or _shared
         return pool_of(limit).run([work], lambda _: lambda do: out.append(do()), out.pop, n_workers=1)
@@ -344,8 +353,3 @@ def _byte_range(value: object) -> ByteRange:
     if stop is not None and (start < 0 or stop < start):
         raise InvalidArgumentError(f"Unsupported byte_range slice: {value.start}:{value.stop}")
     return ByteRange(int(start), None if stop is None else int(stop))
-
-
-def _check_transaction(transaction: object) -> None:
-    if transaction is not None and not isinstance(transaction, Transaction):
-        raise TypeError(f"transaction must be a Transaction or None, got {type(transaction).__name__}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
+from chunkwise.arguments import as_float, check_same_type
 from chunkwise.kvstore import key_range
 
 __all__ = ["Key", "KeyRange", "ReadResult", "State", "TimestampedStorageGeneration", "as_bytes"]
@@ -34,9 +35,17 @@ class _Record:
         return tuple(getattr(self, name) for name in self.fields)
 
     def __eq__(self, other: object) -> bool:
-        return self._values() == other._values() if type(other) is type(self) else NotImplemented
+        check_same_type(self, other)
+        assert isinstance(other, _Record)
+        return self._values() == other._values()
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __copy__(self) -> Self:
+        return type(self)(*self._values())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)(*self._values())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._values()
@@ -92,7 +101,7 @@ class KeyRange(_Record):
 
     def copy(self) -> KeyRange:
         """Return an independent range with the same bounds."""
-        return KeyRange(self._min, self._max)
+        return self.__copy__()
 
     def _bounds(self) -> key_range.KeyRange:
         return key_range.KeyRange(self._min, self._max)
@@ -112,19 +121,37 @@ class TimestampedStorageGeneration(_Record):
         Seconds since the epoch.
     """
 
-    __slots__ = ("generation", "time")
+    __slots__ = ("_generation", "_time")
 
     fields: ClassVar[tuple[str, ...]] = ("generation", "time")
 
-    generation: bytes
-    time: float
-
     def __init__(self, generation: Key = b"", time: float = float("-inf")) -> None:
-        self.generation = as_bytes(generation, "generation")
-        self.time = float(time)
+        self._generation = as_bytes(generation, "generation")
+        self._time = as_float(time, "time")
+
+    @property
+    def generation(self) -> bytes:
+        """The version; can be set."""
+        return self._generation
+
+    @generation.setter
+    def generation(self, value: Key) -> None:
+        self._generation = as_bytes(value, "generation")
+
+    @property
+    def time(self) -> float:
+        """Seconds since the epoch; can be set."""
+        return self._time
+
+    @time.setter
+    def time(self, value: float) -> None:
+        self._time = as_float(value, "time")
 
     def __repr__(self) -> str:
-        return f"KvStore.TimestampedStorageGeneration({self.generation!r}, {self.time:.6f})"
+        return f"KvStore.TimestampedStorageGeneration({self._generation!r}, {self._time:.6f})"
+
+
+_NO_STAMP = TimestampedStorageGeneration()
 
 
 class ReadResult(_Record):
@@ -138,22 +165,45 @@ class ReadResult(_Record):
     stamp : TimestampedStorageGeneration
     """
 
-    __slots__ = ("_state", "stamp", "value")
+    __slots__ = ("_stamp", "_state", "_value")
 
     fields: ClassVar[tuple[str, ...]] = ("state", "value", "stamp")
-
-    value: bytes
-    stamp: TimestampedStorageGeneration
 
     def __init__(
         self,
         state: State = "unspecified",
         value: Key = b"",
-        stamp: TimestampedStorageGeneration | None = None,
+        stamp: TimestampedStorageGeneration = _NO_STAMP,
     ) -> None:
         self.state = state
-        self.value = as_bytes(value, "value")
-        self.stamp = TimestampedStorageGeneration() if stamp is None else stamp
+        self.value = value
+        self.stamp = stamp
+
+    # Unlike the other records, two results are equal only if they are the same.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    @property
+    def value(self) -> bytes:
+        """The value; can be set."""
+        return self._value
+
+    @value.setter
+    def value(self, value: Key) -> None:
+        self._value = as_bytes(value, "value")
+
+    @property
+    def stamp(self) -> TimestampedStorageGeneration:
+        """A copy of the version and of the time at which it was current; can be set."""
+        return self._stamp.__copy__()
+
+    @stamp.setter
+    def stamp(self, value: TimestampedStorageGeneration) -> None:
+        if not isinstance(value, TimestampedStorageGeneration):
+            raise TypeError(
+                f"stamp must be a KvStore.TimestampedStorageGeneration, got {type(value).__name__}"
+            )
+        self._stamp = value.__copy__()
 
     @property
     def state(self) -> State:

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from chunkwise.api.batch import Batch, check_batch
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.api.transaction import Transaction
-from chunkwise.api.transaction_array import check_transaction, wrap_of
+from chunkwise.api.transaction import Transaction, check_transaction
+from chunkwise.api.transaction_array import wrap_of
+from chunkwise.arguments import as_sequence
 from chunkwise.binding import JSON
 from chunkwise.catalogue import arrays
 from chunkwise.dtype.data_type import DTypeLike
@@ -24,6 +25,7 @@ from chunkwise.errors import (
     OutOfRangeError,
     prefix,
 )
+from chunkwise.execute.background import in_background
 from chunkwise.execute.future import Future
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
@@ -145,7 +147,23 @@ def open(
     check_transaction(transaction)
     check_batch(batch)
     if isinstance(kvstore, KvStore):
+        transaction = _common_transaction(transaction, kvstore.transaction)
         kvstore = kvstore.spec(retain_context=True)
+    schema_options = {
+        "rank": rank,
+        "dtype": dtype,
+        "domain": domain,
+        "shape": None if shape is None else as_sequence(shape, "shape"),
+        "chunk_layout": chunk_layout,
+        "codec": codec,
+        "fill_value": fill_value,
+        "dimension_units": (
+            None if dimension_units is None else as_sequence(dimension_units, "dimension_units")
+        ),
+        "schema": schema,
+    }
+    # What is wrong with the options alone is an error of the call, what doesn't fit the spec one of opening.
+    Schema(**{name: value for name, value in schema_options.items() if value is not None})
     parsed = spec_of(spec)
     try:
         parsed.update(
@@ -159,21 +177,23 @@ def open(
             recheck_cached_metadata=recheck_cached_metadata,
             recheck_cached_data=recheck_cached_data,
             recheck_cached=recheck_cached,
-            rank=rank,
-            dtype=dtype,
-            domain=domain,
-            shape=shape,
-            chunk_layout=chunk_layout,
-            codec=codec,
-            fill_value=fill_value,
-            dimension_units=dimension_units,
-            schema=schema,
+            **schema_options,
         )
     except ChunkwiseError as e:
         return Future.failed(e)
-    if batch is not None:
-        return batch.defer(lambda: open_spec(parsed, read, write, context, transaction))
-    return open_spec(parsed, read, write, context, transaction)
+
+    def start() -> Future[TensorStore]:
+        if parsed._driver.is_remote:
+            return in_background(lambda: open_spec(parsed, read, write, context, transaction).result())
+        return open_spec(parsed, read, write, context, transaction)
+
+    return start() if batch is None else batch.defer(start)
+
+
+def _common_transaction(given: Transaction | None, of_kvstore: Transaction | None) -> Transaction | None:
+    if given is not None and of_kvstore is not None and given is not of_kvstore:
+        raise InvalidArgumentError("Invalid kvstore: Inconsistent transactions specified")
+    return given or of_kvstore
 
 
 def open_spec(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,16 @@ from chunkwise.api.explain import Explanation, explain
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.resize import as_bounds, resize_request
-from chunkwise.api.transaction import Transaction, check_rebind
-from chunkwise.api.transaction_array import check_open, check_transaction, in_transaction
+from chunkwise.api.storage_statistics import StorageStatistics
+from chunkwise.api.transaction import Transaction, check_rebind, check_transaction
+from chunkwise.api.transaction_array import check_open, in_transaction
+from chunkwise.arguments import as_flag
 from chunkwise.array.cast import cast_view
 from chunkwise.array.protocol import OpenArray
 from chunkwise.dtype.as_array import as_array
 from chunkwise.dtype.data_type import DataType, DTypeLike
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.execute.background import in_background
 from chunkwise.execute.future import Future
 from chunkwise.execute.join import map_future
 from chunkwise.execute.write_futures import WriteFutures
@@ -40,25 +43,9 @@ from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.unit import Unit
 
-__all__ = ["StorageStatistics", "TensorStore"]
+__all__ = ["TensorStore"]
 
-
-class StorageStatistics(NamedTuple):
-    """Whether chunks of a region are stored; None for what was not asked.
-
-    Attributes
-    ----------
-    not_stored : bool or None
-        True if no chunk that meets the region is stored.
-    fully_stored : bool or None
-        True if every chunk that meets the region is stored.
-    """
-
-    not_stored: bool | None = None
-    fully_stored: bool | None = None
-
-    def __repr__(self) -> str:
-        return f"TensorStore.StorageStatistics(not_stored={self[0]}, fully_stored={self[1]})"
+T = TypeVar("T")
 
 
 class TensorStore(WritableIndexingMixin):
@@ -206,7 +193,7 @@ class TensorStore(WritableIndexingMixin):
             If the array can't take part in transactions.
         """
         check_transaction(transaction)
-        if transaction is self._transaction:
+        if transaction is not None and transaction is self._transaction:
             return self
         check_rebind(self._transaction)
         array = in_transaction(self._array, transaction)
@@ -287,7 +274,20 @@ class TensorStore(WritableIndexingMixin):
             return batch.defer(lambda: self._array.read_into(transform, out))
         return self._array.read_into(transform, out)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None, context: Any = None
+    ) -> npt.NDArray[Any]:
+        """Read the whole view for NumPy; what is read is always a copy.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+            Type that the result is converted to.
+        copy : bool, optional
+            Of no effect.
+        context : object, optional
+            Of no effect; some callers of the array protocol give it.
+        """
         out = self.read().result()
         return out if dtype is None else out.astype(dtype, copy=False)
 
@@ -325,6 +325,8 @@ class TensorStore(WritableIndexingMixin):
             ``copy`` is done when `source` may be changed, ``commit`` when everything is stored.
         """
         check_batch(batch)
+        if can_reference_source_data_indefinitely is not None:
+            _flag(can_reference_source_data_indefinitely, "can_reference_source_data_indefinitely")
         if isinstance(source, TensorStore):
             return copy_into(self, source, batch)
         if batch is not None:
@@ -366,9 +368,16 @@ class TensorStore(WritableIndexingMixin):
             return TensorStore._make(self._array, transform, self._transaction, self._node)
 
         check_batch(batch)
-        if batch is not None:
-            return batch.defer(lambda: map_future(resolved, self._array.resolve()))
-        return map_future(resolved, self._array.resolve())
+        _flag(fix_resizable_bounds, "fix_resizable_bounds")
+
+        def start() -> Future[TensorStore]:
+            return map_future(resolved, self._without_waiting(self._array.resolve))
+
+        return start() if batch is None else batch.defer(start)
+
+    def _without_waiting(self, work: Callable[[], Future[T]]) -> Future[T]:
+        """Begin `work`, which waits for metadata, in another thread if a network is what it waits for."""
+        return in_background(lambda: work().result()) if self._array.spec().is_remote else work()
 
     def resize(
         self,
@@ -419,7 +428,7 @@ class TensorStore(WritableIndexingMixin):
             transform = self._resolved(domain)
             return TensorStore._make(self._array, transform, self._transaction, self._node)
 
-        return map_future(resized, self._array.resize(request))
+        return map_future(resized, self._without_waiting(lambda: self._array.resize(request)))
 
     def storage_statistics(
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False
@@ -428,11 +437,11 @@ class TensorStore(WritableIndexingMixin):
 
         def answer(counted: Any) -> StorageStatistics:
             return StorageStatistics(
-                counted.n_stored == 0 if query_not_stored else None,
-                counted.n_stored == counted.n_chunks if query_fully_stored else None,
+                not_stored=counted.n_stored == 0 if query_not_stored else None,
+                fully_stored=counted.n_stored == counted.n_chunks if query_fully_stored else None,
             )
 
-        return map_future(answer, self._array.count_stored(self._transform))
+        return map_future(answer, self._without_waiting(lambda: self._array.count_stored(self._transform)))
 
     def explain(self) -> Explanation:
         """Return what reading the view would ask of its storage: requests, bytes, shards, cache hits.
@@ -510,7 +519,8 @@ class TensorStore(WritableIndexingMixin):
 
     def __repr__(self) -> str:
         try:
-            return pretty_repr("TensorStore", self.spec(unbind_context=True).to_json())
+            spec = self.spec(retain_context=True)
+            return pretty_repr("TensorStore", Spec._of(spec._driver.shown(), spec.transform).to_json())
         except ChunkwiseError:  # functions have no JSON, a transaction may be over
             return "TensorStore(...)"
 
@@ -519,6 +529,13 @@ class TensorStore(WritableIndexingMixin):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TensorStore:
         return self
+
+
+def _flag(value: object, name: str) -> bool:
+    try:
+        return as_flag(value, name)
+    except TypeError:
+        raise TypeError(f"Invalid {name}") from None
 
 
 def _explicit(transform: IndexTransform) -> IndexDomain:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import NoReturn, Self
 
+from chunkwise.arguments import as_flag
 from chunkwise.errors import CancelledError, InvalidArgumentError
 from chunkwise.execute.future import Future
 from chunkwise.execute.pool import Pool, pool_of
@@ -12,7 +13,7 @@ from chunkwise.execute.transaction_state import TransactionState
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.resources.concurrency import ConcurrencyLimit
 
-__all__ = ["Transaction", "check_rebind", "overlay"]
+__all__ = ["Transaction", "check_rebind", "check_transaction", "overlay"]
 
 
 class Transaction:
@@ -47,7 +48,9 @@ class Transaction:
 
     def __init__(self, atomic: bool = False, repeatable_read: bool = False) -> None:
         self._state = TransactionState(
-            atomic=bool(atomic), repeatable_read=bool(repeatable_read), pool=_shared_pool
+            atomic=as_flag(atomic, "atomic"),
+            repeatable_read=as_flag(repeatable_read, "repeatable_read"),
+            pool=_shared_pool,
         )
 
     @property
@@ -131,6 +134,12 @@ def overlay(transaction: Transaction, driver: KvStoreDriver, *, atomic: bool = T
         Whether several of its keys may be changed atomically (the member ``atomic`` of ``memory``).
     """
     return transaction._state.overlay(driver, atomic=atomic)
+
+
+def check_transaction(transaction: object) -> None:
+    """Raise TypeError for an argument ``transaction`` that is none."""
+    if transaction is not None and not isinstance(transaction, Transaction):
+        raise TypeError("Invalid transaction")
 
 
 def check_rebind(transaction: Transaction | None) -> None:

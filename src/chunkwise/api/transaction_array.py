@@ -7,13 +7,7 @@ from chunkwise.array.protocol import OpenArray, Transactional, WrapStore
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.protocol import KvStoreDriver
 
-__all__ = ["check_open", "check_transaction", "in_transaction", "wrap_of"]
-
-
-def check_transaction(transaction: object) -> None:
-    """Raise TypeError for an argument ``transaction`` that is none."""
-    if transaction is not None and not isinstance(transaction, Transaction):
-        raise TypeError("Invalid transaction")
+__all__ = ["check_open", "in_transaction", "wrap_of"]
 
 
 def check_open(transaction: Transaction | None) -> None:

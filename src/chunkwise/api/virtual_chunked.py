@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.api.transaction import Transaction
-from chunkwise.api.transaction_array import check_transaction
+from chunkwise.api.transaction import Transaction, check_transaction
 from chunkwise.array.virtual_chunked import open_virtual_chunked
 from chunkwise.driver.virtual_chunked.spec import VirtualChunkedSpec, complete_schema
 from chunkwise.dtype.data_type import DTypeLike

@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
+from chunkwise.arguments import as_float
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.execute.coroutine import run_coroutine
 
@@ -282,9 +283,9 @@ class Promise(Generic[T]):
         future: Future[T] = _pending()
         return promise_of(future), future
 
-    def set_result(self, value: T) -> None:
-        """Complete the future with `value`."""
-        _complete(self._future, _VALUE, value)
+    def set_result(self, result: T) -> None:
+        """Complete the future with `result`."""
+        _complete(self._future, _VALUE, result)
 
     def set_exception(self, exception: BaseException) -> None:
         """Complete the future with a failure."""
@@ -378,8 +379,8 @@ def _raise_cancelled() -> NoReturn:
 
 def _seconds_left(timeout: float | None, deadline: float | None) -> float | None:
     if timeout is not None:
-        timeout = float(timeout)
+        timeout = as_float(timeout, "timeout")
     if deadline is not None:
-        until = float(deadline) - time.time()
+        until = as_float(deadline, "deadline") - time.time()
         timeout = until if timeout is None else min(timeout, until)
     return timeout

@@ -11,20 +11,12 @@ __all__ = ["WriteFutures"]
 
 
 class WriteFutures:
-    """Handle of a write; its own methods are those of :attr:`commit`.
+    """Handle of a write; its own methods are those of :attr:`commit`."""
 
-    Attributes
-    ----------
-    copy : Future
-        Done when the source has been copied, so that the caller may modify it.
-    commit : Future
-        Done when the write is durable in the storage.
-    """
+    __slots__ = ("__weakref__", "_commit", "_copy")
 
-    __slots__ = ("__weakref__", "commit", "copy")
-
-    copy: Future[None]
-    commit: Future[None]
+    _copy: Future[None]
+    _commit: Future[None]
 
     def __new__(cls, *_: Any) -> WriteFutures:
         raise TypeError(f"cannot create '{cls.__name__}' instances")
@@ -33,8 +25,8 @@ class WriteFutures:
     def of(cls, copy: Future[None], commit: Future[None]) -> WriteFutures:
         """Return the pair of `copy` and `commit`."""
         self = object.__new__(cls)
-        self.copy = copy
-        self.commit = commit
+        self._copy = copy
+        self._commit = commit
         return self
 
     @classmethod
@@ -43,40 +35,50 @@ class WriteFutures:
         future: Future[None] = Future.failed(error)
         return cls.of(future, future)
 
+    @property
+    def copy(self) -> Future[None]:
+        """Done when the source has been copied, so that the caller may modify it."""
+        return self._copy
+
+    @property
+    def commit(self) -> Future[None]:
+        """Done when the write is durable in the storage."""
+        return self._commit
+
     def result(self, timeout: float | None = None, deadline: float | None = None) -> None:
         """Wait until the write is durable; as :meth:`Future.result`."""
-        return self.commit.result(timeout, deadline)
+        return self._commit.result(timeout, deadline)
 
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
         """Wait for the end of the write and return its failure; as :meth:`Future.exception`."""
-        return self.commit.exception(timeout, deadline)
+        return self._commit.exception(timeout, deadline)
 
     def done(self) -> bool:
         """Return whether the write has ended."""
-        return self.commit.done()
+        return self._commit.done()
 
     def cancelled(self) -> bool:
         """Return whether the write was cancelled."""
-        return self.commit.cancelled()
+        return self._commit.cancelled()
 
     def cancel(self) -> bool:
         """Give the write up as far as it is not stored yet; return whether it was pending."""
-        return self.commit.cancel()
+        return self._commit.cancel()
 
     def force(self) -> None:
         """Start the write if it waits to be asked for."""
-        self.commit.force()
+        self._commit.force()
 
     def add_done_callback(self, callback: Callable[[Future[None]], Any]) -> None:
         """Call `callback` with the commit future when the write has ended."""
-        self.commit.add_done_callback(callback)
+        self._commit.add_done_callback(callback)
 
     def remove_done_callback(self, callback: Callable[[Future[None]], Any]) -> int:
         """Forget `callback`; return how often it was registered."""
-        return self.commit.remove_done_callback(callback)
+        return self._commit.remove_done_callback(callback)
 
     def __await__(self) -> Generator[Any, None, None]:
-        return self.commit.__await__()
+        return self._commit.__await__()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")

@@ -152,8 +152,8 @@ class GridConstraints:
         changed._apply(keywords)
         self._become(changed)
 
-    def to_json(self) -> dict[str, JSON]:
-        """Return the JSON form; the rank by itself isn't part of it."""
+    def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
+        """Return the JSON form; the rank by itself isn't part of it, and no member has a default."""
         json: dict[str, JSON] = {}
         for name, vector in (("aspect_ratio", self._aspect_ratio), ("shape", self._shape)):
             put_vector(json, name, vector)

@@ -138,6 +138,12 @@ class DriverSpec:
         """Domain, if known."""
         return self.effective_schema().domain
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether an operation on the array may wait for a network."""
+        parts = self.parts() if self.kvstore is None else (self.kvstore, *self.parts())
+        return any(part.is_remote for part in parts)
+
     def resource(self, kind: str) -> Any:
         """Return the live object of a resource of a bound spec."""
         resource = self.resources[kind]

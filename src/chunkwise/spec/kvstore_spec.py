@@ -69,6 +69,11 @@ class KvStoreSpec:
         """The kvstore that this one adapts, if it does."""
         return None
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether operations wait for a network, or for something that is not known here."""
+        return self.driver not in ("memory", "file")
+
     # -- for all --------------------------------------------------------------------------------------
 
     @classmethod

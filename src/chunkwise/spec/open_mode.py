@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from chunkwise.arguments import as_flag, check_same_type
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["OpenMode"]
@@ -34,13 +35,16 @@ class OpenMode:
     assume_metadata: bool = False
     assume_cached_metadata: bool = False
 
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, as_flag(value, name))
+
     def __repr__(self) -> str:
         given = ", ".join(f"{f.name}=True" for f in fields(self) if getattr(self, f.name))
         return f"OpenMode({given})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, OpenMode):
-            raise TypeError(f"OpenMode can be compared with OpenMode only, not {type(other).__name__}")
+        check_same_type(self, other)
+        assert isinstance(other, OpenMode)
         return self.to_flags() == other.to_flags()
 
     __hash__ = None  # type: ignore[assignment]

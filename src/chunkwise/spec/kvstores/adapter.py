@@ -34,6 +34,11 @@ class AdapterKvStoreSpec(KvStoreSpec):
         """Return the spec with others in the place of `bases`."""
         raise NotImplementedError
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether one of the stores below is."""
+        return any(base.is_remote for base in self.bases())
+
     def bind(self, context: Context) -> Self:
         """Return the spec with live resources throughout."""
         inner = context if self.context is None else Context(self.context, context)
