@@ -113,7 +113,12 @@ class MemoryArray:
             view = np.empty(shape, self._array.dtype)
             read_ndarray(self._array, transform, view)
         kept = [d for d, n in enumerate(shape) if n == 0 or (n != 1 and view.strides[d] != 0)]
-        once = view[(*(slice(None) if d in kept else 0 for d in range(view.ndim)), ...)]
+        if 0 in shape:
+            # Nested lists say no more than this of an array without elements.
+            kept = [d for d in kept if d <= shape.index(0)]
+            once = np.empty([shape[d] for d in kept], view.dtype)
+        else:
+            once = view[(*(slice(None) if d in kept else 0 for d in range(view.ndim)), ...)]
         output = [OutputIndexMap(input_dimension=d, offset=-origin[d], stride=1) for d in kept]
         units = Schema.transformed(self._spec.effective_schema(), transform).dimension_units or ()
         schema = Schema(dtype=self.dtype, rank=len(kept))

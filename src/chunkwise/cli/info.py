@@ -8,11 +8,13 @@ from typing import Any
 from chunkwise.api.attributes import read_attributes
 from chunkwise.api.location import locate
 from chunkwise.api.node import Node, require_node
+from chunkwise.api.spec_file import read_spec_file
 from chunkwise.api.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.api.summary import ArraySummary, summarize
 from chunkwise.api.walk import walk
 from chunkwise.cli.command import message, print_json
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
+from chunkwise.cli.spec_info import show_spec
 from chunkwise.errors import ChunkwiseError
 
 __all__ = ["add_arguments", "run"]
@@ -22,7 +24,7 @@ FORMATS = {"zarr3": "Zarr v3", "zarr2": "Zarr v2", "zarr1": "Zarr v1", "n5": "N5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("path", metavar="PATH", help="array or group")
+    parser.add_argument("path", metavar="PATH", help="array or group, or *.json with the spec of a view")
     parser.add_argument(
         "--no-count", action="store_true", help="don't count the stored chunks, which means listing them"
     )
@@ -30,6 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    spec = read_spec_file(arguments.path)
+    if spec is not None:
+        show_spec(arguments.path, spec, json=arguments.json)
+        return 0
     node = require_node(locate(arguments.path))
     if node.kind == "group":
         return _group(node, arguments)

@@ -26,6 +26,8 @@ COMMANDS = {
     "cp": "copy an array to another place, format, chunking or compression",
     "slice": "print a region, or save it as .npy or .png",
     "zip": "put an array or a hierarchy into a ZIP archive",
+    "stack": "several arrays as one: check how they lie, and save the spec",
+    "pyramid": "write an image at several resolutions, for viewers",
     "plan": "how many requests reading a region takes",
     "diff": "in what two arrays or hierarchies differ",
     "verify": "read and check every stored chunk",
@@ -33,7 +35,7 @@ COMMANDS = {
 """Name and purpose of each command, whose module is loaded when it is used."""
 
 # Options whose values may begin with a minus sign without being a number.
-_SIGNED = ("--fill-value", "--region")
+_SIGNED = ("--fill-value", "--region", "--concat", "--stack")
 
 _FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
 

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from chunkwise.api.blockwise import work_through
 from chunkwise.api.copy import divide
-from chunkwise.api.location import locate
-from chunkwise.api.new_array import open_array
+from chunkwise.api.spec_file import open_place
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.grey import PERCENTILES
@@ -40,7 +39,7 @@ otherwise the one whose elements are next to each other in a chunk is drawn to t
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("path", metavar="PATH", help="array")
+    parser.add_argument("path", metavar="PATH", help="array, or *.json with the spec of a view")
     parser.add_argument("--region", metavar="REGION", default="...", help="by default all of it")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--npy", metavar="OUT", help="save as a NumPy file")
@@ -64,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.orthogonal and arguments.depth != 8:
         raise UsageError("--orthogonal pictures have a --depth of 8")
     percentiles = PERCENTILES if arguments.contrast is None else _percentiles(arguments.contrast)
-    view = open_array(locate(arguments.path), read=True)[region]
+    view = open_place(arguments.path)[region]
     if arguments.npy is not None:
         _save_npy(view, arguments.npy)
         return _saved(arguments, arguments.npy, view)

@@ -86,9 +86,11 @@ class LayerParser:
 
 def _quick_transform(json: Any) -> IndexTransform | None:
     """Return a transform of explicit bounds and one stride for each output; None for any other."""
-    if not isinstance(json, dict) or len(json) != 3:
+    if not isinstance(json, dict) or len(json) != 2 + ("output" in json):
         return None
-    lower, output = json.get("input_inclusive_min"), json.get("output")
+    lower = json.get("input_inclusive_min")
+    identity = [{"input_dimension": i} for i in range(len(lower))] if isinstance(lower, list) else None
+    output = json.get("output", identity)
     form = "input_shape" if "input_shape" in json else "input_exclusive_max"
     upper = json.get(form)
     if not (isinstance(lower, list) and isinstance(upper, list) and isinstance(output, list)):

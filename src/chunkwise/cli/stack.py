@@ -1,0 +1,198 @@
+"""``chunkwise stack``: several arrays as one, saved as a spec that opens like an array."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chunkwise.api.cast import cast
+from chunkwise.api.spec_file import open_place, write_spec_file
+from chunkwise.api.stack import concat, overlay, stack
+from chunkwise.api.stack_report import StackReport, report_stack
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.form_options import fill_value_of
+from chunkwise.cli.quantities import format_shape, plural
+from chunkwise.dtype.data_type import DataType
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.index_space import d
+from chunkwise.plan.coverage import Box
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+  chunkwise stack mosaic.json left.zarr@0,0 right.n5/s0@0,950        where each one's first element lies
+  chunkwise stack days.json monday.zarr tuesday.zarr --concat t      one after the other
+  chunkwise stack planes.json z0.zarr z1.zarr z2.zarr --stack 0      along a new dimension
+  chunkwise stack mosaic.json --list tiles.csv                       lines such as tile7.zarr,0,950
+
+Later layers lie over earlier ones.  OUT is JSON that `chunkwise.open` takes, and that `info`, `slice` and
+`pyramid` work on.  It holds absolute paths, and the shapes as they are now.  Layers whose data types,
+numbers of dimensions or names of dimensions differ are refused; gaps and overlaps are told.
+"""
+
+_PLACED = re.compile(r"(.+)@(-?\d+(?:,-?\d+)*)")
+_MOST_SHOWN = 5
+
+
+class _Place(NamedTuple):
+    path: str
+    origin: tuple[int, ...] | None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("out", metavar="OUT", help="file to be written, *.json")
+    parser.add_argument(
+        "layers", metavar="LAYER", nargs="*", help="array, or PATH@ORIGIN such as tile.zarr@0,950"
+    )
+    parser.add_argument("--list", metavar="CSV", help="further layers: lines of a path and the origin")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--concat", metavar="AXIS", help="put them after each other along a dimension")
+    how.add_argument("--stack", metavar="AXIS", type=int, help="put them after each other along a new one")
+    parser.add_argument("--cast", metavar="TYPE", help="convert layers of other data types")
+    parser.add_argument("--fill-value", metavar="VALUE", help="what gaps read as (by default an error)")
+    parser.add_argument("--no-gaps", action="store_true", help="fail if there are gaps")
+    parser.add_argument("--no-overlaps", action="store_true", help="fail if layers overlap")
+    parser.add_argument("--check", action="store_true", help="only check: write nothing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    if not arguments.out.endswith(".json"):
+        raise UsageError(f"OUT must be called *.json, not {arguments.out}")
+    places = [_placed(text) for text in arguments.layers]
+    if arguments.list is not None:
+        places += _listed(arguments.list)
+    if not places:
+        raise UsageError("there are no layers")
+    layers = _open(places, None if arguments.cast is None else DataType(arguments.cast))
+    store = _combined(layers, arguments)
+    report = report_stack(store)
+    wrong = (arguments.no_gaps and report.n_missing > 0) or (arguments.no_overlaps and report.n_overlaps > 0)
+    if not wrong and not arguments.check:
+        write_spec_file(arguments.out, _spec(store))
+    _tell(arguments, places, store, report, saved=not wrong and not arguments.check)
+    return 1 if wrong else 0
+
+
+def _placed(text: str) -> _Place:
+    found = _PLACED.fullmatch(text)
+    if found is None:
+        return _Place(text, None)
+    return _Place(found[1], tuple(map(int, found[2].split(","))))
+
+
+def _listed(path: str) -> list[_Place]:
+    places = []
+    with Path(path).open(newline="", encoding="utf-8") as file:
+        for number, row in enumerate(csv.reader(file), 1):
+            if not row or not row[0].strip() or row[0].lstrip().startswith("#"):
+                continue
+            try:
+                origin = tuple(int(x) for x in row[1:])
+            except ValueError:
+                raise UsageError(f"{path}, line {number}: expected a path and whole numbers") from None
+            places.append(_Place(row[0].strip(), origin or None))
+    return places
+
+
+def _open(places: Sequence[_Place], dtype: DataType | None) -> list[TensorStore]:
+    """Return all layers in their places; every one that can't be had is told before failing."""
+    layers, errors = [], []
+    for place in places:
+        try:
+            layer = open_place(place.path)
+            layer = layer[d[:].mark_bounds_implicit[False]] if layer.rank else layer
+            if place.origin is not None:
+                if len(place.origin) != layer.rank:
+                    raise InvalidArgumentError(
+                        f"the origin has {len(place.origin)} numbers, but there are {layer.rank} dimensions"
+                    )
+                layer = layer.translate_to[place.origin]
+            if dtype is not None and layer.dtype != dtype:
+                layer = cast(layer, dtype)
+            layers.append(layer)
+        except (ChunkwiseError, OSError, ValueError) as e:
+            errors.append(f"{place.path}: {e}")
+    if not errors:
+        errors = _disagreements(places, layers)
+    for error in errors[:-1][: 2 * _MOST_SHOWN]:
+        message(error)
+    if errors:
+        raise InvalidArgumentError(errors[-1])
+    return layers
+
+
+def _disagreements(places: Sequence[_Place], layers: Sequence[TensorStore]) -> list[str]:
+    """Return in what layers differ from the first one."""
+    first, out = layers[0], []
+    for place, layer in zip(places[1:], layers[1:], strict=True):
+        if layer.rank != first.rank:
+            out.append(f"{place.path} has {layer.rank} dimensions, but {places[0].path} has {first.rank}")
+        elif layer.dtype != first.dtype:
+            out.append(
+                f"{place.path} is {layer.dtype.name}, but {places[0].path} is {first.dtype.name}; "
+                "--cast TYPE converts"
+            )
+    return out
+
+
+def _combined(layers: list[TensorStore], arguments: argparse.Namespace) -> TensorStore:
+    options: dict[str, Any] = {}
+    if arguments.fill_value is not None:
+        options["fill_value"] = fill_value_of(arguments.fill_value, layers[0].dtype)
+    if arguments.stack is not None:
+        return stack(layers, arguments.stack, **options)
+    if arguments.concat is not None:
+        axis = arguments.concat
+        return concat(layers, int(axis) if re.fullmatch(r"-?[0-9]+", axis) else axis, **options)
+    return overlay(layers, **options)
+
+
+def _spec(store: TensorStore) -> dict[str, Any]:
+    """Return the least that opens the stack, with units, which nobody knows who opens no layer."""
+    spec = store.spec(minimal_spec=True).to_json()
+    units = store.dimension_units
+    if any(unit is not None for unit in units):
+        schema = spec.setdefault("schema", {})
+        schema["dimension_units"] = [None if unit is None else unit.to_json() for unit in units]
+    return spec
+
+
+def _tell(
+    arguments: argparse.Namespace,
+    places: Sequence[_Place],
+    store: TensorStore,
+    report: StackReport,
+    *,
+    saved: bool,
+) -> None:
+    if arguments.json:
+        print_json({"path": arguments.out if saved else None, "dtype": store.dtype.name, **report.to_json()})
+        return
+    origin = ", ".join(map(str, store.origin))
+    print(
+        f"{arguments.out}: {plural(report.n_layers, 'layer')}, {store.dtype.name} "
+        f"{format_shape(store.shape)} from [{origin}]{'' if saved else ' (not written)'}"
+    )
+    if report.n_missing:
+        filled = "" if arguments.fill_value is None else f", which read as {arguments.fill_value}"
+        message(f"gaps: {plural(report.n_missing, 'element')} in no layer{filled}")
+        for box in report.gaps[:_MOST_SHOWN]:
+            message(f"  {_region(box)}")
+    if report.n_overlaps:
+        hidden = plural(report.n_hidden, "element")
+        message(f"overlaps: {plural(report.n_overlaps, 'pair')} of layers, {hidden} hidden")
+        for overlap in report.overlaps[:_MOST_SHOWN]:
+            above, below = places[overlap.above].path, places[overlap.below].path
+            message(f"  {above} over {below} at {_region(overlap.box)}")
+
+
+def _region(box: Box) -> str:
+    return ", ".join(f"{a}:{b}" for a, b in zip(box.lower, box.upper, strict=True)) or "the only element"
