@@ -6,6 +6,9 @@ from chunkwise.api.cast import cast
 from chunkwise.api.container import create_container
 from chunkwise.api.downsample import downsample
 from chunkwise.api.kvstore import KvStore
+from chunkwise.api.label_multisets import open_label_multisets
+from chunkwise.api.migrate import Migration, migrate
+from chunkwise.api.n5_blocks import N5Blocks, create_n5_blocks, open_n5_blocks
 from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.open import open
 from chunkwise.api.stack import concat, overlay, stack
@@ -43,6 +46,8 @@ from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.unit import Unit
+
+from chunkwise import xarray as xarray  # isort: skip  (chunkwise.xarray.write_dataset; xarray itself is not loaded)
 
 dtype = DataType
 # One line each, so that type checkers know them.
@@ -98,6 +103,8 @@ __all__ = [
     "IndexTransform",
     "KvStore",
     "Link",
+    "Migration",
+    "N5Blocks",
     "OpenMode",
     "OutputIndexMap",
     "OutputIndexMaps",
@@ -119,15 +126,19 @@ __all__ = [
     "concat",
     "create_container",
     "create_group",
+    "create_n5_blocks",
     "d",
     "downsample",
     "downsample_pyramid",
     "dtype",
     "from_dask",
     "inf",
+    "migrate",
     "newaxis",
     "open",
     "open_group",
+    "open_label_multisets",
+    "open_n5_blocks",
     "open_n5_uri",
     "overlay",
     "stack",

@@ -31,6 +31,7 @@ COMMANDS = {
     "plan": "how many requests reading a region takes",
     "diff": "in what two arrays or hierarchies differ",
     "verify": "read and check every stored chunk",
+    "migrate": "make a Zarr v3 array of a v1 or v2 one, in place",
 }
 """Name and purpose of each command, whose module is loaded when it is used."""
 
