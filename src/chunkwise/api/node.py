@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from chunkwise.api.location import Location
 from chunkwise.driver.n5.document import is_dataset, load_document
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, UnsupportedError
 from chunkwise.kvstore.protocol import Stamped
 
 __all__ = ["DOCUMENTS", "JOURNAL", "FormatName", "Node", "find_node", "load_json", "node_of", "require_node"]
@@ -182,7 +182,10 @@ def _parsed(location: Location, key: str, found: Stamped) -> Node:
 
 
 def _implicit(location: Location, inside: FormatName | None) -> Node | None:
-    found = location.kv.list_children(location.path)
+    try:
+        found = location.kv.list_children(location.path)
+    except UnsupportedError:  # a web server, where a node is what has a document
+        return None
     if location.path + JOURNAL in found.keys:
         return Node(location, inside, "group", JOURNAL, {}, "unfinished copy: `cp --resume` goes on with it")
     if found.prefixes:
