@@ -1,5 +1,14 @@
 """Large N-dimensional arrays in Zarr v1, v2, v3 and N5, behind one TensorStore-compatible API."""
 
+from chunkwise.api.annotations import (
+    DimSelectionLike,
+    DownsampleMethod,
+    FutureLike,
+    NumpyIndexingSpec,
+    NumpyIndexTerm,
+    RecheckCacheOption,
+    T,
+)
 from chunkwise.api.array import array
 from chunkwise.api.batch import Batch
 from chunkwise.api.cast import cast
@@ -8,6 +17,13 @@ from chunkwise.api.downsample import downsample
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.label_multisets import open_label_multisets
 from chunkwise.api.migrate import Migration, migrate
+from chunkwise.api.monitoring import (
+    experimental_collect_matching_metrics,
+    experimental_collect_prometheus_format_metrics,
+    experimental_push_metrics_to_prometheus,
+    experimental_update_verbose_logging,
+    parse_tensorstore_flags,
+)
 from chunkwise.api.n5_blocks import N5Blocks, create_n5_blocks, open_n5_blocks
 from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.open import open
@@ -18,7 +34,7 @@ from chunkwise.api.transaction import Transaction
 from chunkwise.api.virtual_chunked import virtual_chunked
 from chunkwise.array.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
 from chunkwise.dask import from_dask, store, to_dask
-from chunkwise.dtype.data_type import DataType, dtypes
+from chunkwise.dtype.data_type import DataType, DTypeLike, dtypes
 from chunkwise.execute.future import Future, Promise
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.hierarchy.copy import CopyReport
@@ -29,6 +45,8 @@ from chunkwise.hierarchy.open_group import create_group, open_group
 from chunkwise.index_space import (
     Dim,
     DimExpression,
+    DimSelection,
+    Indexable,
     IndexDomain,
     IndexTransform,
     OutputIndexMap,
@@ -94,17 +112,25 @@ __all__ = [
     "CodecSpec",
     "Context",
     "CopyReport",
+    "DTypeLike",
     "DataType",
     "Dim",
     "DimExpression",
+    "DimSelection",
+    "DimSelectionLike",
+    "DownsampleMethod",
     "Future",
+    "FutureLike",
     "Group",
     "IndexDomain",
     "IndexTransform",
+    "Indexable",
     "KvStore",
     "Link",
     "Migration",
     "N5Blocks",
+    "NumpyIndexTerm",
+    "NumpyIndexingSpec",
     "OpenMode",
     "OutputIndexMap",
     "OutputIndexMaps",
@@ -112,9 +138,11 @@ __all__ = [
     "Promise",
     "Pyramid",
     "PyramidProgress",
+    "RecheckCacheOption",
     "Schema",
     "Spec",
     "StorageStatistics",
+    "T",
     "TensorStore",
     "Transaction",
     "Unit",
@@ -131,6 +159,10 @@ __all__ = [
     "downsample",
     "downsample_pyramid",
     "dtype",
+    "experimental_collect_matching_metrics",
+    "experimental_collect_prometheus_format_metrics",
+    "experimental_push_metrics_to_prometheus",
+    "experimental_update_verbose_logging",
     "from_dask",
     "inf",
     "migrate",
@@ -141,6 +173,7 @@ __all__ = [
     "open_n5_blocks",
     "open_n5_uri",
     "overlay",
+    "parse_tensorstore_flags",
     "stack",
     "store",
     "to_dask",

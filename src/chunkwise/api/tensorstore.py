@@ -27,8 +27,10 @@ from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.execute.background import in_background
 from chunkwise.execute.future import Future
 from chunkwise.execute.join import map_future
+from chunkwise.execute.metrics import Counter
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import (
+    Indexable,
     IndexDomain,
     IndexTransform,
     WritableIndexingMixin,
@@ -46,6 +48,9 @@ from chunkwise.spec.unit import Unit
 __all__ = ["TensorStore"]
 
 T = TypeVar("T")
+
+_count_read = Counter("/tensorstore/cache/chunk_cache/reads").add
+_count_write = Counter("/tensorstore/cache/chunk_cache/writes").add
 
 
 class TensorStore(WritableIndexingMixin):
@@ -269,6 +274,7 @@ class TensorStore(WritableIndexingMixin):
                 raise InvalidArgumentError(f"Read requires a finite domain, got {_explicit(transform)}")
         except ChunkwiseError as e:
             return Future.failed(e)
+        _count_read()
         out = np.empty(transform.input_shape, self._array.numpy_dtype(), order)
         if batch is not None:
             return batch.defer(lambda: self._array.read_into(transform, out))
@@ -346,6 +352,7 @@ class TensorStore(WritableIndexingMixin):
                 values = _broadcast(values, _explicit(transform))
             except InvalidArgumentError as e:
                 return WriteFutures.failed(e)
+        _count_write()
         return self._array.write_from(transform, values)
 
     # -- domain and storage -----------------------------------------------------------------------
@@ -529,6 +536,9 @@ class TensorStore(WritableIndexingMixin):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TensorStore:
         return self
+
+
+Indexable.register(TensorStore)
 
 
 def _flag(value: object, name: str) -> bool:

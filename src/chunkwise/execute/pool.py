@@ -23,7 +23,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.execute.future import Future, Promise
 
-__all__ = ["OpenWorker", "Pool", "Stop", "pool_of"]
+__all__ = ["OpenWorker", "Pool", "Stop", "n_threads", "pool_of"]
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -114,6 +114,11 @@ class Pool:
             while self._n_threads < n_wanted:
                 self._n_threads += 1
                 threading.Thread(target=_serve, args=(self._queue,), name="chunkwise", daemon=True).start()
+
+
+def n_threads() -> int:
+    """Return how many threads all pools have started."""
+    return sum(pool._n_threads for pool in list(_pools))
 
 
 def _n_processors() -> int:

@@ -6,7 +6,7 @@ from chunkwise.index_space.combine import merge_domains
 from chunkwise.index_space.dim import Dim
 from chunkwise.index_space.dim_expression import DimExpression, DimSelection, d
 from chunkwise.index_space.domain import IndexDomain
-from chunkwise.index_space.indexing import IndexingMixin, WritableIndexingMixin
+from chunkwise.index_space.indexing import Indexable, IndexingMixin, WritableIndexingMixin
 from chunkwise.index_space.interval import INF
 from chunkwise.index_space.output_map import OutputIndexMap, OutputIndexMaps, OutputIndexMethod
 from chunkwise.index_space.transform import IndexTransform
@@ -17,6 +17,7 @@ __all__ = [
     "DimSelection",
     "IndexDomain",
     "IndexTransform",
+    "Indexable",
     "IndexingMixin",
     "OutputIndexMap",
     "OutputIndexMaps",
@@ -31,6 +32,8 @@ __all__ = [
     "newaxis",
     "resolve_bounds",
 ]
+
+Indexable.register(IndexTransform)
 
 inf = INF
 newaxis = None

@@ -5,9 +5,10 @@ A class gets all of it by saying how a function of an index transform applies to
 
 from __future__ import annotations
 
+import abc
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from chunkwise.index_space import dim_operations as ops
 from chunkwise.index_space.compose import compose
@@ -23,7 +24,7 @@ from chunkwise.index_space.subscript import Subscript, WritableSubscript
 if TYPE_CHECKING:
     from chunkwise.index_space.transform import IndexTransform
 
-__all__ = ["IndexingMixin", "WritableIndexingMixin", "index_mapping"]
+__all__ = ["Indexable", "IndexingMixin", "WritableIndexingMixin", "index_mapping"]
 
 S = TypeVar("S", bound="IndexingMixin")
 W = TypeVar("W", bound="WritableIndexingMixin")
@@ -49,6 +50,22 @@ def _index(m: M, key: Any, mode: Mode) -> M:
         if isinstance(key, IndexMapping):
             return compose(m, key)
     return index_all(m, parse_terms(key), mode)
+
+
+if TYPE_CHECKING:
+
+    class Indexable(Protocol):
+        """What can be indexed like an array, giving the same kind of object."""
+
+        def __getitem__(self, key: Any, /) -> Self: ...
+
+else:
+
+    class Indexable(abc.ABC):  # noqa: B024 - nothing derives from it
+        """What can be indexed like an array, giving the same kind of object: transforms, specs, arrays.
+
+        Classes are registered, not derived, because a look at an abstract base class takes its time.
+        """
 
 
 class IndexingMixin:

@@ -17,7 +17,7 @@ from chunkwise.errors import (
     UnsupportedError,
     prefix,
 )
-from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform
+from chunkwise.index_space import Indexable, IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.context import Context
@@ -278,6 +278,9 @@ class Spec(IndexingMixin):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Spec._of, (self._driver, self._transform)
+
+
+Indexable.register(Spec)
 
 
 def _is_kept(member: str, value: object) -> bool:

@@ -1,0 +1,44 @@
+"""Names for annotations: what may be given as an index, a selection of dimensions, a staleness bound."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from types import EllipsisType
+from typing import Literal, SupportsIndex, TypeAlias, TypeVar, Union
+
+import numpy.typing as npt
+
+from chunkwise.execute.future import Future
+from chunkwise.index_space import DimSelection
+
+__all__ = [
+    "DimSelectionLike",
+    "DownsampleMethod",
+    "FutureLike",
+    "NumpyIndexTerm",
+    "NumpyIndexingSpec",
+    "RecheckCacheOption",
+    "T",
+]
+
+T = TypeVar("T", covariant=True)
+
+FutureLike: TypeAlias = Union[Future[T], Awaitable[T], T]  # noqa: UP007
+"""A future, something else that can be awaited, or the value itself."""
+
+RecheckCacheOption: TypeAlias = Union[bool, Literal["open"], float]  # noqa: UP007
+"""Whether, or from what time on in seconds since the epoch, what is cached has to be looked up again."""
+
+DownsampleMethod: TypeAlias = Literal["stride", "median", "mode", "mean", "min", "max"]
+"""How the elements of a cell become one."""
+
+NumpyIndexTerm: TypeAlias = Union[SupportsIndex, slice, EllipsisType, npt.ArrayLike, None]  # noqa: UP007
+"""One term of a NumPy-style index."""
+
+NumpyIndexingSpec: TypeAlias = Union[NumpyIndexTerm, tuple[NumpyIndexTerm, ...]]  # noqa: UP007
+"""A NumPy-style index."""
+
+DimSelectionLike: TypeAlias = Union[  # noqa: UP007
+    DimSelection, SupportsIndex, str, bytes, slice, Sequence["DimSelectionLike"]
+]
+"""What stands between the brackets of ``d[...]``."""
