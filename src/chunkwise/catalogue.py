@@ -98,6 +98,7 @@ CODECS: dict[str, Entry] = {
     "bzip2": Entry("chunkwise.codec.bzip2:Bzip2", n5=("bzip2",)),
     "xz": Entry("chunkwise.codec.xz:Xz", n5=("xz",)),
     "lz4_java": Entry("chunkwise.codec.lz4_java:Lz4Java", n5=("lz4",)),
+    "jpeg": Entry("chunkwise.codec.jpeg:Jpeg", n5=("jpeg",)),
     "n5_block": Entry("chunkwise.codec.n5_block:N5Block"),
     "n5_string_block": Entry("chunkwise.codec.n5_string_block:N5StringBlock"),
     "n5_default": Entry("chunkwise.codec.n5_default:N5Default", zarr3=("n5_default",)),

@@ -78,7 +78,7 @@ class Registry:
         for point in entry_points(group=self.group):
             if point.name in (name, f"{format}:{name}"):
                 item = point.load()
-                self._registered["", name] = item
+                self._registered["" if point.name == name else format, name] = item
                 return item
         raise UnknownExtensionError(self._unknown(name, format))
 
