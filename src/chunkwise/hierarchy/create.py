@@ -75,6 +75,8 @@ def make_group(
     node = tree.find(names)
     if node is not None and node.kind == "array":
         raise AlreadyExistsError(f"{node.location.text} is an array already ({node.format})")
+    if node is not None and not names and node.format != tree.format:
+        node = None  # metadata of two formats may be in the same place
     if node is not None and not node.implicit and not exist_ok:
         raise AlreadyExistsError(f"{node.location.text} is a group already ({node.format})")
     if node is None:

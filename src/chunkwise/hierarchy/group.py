@@ -25,7 +25,7 @@ from chunkwise.hierarchy.copy import CopyReport, copy_found
 from chunkwise.hierarchy.create import check_no_link, make_group, make_groups
 from chunkwise.hierarchy.drawing import Drawing
 from chunkwise.hierarchy.link import Link
-from chunkwise.hierarchy.new_array import new_array
+from chunkwise.hierarchy.new_array import data_type, new_array
 from chunkwise.hierarchy.node_name import check_new_names, split_path
 from chunkwise.hierarchy.resolve import Found, group_links, resolve
 from chunkwise.hierarchy.tree import Tree, check_format
@@ -275,18 +275,70 @@ class Group:
         overwrite: bool = False,
         **schema_options: Any,
     ) -> TensorStore:
-        """Make an array, and the groups above it that are missing."""
+        """Make an array, and the groups above it that are missing.
+
+        Parameters
+        ----------
+        path : str
+        data : array_like or TensorStore, optional
+            What is written to it; shape and data type are by default those of the data.
+        shape : sequence of int, or int
+        dtype : dtype_like
+        chunks : sequence of int or "auto"
+            Of inner chunks, where there are shards.  ``"auto"``: about a megabyte each.
+        shards : sequence of int, optional
+            Zarr v3 only.
+        codec : str, JSON or CodecSpec, optional
+            ``"zstd:5"``, ``"gzip:6"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, ...; or in the words of the
+            format.
+        fill_value : scalar, optional
+            What is read where nothing is stored.  N5 has none but 0.
+        dimension_names : sequence of (str or None), optional
+            Zarr v2 keeps them in the attribute ``_ARRAY_DIMENSIONS``, N5 in ``axes``.
+        dimension_units : sequence of (Unit, str or None), optional
+            Size of a step along each dimension, such as ``"4 nm"``.
+        attributes : mapping, optional
+        metadata : mapping, optional
+            Members of the metadata document, in place of what would be chosen.
+        format : {"zarr3", "zarr2", "zarr1"}, optional
+            If it is not to be that of the tree.
+        overwrite : bool
+            Delete an array that is there.
+        **schema_options
+            ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see :func:`chunkwise.open`.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is something at `path`.
+        InvalidArgumentError
+            If the format can't hold it, a name is reserved, or parameters contradict each other; then
+            nothing is written.
+
+        Examples
+        --------
+        >>> import chunkwise
+        >>> group = chunkwise.create_group("memory://")
+        >>> array = group.create_array("raw/s0", shape=(512, 512), dtype="uint8", dimension_names=["y", "x"])
+        >>> array.name, array.domain.labels
+        ('/raw/s0', ('y', 'x'))
+        """
         self._tree.check_writable()
         names = split_path(path, self.path)
         known = self._known(names)
         kind = check_format(format) if format else self._tree.format
         check_new_names(names[known:], kind)
-        if overwrite:
-            clear(self._tree.location(names))
+        if (kind == "n5") != (self._tree.format == "n5"):
+            raise InvalidArgumentError(f"format: an {kind} array can't be in an {self._tree.format} tree")
         if not names:
             raise InvalidArgumentError("the root of a tree is a group; an array needs a name")
-        make_groups(self._tree, names[:-1], min(known, len(names) - 1))
-        check_no_link(self._tree, names)
+
+        def before() -> None:
+            if overwrite:
+                clear(self._tree.location(names))
+            make_groups(self._tree, names[:-1], min(known, len(names) - 1))
+            check_no_link(self._tree, names)
+
         store = new_array(
             self._tree,
             self._tree.location(names),
@@ -303,6 +355,7 @@ class Group:
             attributes=attributes or {},
             metadata=metadata or {},
             schema_options=schema_options,
+            before=before,
         )
         node = self._tree.find(names, kind)
         assert node is not None
@@ -312,12 +365,33 @@ class Group:
     def require_array(
         self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
     ) -> TensorStore:
-        """Return the array at `path`, after making it if it is missing."""
+        """Return the array at `path`, after making it if it is missing.
+
+        Parameters
+        ----------
+        path : str
+        shape, dtype
+            What an array that is there must have, where they are given.
+        **options
+            What a new array is to have; see :meth:`create_array`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is a group, or an array with another shape or data type.
+        """
         member: Member | None = self.get(path)
         if member is None:
             return self.create_array(path, shape=shape, dtype=dtype, **options)
         if isinstance(member, Group):
             raise InvalidArgumentError(f"{member.location.text} is a group, not an array")
+        wanted = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        if wanted is not None and wanted != member.shape:
+            raise InvalidArgumentError(f"{member.name} has the shape {member.shape}, not {wanted}")
+        if dtype is not None and data_type(dtype) != member.dtype:
+            raise InvalidArgumentError(
+                f"{member.name} is of {member.dtype.name}, not {data_type(dtype).name}"
+            )
         return member
 
     # -- changing -------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 """Making an array in a group: what its metadata are to be, and in which order all is written.
 
-What isn't said is chosen: chunks of about a megabyte, ``zstd:3``, and ``gzip`` in N5, which every N5 reader
-has.  The metadata document is written last, so nothing looks like an array before it is one.
+What isn't said is chosen: chunks of about a megabyte; ``zstd:3`` in Zarr v3; Blosc in Zarr v2, as
+zarr-python had it for long; ``gzip`` in N5, which every N5 reader has.  The metadata document is written
+last, so nothing looks like an array before it is one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,10 @@ from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 
-__all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
+__all__ = ["SCHEMA_OPTIONS", "auto_chunks", "data_type", "new_array"]
 
-SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "dimension_units", "schema", "kvstore_options")
+SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "schema", "context")
+"""What :func:`chunkwise.open` takes too, and :meth:`Group.create_array` passes on."""
 
 _TARGET_NBYTES = 1 << 20
 _LARGEST_NBYTES = 1 << 24
@@ -52,7 +54,7 @@ def auto_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     Examples
     --------
     >>> auto_chunks((10_000, 10_000), 2)
-    (1024, 1024)
+    (512, 1024)
     >>> auto_chunks((100,), 8)
     (100,)
     """
@@ -86,15 +88,20 @@ def new_array(
     attributes: Mapping[str, Any],
     metadata: Mapping[str, Any],
     schema_options: Mapping[str, Any],
-    dry_run: bool = False,
+    before: Callable[[], None],
 ) -> TensorStore:
-    """Make an array at `location`, where nothing is; see :meth:`Group.create_array` for the parameters.
+    """Make an array at `location`, where nothing is; see :meth:`Group.create_array` for most parameters.
+
+    `before` is called when it is certain that the array can be, before anything is written.
 
     Raises
     ------
     InvalidArgumentError
         If the format can't hold it, or parameters contradict each other.
     """
+    unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
+    if unknown:
+        raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
     form = _form(tree, shape, dtype, data, schema_options)
     given: dict[str, Any] = {}
     if shards is not None:
@@ -133,6 +140,8 @@ def new_array(
         name: to_json_value(value, f"attribute {dump(name)}", tree.non_finite)
         for name, value in attributes.items()
     }
+    if format == "n5":  # which are attributes to everybody else
+        metadata = {**{n: values.pop(n) for n in ("axes", "units", "resolution") if n in values}, **metadata}
     target = target_spec(form.replaced({**given, "attributes": values}), format, list(given))
     left_out = [note for note in target.notes if note.startswith("attribute ")]
     if left_out:
@@ -144,8 +153,7 @@ def new_array(
     spec = {**target.spec, "metadata": own, "kvstore": location.kvstore()}
     # Nothing is to be left of an array that can't be made.
     open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
-    if dry_run:
-        return open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
+    before()
     check_free(location, format)
     write_first_attributes(location, format, target.attributes)
     store = open_spec({**spec, "create": True}, **options).result()
@@ -190,10 +198,10 @@ def _form(
     if dtype is None:
         raise InvalidArgumentError("an array needs a dtype, or data")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    return Form(shape=tuple(int(n) for n in sizes), dtype=_data_type(dtype))
+    return Form(shape=tuple(int(n) for n in sizes), dtype=data_type(dtype))
 
 
-def _data_type(dtype: Any) -> DataType:
+def data_type(dtype: Any) -> DataType:
     """Return a data type, also for what only NumPy calls so, such as ``"<u2"`` or ``"f4"``."""
     try:
         return DataType(dtype)

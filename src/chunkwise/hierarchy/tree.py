@@ -99,9 +99,9 @@ class Tree:
         location = self.location(names)
         if self.snapshot is not None:
             return self._recall(names, location)
-        node = find_node(location, inside or self.format)
-        if node is None:
-            return self._directory(names, location)
+        node = find_node(location, inside or self.format) or self._directory(names, location)
+        if node is None or (node.implicit and self._in_array(names)):
+            return None
         if node.error:
             raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
         if node.kind == "group":
@@ -129,6 +129,14 @@ class Tree:
         if location.path[:-1] in parent.kv.list_children(parent.path).prefixes:
             return Node(location, "n5", "group")
         return None
+
+    def _in_array(self, names: Sequence[str]) -> bool:
+        """Whether a directory is one with chunks of an array above."""
+        for end in range(len(names) - 1, -1, -1):
+            node = find_node(self.location(names[:end]), self.format)
+            if node is not None and not node.implicit:
+                return node.kind == "array" and (end > 0 or names[0].isdigit())
+        return False
 
     def children(self, names: Sequence[str], node: Node) -> list[str]:
         """Return the sorted names of what is right below a group, links excepted.
