@@ -43,7 +43,7 @@ def open_array(location: Location, **options: Any) -> TensorStore:
     if node.kind == "group" or node.format is None:
         what = "a directory" if node.implicit else f"{node.format} group"
         raise InvalidArgumentError(f"{location.text} is a group, not an array ({what})")
-    spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore_json(), "open": True}
+    spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}
     return open_spec(spec, **options).result()
 
 
@@ -57,7 +57,7 @@ def create_array(location: Location, target: Target) -> TensorStore:
     """
     format = {driver: name for name, driver in DRIVERS.items()}[target.spec["driver"]]
     check_free(location, format)
-    spec = {**target.spec, "kvstore": location.kvstore_json()}
+    spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing is to be left of an array that can't be made.
     open_spec({**spec, "open": True, "assume_metadata": True}).result()
     create_parents(location, format)

@@ -10,7 +10,31 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import OutOfBoundsError
 
-__all__ = ["Indexable"]
+__all__ = ["Indexable", "forward_slice"]
+
+
+def forward_slice(term: slice, size: int, origin: int) -> tuple[slice, slice]:
+    """Return a slice of absolute indices with a positive step, and what puts the elements in order.
+
+    Parameters
+    ----------
+    term : slice
+        By Python's rules, of a dimension of `size` elements.
+    size : int
+    origin : int
+        Absolute index of the first of them.
+
+    Examples
+    --------
+    >>> forward_slice(slice(None, None, -2), 4, 10)
+    (slice(11, 14, 2), slice(None, None, -1))
+    """
+    steps = range(*term.indices(size))
+    flip = slice(None, None, -1) if steps.step < 0 else slice(None)
+    steps = steps[::-1] if steps.step < 0 else steps
+    if not steps:
+        return slice(origin, origin), flip
+    return slice(origin + steps[0], origin + steps[-1] + 1, steps.step), flip
 
 
 class Indexable:
@@ -52,11 +76,9 @@ class Indexable:
         flips: list[slice] = []
         for term, size, origin in zip(self._filled(index), self.shape, self.view.origin, strict=True):
             if isinstance(term, slice):
-                steps = range(*term.indices(size))
-                backwards = steps.step < 0
-                steps = steps[::-1] if backwards else steps
-                terms.append(slice(origin + steps.start, origin + max(steps.start, steps.stop), steps.step))
-                flips.append(slice(None, None, -1 if backwards else None))
+                forward, flip = forward_slice(term, size, origin)
+                terms.append(forward)
+                flips.append(flip)
             else:
                 at = int(term) + (size if term < 0 else 0)
                 if not 0 <= at < size:

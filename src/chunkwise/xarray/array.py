@@ -10,7 +10,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.indexable import Indexable, forward_slice
 from chunkwise.dask.token import token_of
 
 __all__ = ["LazyArray"]
@@ -37,14 +37,12 @@ class LazyArray(BackendArray):
         return self._indexable.view
 
     def __getitem__(self, key: Any) -> Any:
-        method = self._basic
+        # Not through xarray's adapter: it is for backends that can't read backwards.
         if isinstance(key, indexing.VectorizedIndexer):
-            method = self._vectorized
-        elif isinstance(key, indexing.OuterIndexer):
-            method = self._outer
-        return indexing.explicit_indexing_adapter(
-            key, self.shape, indexing.IndexingSupport.VECTORIZED, method
-        )
+            return self._vectorized(key.tuple)
+        if isinstance(key, indexing.OuterIndexer):
+            return self._outer(key.tuple)
+        return self._basic(key.tuple)
 
     def _basic(self, key: tuple[Any, ...]) -> npt.NDArray[Any]:
         return self._indexable[key]
@@ -68,10 +66,8 @@ class LazyArray(BackendArray):
         for term, size, origin in zip(key, self.shape, self.store.origin, strict=True):
             turn: slice | None = slice(None)
             if isinstance(term, slice):
-                steps = range(*term.indices(size))
-                if steps.step < 0:
-                    steps, turn = steps[::-1], slice(None, None, -1)
-                terms.append(slice(origin + steps.start, origin + max(steps.start, steps.stop), steps.step))
+                forward, turn = forward_slice(term, size, origin)
+                terms.append(forward)
             else:
                 index = np.asarray(term)
                 index = np.where(index < 0, index + size, index) + origin

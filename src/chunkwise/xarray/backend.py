@@ -74,6 +74,9 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         Arrays that are left out, and not opened.
     group : str, optional
         Path of the group.
+    consolidated : bool, optional
+        Whether consolidated metadata are to be used; by default if there are any.  With them a whole tree
+        is opened with one request.
     format : {"zarr3", "zarr2", "n5"}, optional
         By default what is found.
     use_zarr_fill_value_as_mask : bool, optional
@@ -94,6 +97,7 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         "use_cftime",
         "decode_timedelta",
         "group",
+        "consolidated",
         "format",
         "use_zarr_fill_value_as_mask",
     )
@@ -110,12 +114,13 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         use_cftime: Any = None,
         decode_timedelta: Any = None,
         group: str | None = None,
+        consolidated: bool | None = None,
         format: str | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
     ) -> Dataset:
         """Open the arrays of one group."""
         return _decoded(
-            group_at(filename_or_obj, group, format=format),
+            group_at(filename_or_obj, group, format=format, consolidated=consolidated),
             drop_variables,
             use_zarr_fill_value_as_mask,
             mask_and_scale=mask_and_scale,
@@ -138,11 +143,12 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         use_cftime: Any = None,
         decode_timedelta: Any = None,
         group: str | None = None,
+        consolidated: bool | None = None,
         format: str | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
     ) -> dict[str, Dataset]:
         """Open a group and all groups below it, by their paths: ``/``, ``/a``, ``/a/b``."""
-        groups = groups_below(group_at(filename_or_obj, group, format=format))
+        groups = groups_below(group_at(filename_or_obj, group, format=format, consolidated=consolidated))
         return {
             path: _decoded(
                 below,
@@ -182,4 +188,5 @@ def _decoded(
     dropped = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
     store = ChunkwiseDataStore(group, dropped, fill_value_as_mask)
     opened: Dataset = StoreBackendEntrypoint().open_dataset(store, drop_variables=dropped, **options)
+    opened.set_close(None)  # nothing is kept open, and the group can't go to other processes
     return opened

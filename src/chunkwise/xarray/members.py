@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from chunkwise.api.location import locate
 from chunkwise.api.node import Node
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.group import Group
 from chunkwise.hierarchy.node_name import split_path
 from chunkwise.hierarchy.open_group import open_group
@@ -37,8 +37,12 @@ class Member(NamedTuple):
         return self.node.format or ""
 
 
-def group_at(place: Any, path: str | None, *, format: str | None = None) -> Group:
+def group_at(
+    place: Any, path: str | None, *, format: str | None = None, consolidated: bool | None = None
+) -> Group:
     """Open a group for reading.
+
+    Consolidated metadata of `place` itself tell of the group too; failing these, its own are used.
 
     Parameters
     ----------
@@ -47,6 +51,8 @@ def group_at(place: Any, path: str | None, *, format: str | None = None) -> Grou
         Of the group in `place`.
     format : str, optional
         By default what is found.
+    consolidated : bool, optional
+        Whether to use consolidated metadata; by default if there are any.
 
     Raises
     ------
@@ -55,15 +61,25 @@ def group_at(place: Any, path: str | None, *, format: str | None = None) -> Grou
     InvalidArgumentError
         If it is an array.
     """
+    names = split_path(path or "")
     if isinstance(place, Group):
-        found = place[path] if path else place
-        if not isinstance(found, Group):
-            raise InvalidArgumentError(f'"{path}" is an array, not a group')
-        return found
+        return _below(place, names)
     location = locate(place)
-    for name in split_path(path or ""):
+    if names and consolidated is not False:
+        try:
+            return _below(open_group(location, "r", format=format, consolidated=True), names)
+        except NotFoundError:
+            pass
+    for name in names:
         location = location.child(name)
-    return open_group(location, "r", format=format)
+    return open_group(location, "r", format=format, consolidated=consolidated)
+
+
+def _below(group: Group, names: list[str]) -> Group:
+    found = group["/".join(names)] if names else group
+    if not isinstance(found, Group):
+        raise InvalidArgumentError(f'"{"/".join(names)}" is an array, not a group')
+    return found
 
 
 def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]:

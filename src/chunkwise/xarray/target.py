@@ -105,6 +105,21 @@ class DatasetTarget:
             raise InvalidArgumentError(f"{dump(name)} can't be the name of a variable: it is a path")
         check_new_names([name], self.format)
 
+    def check_source(self, name: str, variable: Any) -> None:
+        """Raise InvalidArgumentError if the elements of a variable would be deleted before they are read."""
+        data = variable._data
+        while not hasattr(data, "store") and hasattr(data, "array"):
+            data = data.array
+        store = getattr(data, "store", None)
+        node = store._find_node().node if isinstance(store, TensorStore) else None
+        if self._group is None or node is None:
+            return
+        here, there = node.location, self._location.child(name) if self._mode == "a" else self._location
+        if here.kv.identity == there.kv.identity and here.path.startswith(there.path):
+            raise InvalidArgumentError(
+                f"{dump(name)} is read from {here.text}, which is to be replaced; load the dataset first"
+            )
+
     def prepare(self) -> None:
         """Make the group, after deleting what is there if the mode says so."""
         if self._group is None or self._mode == "w":
@@ -124,3 +139,14 @@ class DatasetTarget:
         assert self._group is not None
         if attributes:
             self._group.attrs.update(attributes)
+
+    def consolidate(self) -> None:
+        """Write the consolidated metadata of the group.
+
+        Raises
+        ------
+        InvalidArgumentError
+            In N5, which has none.
+        """
+        assert self._group is not None
+        self._group.consolidate()

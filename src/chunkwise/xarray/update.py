@@ -31,9 +31,12 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
         raise InvalidArgumentError(
             f'variable "{name}" has dimensions {variable.dims}, but is stored with {stored.dims}'
         )
-    how = xr.conventions.decode_cf_variable(
-        name, stored, decode_timedelta=variable.dtype.kind == "m"
-    ).encoding
+    decoded = xr.conventions.decode_cf_variable(name, stored, decode_timedelta=variable.dtype.kind == "m")
+    if not _fits(variable.dtype, decoded.dtype):
+        raise InvalidArgumentError(
+            f'variable "{name}" is of type {variable.dtype}, but stored as {decoded.dtype}'
+        )
+    how = decoded.encoding
     encoding = {key: value for key, value in how.items() if key not in LAYOUT and key != "preferred_chunks"}
     # What was an attribute of the stored variable only describes it there.
     variable = variable.copy(deep=False)
@@ -47,6 +50,12 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
             )
         encoded = encoded._replace(variable=encoded.variable.astype(stored.dtype), dtype=stored.dtype)
     return encoded
+
+
+def _fits(new: np.dtype[Any], stored: np.dtype[Any]) -> bool:
+    """Whether elements keep their values, but for the precision that the stored ones have."""
+    text = "UOT"
+    return (new.kind in text and stored.kind in text) or np.can_cast(new, stored, "same_kind")
 
 
 def check_region(dataset: Any, region: Mapping[Any, Any]) -> None:

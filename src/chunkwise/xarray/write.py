@@ -33,6 +33,7 @@ def write_dataset(
     group: str | None = None,
     mode: str | None = None,
     encoding: Mapping[str, Mapping[str, Any]] | None = None,
+    consolidated: bool | None = None,
     append_dim: Hashable | None = None,
     region: Mapping[Any, slice] | None = None,
     compute: bool = True,
@@ -59,6 +60,9 @@ def write_dataset(
         ``dtype``, ``scale_factor`` and ``_FillValue``, and ``chunks``, ``shards``, ``codec`` (such as
         ``"zstd:5"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, or JSON in the format's own words) and, in Zarr
         v3, ``fill_value``.
+    consolidated : bool, optional
+        Whether to write consolidated metadata.  By default in Zarr, unless only values change.  Those that
+        are there already, here or in a group above, are kept true in any case.
     append_dim : str, optional
         Grow variables that are there along this dimension; those without it are written over.
     region : mapping of str to slice, optional
@@ -101,7 +105,7 @@ def write_dataset(
     jobs: list[tuple[Encoded, Callable[[], TensorStore]]] = []
     for name, variable in variables.items():
         asked = (encoding or {}).get(name)
-        if mode == "r+" or (append_dim is not None and name in at):
+        if mode == "r+" or region is not None or (append_dim is not None and name in at):
             if asked is not None:
                 raise InvalidArgumentError(f'encoding: "{name}" is there already, encoded in its own way')
             member = at.require(name)
@@ -109,6 +113,7 @@ def write_dataset(
             view = place_in(name, encoded.variable, member, append_dim, region)
         else:
             at.check_name(name)
+            at.check_source(name, variable)
             encoded = encode_variable(xr, name, variable, at.format, encoding=asked, non_finite=non_finite)
             view = partial(at.create, name, encoded, asked=asked is not None)
         jobs.append((encoded, view))
@@ -117,6 +122,8 @@ def write_dataset(
     delayed = write_values([(encoded.variable, view()) for encoded, view in jobs], compute=compute)
     if mode != "r+":
         at.write_attributes(attributes)
+    if consolidated or (consolidated is None and mode != "r+" and at.format != "n5"):
+        at.consolidate()
     return delayed
 
 
@@ -132,7 +139,7 @@ def write_datatree(
     target, group, mode
         As for :func:`write_dataset`; `group` is that of the root.
     **options
-        For :func:`write_dataset`: ``format``, ``non_finite``, and ``encoding``, a mapping
+        For :func:`write_dataset`: ``format``, ``consolidated``, ``non_finite``, and ``encoding``, a mapping
         from the path of a node, such as ``"/a/b"``, to the encoding of its dataset.
 
     Raises
@@ -144,6 +151,7 @@ def write_datatree(
     if not isinstance(tree, xr.DataTree):
         raise TypeError(f"expected a DataTree, got {type(tree).__name__}")
     encodings = options.pop("encoding", None) or {}
+    consolidated = options.pop("consolidated", None)
     root = tree.path
     for node in tree.subtree:
         path = node.path.removeprefix(root).strip("/")
@@ -153,8 +161,12 @@ def write_datatree(
             group="/".join(part for part in ((group or "").strip("/"), path) if part),
             mode=mode if not path else "a",
             encoding=encodings.get(f"/{path}"),
+            consolidated=False,
             **options,
         )
+    at = DatasetTarget(target, group, None, "r+", "error")
+    if consolidated or (consolidated is None and at.format != "n5"):
+        at.consolidate()
 
 
 def _mode(mode: str | None, append_dim: Hashable | None, region: Any) -> str:

@@ -1,0 +1,270 @@
+"""``write_dataset``: modes, encodings, appending, regions, dask, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+from datasets import read_with_chunkwise, read_with_xarray, write_with_chunkwise
+
+import chunkwise as cw
+from chunkwise.xarray import write_dataset, write_datatree
+
+FORMATS = ("zarr2", "zarr3", "n5")
+
+
+def series(start: int, n: int, offset: float = 0.0) -> xr.Dataset:
+    """`n` hours of data, packed into small integers, with the time since 2000."""
+    time = np.datetime64("2000-01-01", "ns") + np.arange(start, start + n).astype("m8[h]")
+    values = np.arange(start, start + n)[:, None] * 0.5 + np.arange(3) + offset
+    dataset = xr.Dataset(
+        {"a": (("time", "x"), values, {"units": "K"}), "mask": ("x", [1, 0, 1])},
+        {"time": time.astype("M8[ns]")},
+        {"title": "series"},
+    )
+    dataset["a"].encoding = {"dtype": "i4", "scale_factor": 0.5, "_FillValue": -9, "chunks": (4, 3)}
+    dataset["time"].encoding = {"units": "hours since 1999-01-01", "dtype": "i8"}
+    return dataset
+
+
+def same_values(dataset: xr.Dataset, other: xr.Dataset) -> None:
+    xr.testing.assert_identical(dataset, other)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_append(tmp_path: Path, format: str) -> None:
+    path = tmp_path / "a"
+    write_dataset(series(0, 5), path, format=format)
+    write_dataset(series(5, 6), path, append_dim="time")
+    same_values(read_with_chunkwise(path), series(0, 11))
+    # what is appended is packed as what was there, whatever its own encoding says
+    more = series(11, 2)
+    for name in more.variables:
+        more[name].encoding = {}
+    write_dataset(more.chunk({"time": 1}), path, append_dim="time")
+    same_values(read_with_chunkwise(path), series(0, 13))
+    if format != "n5":
+        same_values(read_with_xarray(path), series(0, 13))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_region(tmp_path: Path, format: str) -> None:
+    path = tmp_path / "a"
+    whole = series(0, 10)
+    write_dataset(whole, path, format=format)
+    part = series(0, 10, offset=7.0).isel(time=slice(3, 7)).drop_vars("mask")
+    write_dataset(part, path, region={"time": slice(3, 7)})
+    whole["a"][3:7] = part["a"].values
+    same_values(read_with_chunkwise(path), whole)
+
+
+def test_regions_of_many_writers_are_put_together(tmp_path: Path) -> None:
+    """Metadata first, then parts that share chunks, at the same time."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    path = tmp_path / "a"
+    whole = series(0, 24)
+    delayed = write_dataset(whole.chunk({"time": 8}), path, compute=False)
+    assert np.isnan(read_with_chunkwise(path)["a"]).all()  # nothing is stored, so all is missing
+    del delayed
+
+    def write(start: int) -> None:
+        part = whole.isel(time=slice(start, start + 3)).drop_vars("mask")
+        write_dataset(part, path, region={"time": slice(start, start + 3)})
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, range(0, 24, 3)))
+    same_values(read_with_chunkwise(path)["a"], whole["a"])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_modes(tmp_path: Path, format: str) -> None:
+    path = tmp_path / ("a.n5" if format == "n5" else "a.zarr")
+    one = xr.Dataset({"a": ("x", [1, 2, 3]), "b": ("x", [4, 5, 6])}, attrs={"k": 1, "l": 2})
+    write_dataset(one, path, format=format)
+    with pytest.raises(FileExistsError, match="already"):
+        write_dataset(one, path, format=format)
+    two = xr.Dataset({"b": ("y", [7.5, 8.5]), "c": ("y", [9, 10])}, attrs={"k": 3})
+    write_dataset(two, path, mode="a")
+    both = xr.Dataset({"a": one["a"], "b": two["b"], "c": two["c"]}, attrs={"k": 3, "l": 2})
+    same_values(read_with_chunkwise(path), both)
+    write_dataset(xr.Dataset({"a": ("x", [0, 0, 1])}), path, mode="r+")
+    both["a"] = ("x", [0, 0, 1])
+    same_values(read_with_chunkwise(path), both)
+    write_dataset(one, path, mode="w")
+    same_values(read_with_chunkwise(path), one)
+    with pytest.raises(FileNotFoundError):
+        write_dataset(one, tmp_path / "missing", mode="r+")
+    with pytest.raises(FileNotFoundError, match='no variable "c"'):
+        write_dataset(two[["c"]], path, mode="r+")
+
+
+def test_consolidated_metadata_follow(tmp_path: Path) -> None:
+    for format in ("zarr2", "zarr3"):
+        path = tmp_path / format
+        write_dataset(series(0, 5), path, format=format)
+        write_dataset(series(5, 6), path, append_dim="time", consolidated=False)
+        same_values(read_with_xarray(path, consolidated=True), series(0, 11))
+        write_dataset(xr.Dataset({"new": ((), 1)}), path, mode="a", consolidated=False)
+        assert "new" in read_with_xarray(path, consolidated=True)
+        write_dataset(series(0, 5), path, mode="w", consolidated=False)
+        with pytest.raises((ValueError, KeyError)):
+            read_with_xarray(path, consolidated=True)
+    with pytest.raises(ValueError, match="only groups of Zarr"):
+        write_dataset(series(0, 5), tmp_path / "a.n5", consolidated=True)
+
+
+def test_layouts(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"a": (("x", "y"), np.arange(48.0).reshape(8, 6))})
+    encoding = {"a": {"chunks": (2, 3), "shards": (4, 6), "codec": "blosc:lz4:3:bitshuffle", "fill_value": 5}}
+    write_dataset(dataset, tmp_path / "a", encoding=encoding)
+    document = json.loads((tmp_path / "a/a/zarr.json").read_text())
+    assert document["chunk_grid"]["configuration"]["chunk_shape"] == [4, 6]
+    assert document["codecs"][0]["name"] == "sharding_indexed" and document["fill_value"] == 5.0
+    opened = xr.open_dataset(tmp_path / "a", engine="chunkwise", chunks={})
+    assert opened["a"].chunks == ((4, 4), (6,))
+    for key, value in encoding["a"].items():
+        assert opened["a"].encoding[key] == value
+    # they go where the dataset goes, unless dask has other blocks
+    write_dataset(opened, tmp_path / "b")
+    assert xr.open_dataset(tmp_path / "b", engine="chunkwise")["a"].encoding["shards"] == (4, 6)
+    write_dataset(opened.chunk({"x": 3, "y": 6}), tmp_path / "c")
+    c = xr.open_dataset(tmp_path / "c", engine="chunkwise")
+    assert c["a"].encoding["chunks"] == (3, 6) and c["a"].encoding["codec"] == "blosc:lz4:3:bitshuffle"
+    xr.testing.assert_identical(c.load(), dataset)
+    json_codec = {"a": {"codec": {"id": "zlib", "level": 2}}}
+    write_dataset(dataset, tmp_path / "d", format="zarr2", encoding=json_codec)
+    assert json.loads((tmp_path / "d/a/.zarray").read_text())["compressor"] == {"id": "zlib", "level": 2}
+
+
+def test_dask_blocks_of_any_size_are_stored(tmp_path: Path) -> None:
+    values = np.arange(300.0).reshape(20, 15)
+    lazy = xr.Dataset({"a": (("x", "y"), da.from_array(values, chunks=(3, 4)))})
+    write_dataset(lazy, tmp_path / "a", encoding={"a": {"chunks": (7, 5)}})
+    np.testing.assert_array_equal(read_with_chunkwise(tmp_path / "a")["a"], values)
+    delayed = write_dataset(lazy + 1, tmp_path / "b", compute=False)
+    delayed.compute()
+    np.testing.assert_array_equal(read_with_xarray(tmp_path / "b")["a"], values + 1)
+
+
+@pytest.mark.parametrize("place", ["url", "memory", "group"])
+def test_places(tmp_path: Path, place: str) -> None:
+    dataset = xr.Dataset({"a": ("x", [1, 2, 3])}, attrs={"k": 1})
+    target: Any = {
+        "url": f"file://{tmp_path}/a.zarr",
+        "memory": cw.KvStore.open("memory://").result(),
+        "group": None,
+    }[place]
+    if place == "group":
+        target = cw.open_group(tmp_path / "root", "w")
+    write_dataset(dataset, target, group="deep/er")
+    same_values(read_with_chunkwise(target, group="deep/er"), dataset)
+
+
+def test_trees(tmp_path: Path) -> None:
+    tree = xr.DataTree.from_dict(
+        {
+            "/": xr.Dataset({"r": ("x", [1, 2])}, {"x": [5, 6]}, {"level": 0}),
+            "/a": xr.Dataset({"v": ("x", [3.0, 4.0])}, attrs={"level": 1}),
+            "/a/b": xr.Dataset({"w": ((), 7)}),
+            "/c": xr.Dataset(),
+        }
+    )
+    for name in ("a.zarr", "a.n5"):
+        write_datatree(tree, tmp_path / name, encoding={"/a": {"v": {"dtype": "f4"}}})
+        with xr.open_datatree(tmp_path / name, engine="chunkwise") as found:
+            xr.testing.assert_identical(found.load(), tree)
+            assert found["a/v"].encoding["dtype"] == np.float32
+    theirs = xr.open_datatree(tmp_path / "a.zarr", engine="zarr", consolidated=True)
+    xr.testing.assert_identical(theirs.load(), tree)
+    tree.to_zarr(tmp_path / "theirs.zarr", zarr_format=3, mode="w", consolidated=False)
+    with xr.open_datatree(tmp_path / "theirs.zarr", engine="chunkwise") as found:
+        xr.testing.assert_identical(found.load(), tree)
+
+
+def test_non_finite_attributes(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"a": ("x", [1.0], {"limit": float("inf")})}, attrs={"nan": np.nan})
+    write_dataset(dataset, tmp_path / "a")
+    same_values(read_with_chunkwise(tmp_path / "a"), dataset)
+    same_values(read_with_xarray(tmp_path / "a"), dataset)
+    write_dataset(dataset, tmp_path / "b", non_finite="string")
+    assert json.loads((tmp_path / "b/a/zarr.json").read_text())["attributes"]["limit"] == "Infinity"
+    with pytest.raises(ValueError, match="NaN"):
+        write_dataset(dataset, tmp_path / "c", non_finite="error")
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_dataset_is_not_deleted_before_it_is_read(tmp_path: Path) -> None:
+    write_dataset(series(0, 5), tmp_path / "a")
+    lazy = xr.open_dataset(tmp_path / "a", engine="chunkwise")
+    for mode in ("w", "a"):
+        with pytest.raises(ValueError, match="load the dataset first"):
+            write_dataset(lazy, tmp_path / "a", mode=mode)
+    same_values(read_with_chunkwise(tmp_path / "a"), series(0, 5))
+    write_dataset(lazy.load(), tmp_path / "a", mode="w")
+    same_values(read_with_chunkwise(tmp_path / "a"), series(0, 5))
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "mode": (series(0, 2), {"mode": "x"}, "mode"),
+    "format": (series(0, 2), {"format": "hdf5"}, "format"),
+    "both": (series(0, 2), {"append_dim": "time", "region": {}}, "contradict"),
+    "append mode": (series(0, 2), {"append_dim": "time", "mode": "w"}, "append_dim needs"),
+    "region mode": (series(0, 2), {"region": {"time": slice(0, 1)}, "mode": "w"}, "region needs"),
+    "encoding name": (series(0, 2), {"encoding": {"zz": {}}}, "no variable"),
+    "encoding member": (series(0, 2), {"encoding": {"a": {"zz": 1}}, "mode": "w"}, "unknown member 'zz'"),
+    "chunks": (series(0, 2), {"encoding": {"a": {"chunks": (1,)}}, "mode": "w"}, "does not fit"),
+    "codec": (series(0, 2), {"encoding": {"a": {"codec": "zip"}}, "mode": "w"}, "not known"),
+    "shards": (
+        series(0, 2),
+        {"encoding": {"a": {"chunks": (1, 1), "shards": (2, 3)}}, "mode": "w", "format": "zarr2"},
+        "no shards",
+    ),
+    "name": (xr.Dataset({"a/b": ((), 1)}), {"mode": "a"}, "path"),
+    "reserved": (xr.Dataset({"zarr.json": ((), 1)}), {"mode": "a"}, "metadata document"),
+    "objects": (xr.Dataset({"o": ("x", np.array([{}, 1], object))}), {"mode": "a"}, "neither numbers"),
+    "bytes in N5": (xr.Dataset({"o": ("x", [b"a"])}), {"mode": "w", "format": "n5"}, "no data type"),
+    "attribute": (xr.Dataset({"o": ("x", [1], {"k": b"x"})}), {"mode": "a"}, "JSON can't hold"),
+    "region dimension": (series(0, 2), {"region": {"zz": slice(0, 1)}}, 'no dimension "zz"'),
+    "region steps": (series(0, 2), {"region": {"time": slice(0, 2, 2)}}, "without a step"),
+    "region all": (series(0, 2), {"region": {"time": slice(0, 2)}}, "mask have none"),
+    "region end": (series(0, 9)[["a"]], {"region": {"time": slice(0, 9)}}, "append_dim grows"),
+    "region size": (series(0, 2)[["a"]], {"region": {"time": slice(0, 3)}}, "where 3 is needed"),
+    "dimensions": (xr.Dataset({"a": ("x", [1, 2, 3])}), {"mode": "r+"}, "dimensions"),
+    "type": (xr.Dataset({"mask": ("x", [1.5, 2, 3])}), {"mode": "r+"}, "stored as int64"),
+}
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_what_cannot_be_is_refused(tmp_path: Path, case: str) -> None:
+    dataset, options, match = REFUSED[case]
+    write_dataset(series(0, 5), tmp_path / "a")
+    with pytest.raises((ValueError, TypeError, NotImplementedError), match=match):
+        write_with_chunkwise(dataset, tmp_path / "a", **options)
+
+
+def test_a_failure_in_the_options_changes_nothing(tmp_path: Path) -> None:
+    write_dataset(series(0, 5), tmp_path / "a")
+    bad = series(0, 3).assign(o=("x", np.array([{}, 1, 2], object)))
+    with pytest.raises((ValueError, TypeError)):
+        write_dataset(bad, tmp_path / "a", mode="w")
+    same_values(read_with_chunkwise(tmp_path / "a"), series(0, 5))
+
+
+def test_types_of_arguments(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="expected a Dataset"):
+        write_dataset(series(0, 1)["a"], tmp_path / "a")
+    with pytest.raises(TypeError, match="expected a DataTree"):
+        write_datatree(series(0, 1), tmp_path / "a")
+
+
+def test_without_xarray_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(ImportError, match=r'pip install "chunkwise\[xarray\]"'):
+        write_dataset(None, "memory://")
