@@ -131,6 +131,12 @@ class Proxy:
             found: list[str] = json.load(answer)
             return found
 
+    def flight(self) -> list[int]:
+        """Return, for each request that was delayed, how many were being delayed when it came."""
+        with urllib.request.urlopen(f"{self.url}/proxy/flight", timeout=30) as answer:
+            found: list[int] = json.load(answer)
+            return found
+
 
 @pytest.fixture
 def proxy(run_server: Callable[..., str]) -> Callable[[str], Proxy]:

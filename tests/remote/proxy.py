@@ -1,6 +1,7 @@
 """A proxy that makes requests slow or lets them go wrong: ``proxy.py PORT UPSTREAM_URL``.
 
-``PUT /proxy`` with a JSON object sets what happens; ``GET /proxy`` returns the log of requests since::
+``PUT /proxy`` with a JSON object sets what happens; ``GET /proxy`` returns the log of requests since, and
+``GET /proxy/flight`` how many were under way when each of them came, itself included::
 
     {"delay": 0.02, "faults": [{"method": "GET", "path": "c/0", "action": "503", "times": 2}]}
 
@@ -24,6 +25,8 @@ from urllib.parse import urlsplit
 UPSTREAM = urlsplit(sys.argv[2])
 SETTINGS: dict[str, Any] = {"delay": 0.0, "faults": []}
 LOG: list[str] = []
+FLIGHT: list[int] = []
+WAITING: list[int] = []
 IDLE: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
 
@@ -101,12 +104,13 @@ def other_server(method: str, head: bytes) -> bytes | int:
     return b"\r\n".join(lines)
 
 
-def control(method: str, body: bytes) -> bytes:
+def control(method: str, path: str, body: bytes) -> bytes:
     if method == "PUT":
         SETTINGS.clear()
         SETTINGS.update({"delay": 0.0, "faults": []}, **json.loads(body))
         LOG.clear()
-    return json.dumps(LOG).encode()
+        FLIGHT.clear()
+    return json.dumps(FLIGHT if path == "/proxy/flight" else LOG).encode()
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -114,13 +118,16 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while True:
             head, body = await read_message(reader)
             method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-            if path == "/proxy":
-                out = control(method, body)
+            if path in ("/proxy", "/proxy/flight"):
+                out = control(method, path, body)
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(out) + out)
                 continue
             LOG.append(f"{method} {path}")
             if SETTINGS["delay"]:
+                WAITING.append(1)
+                FLIGHT.append(len(WAITING))
                 await asyncio.sleep(SETTINGS["delay"])
+                WAITING.pop()
             fault = fault_for(method, path)
             action = "" if fault is None else str(fault["action"])
             if action == "reset":
