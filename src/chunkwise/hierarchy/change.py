@@ -22,7 +22,7 @@ from chunkwise.hierarchy.tree import Tree
 from chunkwise.kvstore.atomic import Directories
 from chunkwise.kvstore.key_range import KeyRange
 
-__all__ = ["delete_node", "make_link", "move_node"]
+__all__ = ["delete_all", "delete_node", "make_link", "move_node", "relocate"]
 
 
 def delete_node(tree: Tree, names: Sequence[str]) -> None:
@@ -49,8 +49,7 @@ def delete_node(tree: Tree, names: Sequence[str]) -> None:
     location = tree.location(names)
     if node is None:
         raise NodeNotFoundError(f"there is no array, group or link at {location.text}")
-    _delete(location, node)
-    update_consolidated(location.kv, location.path)
+    delete_all(location, node)
 
 
 def _parent(tree: Tree, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
@@ -63,6 +62,12 @@ def _parent(tree: Tree, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
             f"{tree.location(names).text} is in another tree, {found.tree.root.text}; change it there"
         )
     return found.node, (*found.names, names[-1])
+
+
+def delete_all(location: Location, node: Node) -> None:
+    """Delete a node and everything below it, its document first; consolidated metadata above follow."""
+    _delete(location, node)
+    update_consolidated(location.kv, location.path)
 
 
 def _delete(location: Location, node: Node) -> None:
@@ -110,9 +115,7 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
         raise NodeNotFoundError(f"there is no array, group or link at {here.text}")
     make_groups(tree, target[:-1])
     check_no_link(tree, target)
-    _move(here, there, node)
-    move_consolidated(here.kv, here.path, dict)
-    move_consolidated(there.kv, there.path, cache(partial(subtree_copies, there)))
+    relocate(here, there, node)
 
 
 def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
@@ -136,6 +139,13 @@ def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
     parent = tree.find(names[:-1])
     assert parent is not None
     add_link(parent, names[-1], link._replace(path=path))
+
+
+def relocate(here: Location, there: Location, node: Node) -> None:
+    """Move a node to where nothing is in the same store; consolidated metadata follow."""
+    _move(here, there, node)
+    move_consolidated(here.kv, here.path, dict)
+    move_consolidated(there.kv, there.path, cache(partial(subtree_copies, there)))
 
 
 def _move(here: Location, there: Location, node: Node) -> None:
