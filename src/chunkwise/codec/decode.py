@@ -25,7 +25,15 @@ from chunkwise.codec.size import byte_view, size_error
 from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import DataCorruptionError
 
-__all__ = ["Stages", "leading_axes", "open_decoder", "open_general_decoder", "open_raw_view"]
+__all__ = [
+    "Packed",
+    "Stages",
+    "leading_axes",
+    "open_decoder",
+    "open_decompressor",
+    "open_general_decoder",
+    "open_raw_view",
+]
 
 _U1 = np.dtype(np.uint8)
 
@@ -102,6 +110,39 @@ def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None
         return ndarray(shape, stored, encoded)
 
     return view
+
+
+class Packed(NamedTuple):
+    """Chunks whose decoded bytes are their elements, in C order.
+
+    Attributes
+    ----------
+    stored, memory : numpy.dtype
+        The type of the elements in those bytes, and the one of the same size to look at the result with.
+    nbytes : int
+        Size of a chunk's decoded bytes.
+    fill : callable or None
+        ``fill(encoded, out)`` decodes a chunk to its bytes; None where it is stored as it is.
+    """
+
+    stored: np.dtype[Any]
+    memory: np.dtype[Any]
+    nbytes: int
+    fill: Callable[[Buffer, memoryview], None] | None
+
+
+def open_decompressor(stages: Stages) -> Packed | None:
+    """Return how to decode chunks of `stages` to bytes that are to be copied; None if it's not so simple."""
+    serializer, item = stages.serializer, stages.items[-1]
+    if stages.filters or type(serializer) is not Bytes or not stages.sizes[0] or len(stages.compressors) > 1:
+        return None
+    layout, nbytes = serializer.layout(item), serializer.encoded_nbytes(item)
+    if layout.mask != 255 or layout.memory.itemsize != item.dtype.itemsize or layout.memory.names is not None:
+        return None
+    if not stages.compressors:
+        return Packed(layout.stored, layout.memory, nbytes, None)
+    fill = stages.compressors[0].open_decoder_into(nbytes)
+    return None if fill is None else Packed(layout.stored, layout.memory, nbytes, fill)
 
 
 def _through(decoders: list[Callable[[Buffer], Buffer]], last: DecodeInto) -> DecodeInto:

@@ -25,10 +25,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-import numcodecs.zstd
 import zstandard
 
 from chunkwise.binding import Members, expect_bool, expect_int
+from chunkwise.codec.libzstd import open_decompressor
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import DataCorruptionError
@@ -36,8 +36,6 @@ from chunkwise.errors import DataCorruptionError
 __all__ = ["Zstd"]
 
 _LEVELS = (-131072, 22)
-# From this size on, decoding straight into the caller's memory beats a context that is kept.
-_INTO_FROM = 256 * 1024
 _DEFAULT_LEVEL = {"zarr2": 1, "n5": 3}
 # 1 KiB of compressed data can expand to 32 MiB (4 bytes to a block of 128 KiB).
 _READ_STEP, _MAX_RATIO = 1024, 32768
@@ -121,22 +119,14 @@ class Zstd:
         return decode
 
     def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        if decoded_nbytes < _INTO_FROM:
+        fill = open_decompressor() if decoded_nbytes else None
+        if fill is None:
             return None
-        general: list[Callable[[Buffer], Buffer]] = []
-        content_size, into = zstandard.frame_content_size, numcodecs.zstd.decompress
+        decompress, general = fill, list[Callable[[Buffer], Buffer]]()
 
         def decode(encoded: Buffer, out: memoryview) -> None:
-            try:
-                simple = content_size(encoded) == decoded_nbytes
-            except zstandard.ZstdError as e:
-                raise DataCorruptionError(f'"zstd" codec: {e}') from e
-            if simple:
-                try:
-                    into(encoded, out)
-                    return
-                except (RuntimeError, ValueError):
-                    pass  # perhaps more frames follow: let the general decoder judge
+            if len(encoded) and decompress(encoded, out):
+                return
             if not general:
                 general.append(self.open_decoder(decoded_nbytes))
             out[:] = general[0](encoded)

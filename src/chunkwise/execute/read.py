@@ -2,10 +2,11 @@
 
 1. The plan is made, and the result looked at in its order.
 2. The plan is cut into batches of neighbours; each is a product of parts of the connected sets.
-3. A worker opens its reader and decoder once, and chooses one of three loops for each batch: all chunks
-   whole, slices, or anything (index arrays, chunks of several shapes).
-4. A whole chunk is decoded straight into the result, which the decoder may find strided; of any other
-   the selected part is copied from scratch memory.
+3. A worker opens its reader and decoder once, and chooses one of four loops for each batch: runs of
+   whole chunks, whole chunks, slices, or anything (index arrays, chunks of several shapes).
+4. Small whole chunks are decoded to memory of the worker and copied to the result a run at a time.  A
+   larger one is decoded straight into the result, which the decoder may find strided; of a chunk that is
+   not whole the selected part is copied from scratch memory.
 5. What no storage dimension depends on is repeated at the end.
 """
 
@@ -16,12 +17,15 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
+from chunkwise.codec.decode import open_decompressor
+from chunkwise.codec.size import size_error
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
 from chunkwise.execute.chunk_codec import Coder, open_coders
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.runs import Run, regions, run_length, scattered
 from chunkwise.execute.shard_read import read_shards_into
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Readable
@@ -33,6 +37,8 @@ from chunkwise.plan.split import split
 __all__ = ["read_into"]
 
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
+
+_LARGEST_RUN = 1 << 20
 
 
 def read_into(
@@ -100,6 +106,23 @@ def _open_worker(
     shape = array.grid.chunk_shape
     coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
 
+    # whole chunks that lie next to each other
+    stages = getattr(array.chain, "stages", None)
+    packed = None if stages is None or part is not None else open_decompressor(stages)
+    open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
+    fetch_into = None if packed is None or packed.fill is not None or open_into is None else open_into(kv)
+    if packed is not None and packed.fill is None and fetch_into is None:
+        packed = None  # raw chunks that are in memory are better copied from there
+    kept: list[Run] = []
+
+    def memory_for(axes: Batch, shape: tuple[int, ...]) -> Run | None:
+        n = 1 if packed is None else run_length(axes, shape, view, _LARGEST_RUN)
+        if packed is None or n == 1:
+            return None
+        if not kept or len(kept[0].chunks) != n:
+            kept[:] = [Run(shape, packed.stored, n)]
+        return kept[0]
+
     def missing(key: str) -> NotFoundError:
         return missing_chunk(encoding.cell(key, array.grid.rank) or (), describe(kv, key))
 
@@ -129,9 +152,31 @@ def _open_worker(
                         coder.scratch[...] = part.fill_value
                         view[at] = coder.ordered[inside]
                 return
+            all_whole = all(map(all, (axis.whole for axis in axes)))
+            run = memory_for(axes, shape) if all_whole else None
+            if run is not None and packed is not None:
+                nbytes, fill_bytes = packed.nbytes, packed.fill
+                parts = regions(axes, shape, view.view(packed.memory), len(run.chunks))
+                for (chunk, buffer), key in zip(scattered(run, parts), keys(axes, encoding), strict=True):
+                    if stop:
+                        return
+                    if fetch_into is not None and fetch_into(key, buffer) == nbytes:
+                        continue
+                    encoded = fetch(key)
+                    if encoded is None:
+                        if not fill_missing:
+                            raise missing(key)
+                        chunk[...] = fill.view(packed.memory)
+                    elif fill_bytes is not None:
+                        fill_bytes(encoded, buffer)
+                    else:
+                        if len(encoded) != nbytes:
+                            raise size_error("bytes", len(encoded), nbytes)
+                        buffer[:] = encoded
+                return
             coder = coder_for(shape)
             decode = coder.decode
-            if all(map(all, (axis.whole for axis in axes))):
+            if all_whole:
                 for key, at in zip(keys(axes, encoding), out_at, strict=True):
                     if stop:
                         return

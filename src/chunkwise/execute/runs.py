@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from chunkwise.plan.axis import PlanAxis
 
-__all__ = ["Run", "regions", "run_length"]
+__all__ = ["Run", "gathered", "regions", "run_length", "scattered"]
 
 
 class Run:
@@ -86,3 +86,21 @@ def regions(
         rows = view[at]
         for start, stop in bounds:
             yield rows[..., start:stop].reshape(*shape[:-1], -1, shape[-1])
+
+
+def gathered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
+    """Yield each chunk of `parts`, of unsigned integers, with its bytes, valid until the next one."""
+    for part in parts:
+        n = part.shape[-2]
+        # A ufunc goes through memory in the order of its operands' axes, here that of the rows of the
+        # source; a plain copy goes in the order of the target's strides.
+        np.positive(part, out=run.rows(n))
+        yield from zip(run.chunks[:n], run.buffers, strict=False)
+
+
+def scattered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
+    """Yield memory for each chunk of `parts`; what is there when a run is complete goes to its part."""
+    for part in parts:
+        n = part.shape[-2]
+        yield from zip(run.chunks[:n], run.buffers, strict=False)
+        np.copyto(part, run.rows(n))

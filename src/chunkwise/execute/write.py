@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.encode import open_compressor
@@ -27,7 +26,7 @@ from chunkwise.execute.fill import open_fill_test
 from chunkwise.execute.future import Future
 from chunkwise.execute.key_lock import key_lock
 from chunkwise.execute.pool import Pool, Stop
-from chunkwise.execute.runs import Run, regions, run_length
+from chunkwise.execute.runs import Run, gathered, regions, run_length
 from chunkwise.execute.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.execute.shard_write import write_shards_from
 from chunkwise.execute.workers import write_load
@@ -223,16 +222,7 @@ class _Writer:
         dtype, compress = self.layout
         if self.run is None or len(self.run.chunks) < n:
             self.run = Run(shape, dtype, n)
-        return compress, self.copied(self.run, regions(axes, shape, self.view.view(dtype), n))
-
-    @staticmethod
-    def copied(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[npt.NDArray[Any], Buffer]]:
-        for part in parts:
-            n = part.shape[-2]
-            # A ufunc goes through memory in the order of its operands' axes, here that of the rows of the
-            # source; a plain copy goes in the order of the target's strides.
-            np.positive(part, out=run.rows(n))
-            yield from zip(run.chunks[:n], run.buffers, strict=False)
+        return compress, gathered(self.run, regions(axes, shape, self.view.view(dtype), n))
 
     def change(self, key: str, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
         """Overwrite a part of a stored chunk; what another writer stores meanwhile is not lost."""

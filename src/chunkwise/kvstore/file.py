@@ -22,7 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -34,7 +34,12 @@ from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_generation import generation_of
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
 from chunkwise.kvstore.file_path import check_key, is_suspect, root_directory
-from chunkwise.kvstore.file_read import open_file_reader, read_file_ranges, regular_status
+from chunkwise.kvstore.file_read import (
+    open_file_reader,
+    open_into_reader,
+    read_file_ranges,
+    regular_status,
+)
 from chunkwise.kvstore.file_read_modes import LOADERS, open_for_reading
 from chunkwise.kvstore.file_write import Writing, delete_file, fsync_directory, replace_file
 from chunkwise.kvstore.file_writer import FileWriter
@@ -160,6 +165,10 @@ class FileStore:
             return self.read(key, byte_range=ByteRange(start, stop)).value
 
         return read
+
+    def open_into_reader(self) -> Callable[[str, memoryview], int | None] | None:
+        """Return a reader that fills the caller's memory, None if files are read in another way."""
+        return open_into_reader(self.root) if self.io_mode == "default" else None
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if that is missing.
