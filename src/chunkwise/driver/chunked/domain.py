@@ -21,7 +21,9 @@ from chunkwise.spec.unit import Unit
 __all__ = ["create_domain", "domain_of_shape", "fill_scalar", "merged_units"]
 
 
-def domain_of_shape(shape: Sequence[int | None], names: Sequence[str | None]) -> IndexDomain:
+def domain_of_shape(
+    shape: Sequence[int | None], names: Sequence[str | None], inner: Sequence[int] = ()
+) -> IndexDomain:
     """Return ``[0, n*)`` for each dimension: the upper bounds can be resized, so they are implicit.
 
     Parameters
@@ -30,14 +32,16 @@ def domain_of_shape(shape: Sequence[int | None], names: Sequence[str | None]) ->
         None for a size that is not known.
     names : sequence of (str or None)
         Labels; a name that occurs twice labels nothing, since labels must be unique.
+    inner : sequence of int
+        Dimensions inside the elements, which follow, can't be resized and have no labels.
     """
     labels = [name or "" for name in names]
     labels = [label if labels.count(label) == 1 else "" for label in labels]
     return IndexDomain(
-        inclusive_min=[0] * len(labels),
-        exclusive_max=[inf + 1 if size is None else size for size in shape],
-        implicit_upper_bounds=[True] * len(labels),
-        labels=labels,
+        inclusive_min=[0] * (len(labels) + len(inner)),
+        exclusive_max=[*(inf + 1 if size is None else size for size in shape), *inner],
+        implicit_upper_bounds=[True] * len(labels) + [False] * len(inner),
+        labels=[*labels, *[""] * len(inner)],
     )
 
 

@@ -50,7 +50,11 @@ class ChunkedSpec(DriverSpec):
         read before they are needed.
     """
 
-    resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+    resource_kinds: ClassVar[tuple[str, ...]] = (
+        "cache_pool",
+        "metadata_cache_pool",
+        "data_copy_concurrency",
+    )
 
     format: Format = None  # type: ignore[assignment]
     options: Any = None
@@ -105,6 +109,12 @@ class ChunkedSpec(DriverSpec):
             resources=take_resources(members, cls.resource_kinds),
         )
 
+    @property
+    def metadata_pool(self) -> Any:
+        """The live cache pool that keeps metadata: one of its own, or that of the chunks."""
+        name = "metadata_cache_pool"
+        return self.resource(name if name in self.resources else "cache_pool")
+
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the members that this class knows, without those that every spec has."""
         out: dict[str, Any] = dict(self.mode.to_json())
@@ -122,7 +132,7 @@ class ChunkedSpec(DriverSpec):
                 out[name] = value
         out.update(self.format.options_to_json(self.options))
         metadata = self.format.constraints_to_json(self.constraints)
-        if metadata or include_defaults:
+        if include_defaults or metadata != self.format.constraints_to_json(self.format.parse_constraints({})):
             out["metadata"] = metadata
         return out
 

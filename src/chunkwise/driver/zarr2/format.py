@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chunkwise.binding import JSON, Members, dump, expect_bool, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_string
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.driver.chunked.record import Part, choose_part, outer_schema, parse_part_members
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, parse_constraints
 from chunkwise.driver.zarr2.metadata import MEMBERS, Zarr2Metadata, parse_metadata
-from chunkwise.driver.zarr2.record import Part, choose_part, outer_schema, record_chain, record_part
+from chunkwise.driver.zarr2.record import record_chain, record_part
 from chunkwise.driver.zarr2.schema import (
     check_metadata,
     constraint_schema,
@@ -23,7 +24,7 @@ from chunkwise.driver.zarr2.schema import (
     schema_of,
 )
 from chunkwise.dtype.data_type import DataType
-from chunkwise.errors import InvalidArgumentError, SpecError
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
@@ -59,14 +60,8 @@ class Zarr2Format:
 
     def parse_options(self, members: Members) -> Zarr2Options:
         """Take ``metadata_key``, ``field`` and ``open_as_void``."""
-        options = Zarr2Options(
-            members.take("metadata_key", expect_string, ".zarray"),
-            members.take("field", expect_string, None),
-            members.take("open_as_void", expect_bool, False),
-        )
-        if options.field is not None and options.open_as_void:
-            raise SpecError('"field" and "open_as_void" are mutually exclusive')
-        return options
+        key = members.take("metadata_key", expect_string, ".zarray")
+        return Zarr2Options(key, *parse_part_members(members))
 
     def options_to_json(self, options: Zarr2Options) -> dict[str, Any]:
         """Return the members that aren't at their default."""

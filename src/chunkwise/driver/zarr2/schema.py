@@ -7,10 +7,11 @@ from typing import Any
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.chunked.agree import check_schema
 from chunkwise.driver.chunked.domain import create_domain, fill_scalar
+from chunkwise.driver.chunked.record import Part
 from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, check_constraints
 from chunkwise.driver.zarr2.metadata import OBJECT_CODECS, Zarr2Metadata, make_document, parse_metadata
-from chunkwise.driver.zarr2.record import Part, fill_of_part
+from chunkwise.driver.zarr2.record import fill_of_part
 from chunkwise.dtype.data_type import DataType
 from chunkwise.dtype.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError

@@ -61,8 +61,8 @@ class Zarr3Constraints:
     rank: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the ``metadata`` member of the spec."""
-        return dict(self.members)
+        """Return the ``metadata`` member of the spec, in which TensorStore always says the type of node."""
+        return {**self.members, "node_type": "array"}
 
 
 def parse_constraints(value: JSON) -> Zarr3Constraints:

@@ -4,37 +4,65 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.binding import JSON, Members, dump
 from chunkwise.codec.chain import prepare_chain
+from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.driver.chunked.domain import domain_of_shape
+from chunkwise.driver.chunked.record import Part, choose_part, outer_schema, parse_part_members
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, parse_constraints
 from chunkwise.driver.zarr3.item import chunk_item
 from chunkwise.driver.zarr3.metadata import Zarr3Metadata, parse_metadata
+from chunkwise.driver.zarr3.record import record_chain, record_part
 from chunkwise.driver.zarr3.schema import check_metadata, constraint_schema, create_metadata, schema_of
+from chunkwise.dtype.data_type import DataType
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
 
-__all__ = ["Zarr3Format"]
+__all__ = ["Zarr3Format", "Zarr3Options"]
+
+
+@dataclass(frozen=True, slots=True)
+class Zarr3Options:
+    """Members of a spec that chunked arrays of other formats may lack.
+
+    Attributes
+    ----------
+    field : str or None
+        The field of a structured type that is the array.
+    open_as_void : bool
+        Whether the array is one of the bytes that are stored, with an inner dimension for each element.
+    """
+
+    field: str | None = None
+    open_as_void: bool = False
 
 
 class Zarr3Format:
-    """Arrays of the Zarr core specification v3.1; no options of its own."""
+    """Arrays of the Zarr core specification v3.1."""
 
     driver: ClassVar[str] = "zarr3"
     consolidated: ClassVar[bool] = True
     contained: ClassVar[bool] = False
 
-    def parse_options(self, members: Members) -> None:
-        """Take nothing: the format has no members of its own."""
+    def parse_options(self, members: Members) -> Zarr3Options:
+        """Take ``field`` and ``open_as_void``."""
+        return Zarr3Options(*parse_part_members(members))
 
-    def options_to_json(self, options: None) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
+    def options_to_json(self, options: Zarr3Options) -> dict[str, Any]:
+        """Return the members that aren't at their default."""
+        out: dict[str, Any] = {}
+        if options.field is not None:
+            out["field"] = options.field
+        if options.open_as_void:
+            out["open_as_void"] = True
+        return out
 
     def parse_constraints(self, value: JSON) -> Zarr3Constraints:
         """Read the ``metadata`` member of a spec."""
@@ -44,15 +72,18 @@ class Zarr3Format:
         """Return the ``metadata`` member of a spec."""
         return constraints.to_json()
 
-    def inner_rank(self, constraints: Zarr3Constraints, options: None) -> int:
-        """Return 0: no dimension lies inside an element."""
-        return 0
+    def inner_rank(self, constraints: Zarr3Constraints, options: Zarr3Options) -> int:
+        """Return how many dimensions of the array, the last ones, lie inside each element."""
+        part = _part(constraints.dtype, options)
+        return 0 if part is None else len(part.shape)
 
-    def constraint_schema(self, constraints: Zarr3Constraints, options: None, schema: Schema) -> Schema:
+    def constraint_schema(
+        self, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema
+    ) -> Schema:
         """Return what constraints and schema say together."""
-        return constraint_schema(constraints, schema)
+        return constraint_schema(constraints, schema, _part(constraints.dtype, options))
 
-    def metadata_key(self, options: None) -> str:
+    def metadata_key(self, options: Zarr3Options) -> str:
         """Return ``zarr.json``."""
         return "zarr.json"
 
@@ -68,26 +99,32 @@ class Zarr3Format:
         """Read a ``zarr.json``."""
         return parse_metadata(document)
 
-    def create(self, constraints: Zarr3Constraints, options: None, schema: Schema) -> Zarr3Metadata:
+    def create(self, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema) -> Zarr3Metadata:
         """Choose the metadata of a new array."""
+        part = _part(constraints.dtype, options)
+        if part is not None:
+            schema = outer_schema(schema, part, constraints.shape)
+        elif options.field is not None or options.open_as_void:
+            raise InvalidArgumentError('data_type must be specified in "metadata"')
         return create_metadata(constraints, schema)
 
     def adopt(self, metadata: Zarr3Metadata, existing: Mapping[str, Any]) -> None:
         """Return None: a group can't become an array."""
 
     def check(
-        self, metadata: Zarr3Metadata, constraints: Zarr3Constraints, options: None, schema: Schema
+        self, metadata: Zarr3Metadata, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema
     ) -> None:
         """Raise if stored metadata isn't what a spec asks for."""
-        check_metadata(metadata, constraints, schema)
+        check_metadata(metadata, constraints, schema, _part(metadata.dtype, options))
 
-    def schema_of(self, metadata: Zarr3Metadata, options: None) -> Schema:
+    def schema_of(self, metadata: Zarr3Metadata, options: Zarr3Options) -> Schema:
         """Return the schema of an existing array."""
-        return schema_of(metadata)
+        return schema_of(metadata, _part(metadata.dtype, options))
 
-    def domain_of(self, metadata: Zarr3Metadata, options: None) -> IndexDomain:
+    def domain_of(self, metadata: Zarr3Metadata, options: Zarr3Options) -> IndexDomain:
         """Return the domain of an existing array."""
-        return domain_of_shape(metadata.shape, metadata.dimension_names)
+        part = _part(metadata.dtype, options)
+        return domain_of_shape(metadata.shape, metadata.dimension_names, () if part is None else part.shape)
 
     def metadata_to_json(self, metadata: Zarr3Metadata) -> dict[str, Any]:
         """Return the document as it is stored."""
@@ -100,7 +137,7 @@ class Zarr3Format:
     def check_container(self, document: JSON) -> None:
         """Do nothing."""
 
-    def companions(self, options: None) -> dict[str, bytes]:
+    def companions(self, options: Zarr3Options) -> dict[str, bytes]:
         """Return nothing: all is in ``zarr.json``."""
         return {}
 
@@ -119,9 +156,12 @@ class Zarr3Format:
         """Return the bytes of ``zarr.json``."""
         return dump(metadata.document).encode()
 
-    def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: None) -> StoredArray:
+    def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: Zarr3Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""
         item = chunk_item(metadata.grid, metadata.shape, metadata.fill_value)
+        part = _part(metadata.dtype, options)
+        if part is not None:
+            return _stored_part(metadata, item, part, prefix)
         codec = metadata.codecs[0]
         shard = None
         if len(metadata.codecs) == 1 and isinstance(codec, ShardingIndexed) and metadata.grid.chunk_shape:
@@ -143,3 +183,26 @@ class Zarr3Format:
             store_fill_chunks=False,
             document=metadata.document,
         )
+
+
+def _part(dtype: DataType | None, options: Zarr3Options) -> Part | None:
+    return None if dtype is None else choose_part(dtype, options.field, options.open_as_void)
+
+
+def _stored_part(metadata: Zarr3Metadata, item: ChunkSpec, part: Part, prefix: str) -> StoredArray:
+    """Return a part of an array's elements as it lies in its kvstore; a shard is one chunk of them."""
+    chunk_shape = metadata.grid.chunk_shape
+    if chunk_shape is None:
+        raise UnsupportedError('"field" and "open_as_void" need a regular chunk grid')
+    return StoredArray(
+        shape=metadata.shape + part.shape,
+        dtype=part.dtype,
+        fill_value=part.dtype.zero(),
+        grid=RegularGrid(chunk_shape + part.shape),
+        chain=record_chain(metadata.chain, item, part),
+        keys=metadata.keys._replace(inner=len(part.shape)).under(prefix),
+        shard=None,
+        store_fill_chunks=False,
+        document=metadata.document,
+        part=record_part(metadata.fill_value, metadata.chain, part),
+    )

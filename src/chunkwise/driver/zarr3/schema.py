@@ -13,6 +13,7 @@ from chunkwise.binding import dump
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.agree import check_schema
 from chunkwise.driver.chunked.domain import create_domain, domain_of_shape, fill_scalar, merged_units
+from chunkwise.driver.chunked.record import Part
 from chunkwise.driver.zarr3.codec_constraints import (
     merge_chains,
     resolve_chain,
@@ -23,6 +24,7 @@ from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, check_constraints, parse_units
 from chunkwise.driver.zarr3.item import array_to_bytes_name
 from chunkwise.driver.zarr3.metadata import Zarr3Metadata, make_document, parse_metadata
+from chunkwise.driver.zarr3.record import fill_of_part
 from chunkwise.dtype.zarr3 import to_zarr3
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
@@ -30,56 +32,74 @@ from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.chunk_shape import choose_read_write_chunk_shapes
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.unit import Unit
 
 __all__ = ["check_metadata", "constraint_schema", "create_metadata", "schema_of"]
 
 SHARDING = "sharding_indexed"
 
 
-def schema_of(metadata: Zarr3Metadata) -> Schema:
-    """Return the schema of an existing array."""
+def schema_of(metadata: Zarr3Metadata, part: Part | None = None) -> Schema:
+    """Return the schema of an existing array, or of a part of its elements."""
     chain = metadata.chain
+    inner = () if part is None else part.shape
+    fill = metadata.fill_value
     return Schema(
-        dtype=metadata.dtype,
-        domain=domain_of_shape(metadata.shape, metadata.dimension_names),
-        chunk_layout=_layout(chain, metadata.grid.chunk_shape, metadata.rank),
+        dtype=metadata.dtype if part is None else part.dtype,
+        domain=domain_of_shape(metadata.shape, metadata.dimension_names, inner),
+        chunk_layout=_layout(chain, metadata.grid.chunk_shape, metadata.rank, inner),
         codec=Zarr3CodecSpec.of(chain),
-        fill_value=metadata.fill_value,
-        dimension_units=parse_units(metadata.attributes),
+        fill_value=fill if part is None else fill_of_part(fill, chain, part),
+        dimension_units=_with_inner_units(parse_units(metadata.attributes), inner),
     )
 
 
-def constraint_schema(constraints: Zarr3Constraints, schema: Schema) -> Schema:
+def _with_inner_units(
+    units: tuple[Unit | None, ...] | None, inner: tuple[int, ...]
+) -> tuple[Unit | None, ...] | None:
+    return None if units is None else (*units, *[None] * len(inner))
+
+
+def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part | None = None) -> Schema:
     """Return what the constraints of a spec and its schema say together, as far as they agree."""
-    derived = Schema(rank=constraints.rank, dtype=constraints.dtype)
-    if constraints.shape is not None or constraints.dimension_names is not None:
-        derived.update(domain=_constrained_domain(constraints))
-    if constraints.rank is not None:
+    inner = () if part is None else part.shape
+    rank = constraints.rank
+    derived = Schema(
+        rank=None if rank is None else rank + len(inner),
+        dtype=constraints.dtype if part is None else part.dtype,
+    )
+    if rank is not None:
+        if constraints.shape is not None or constraints.dimension_names is not None:
+            names = constraints.dimension_names or (None,) * rank
+            derived.update(domain=domain_of_shape(constraints.shape or (None,) * rank, names, inner))
         chunk_shape = constraints.grid.chunk_shape if constraints.grid is not None else None
-        derived.update(
-            chunk_layout=_layout(constraints.codecs or [], chunk_shape, constraints.rank, partial=True)
-        )
+        derived.update(chunk_layout=_layout(constraints.codecs or [], chunk_shape, rank, inner, partial=True))
     derived.update(codec=Zarr3CodecSpec.of(constraints.codecs))
     if constraints.fill_value is not None:
-        derived.update(fill_value=constraints.fill_value)
+        fill = constraints.fill_value
+        derived.update(
+            fill_value=fill if part is None else fill_of_part(fill, constraints.codecs or [], part)
+        )
     if constraints.units is not None:
-        derived.update(dimension_units=constraints.units)
+        derived.update(dimension_units=_with_inner_units(constraints.units, inner))
     return derived.merged(schema)
 
 
-def _constrained_domain(constraints: Zarr3Constraints) -> IndexDomain:
-    rank = constraints.rank
-    assert rank is not None
-    names = constraints.dimension_names or (None,) * rank
-    return domain_of_shape(constraints.shape or (None,) * rank, names)
-
-
 def _layout(
-    chain: list[dict[str, Any]], chunk_shape: tuple[int, ...] | None, rank: int, *, partial: bool = False
+    chain: list[dict[str, Any]],
+    chunk_shape: tuple[int, ...] | None,
+    rank: int,
+    inside: tuple[int, ...] = (),
+    *,
+    partial: bool = False,
 ) -> ChunkLayout:
-    """Return the chunk layout that a codec chain and a chunk shape amount to."""
-    layout = ChunkLayout(rank=rank)
-    layout.set_grid_origin([0] * rank, hard=True)
+    """Return the chunk layout that a codec chain and a chunk shape amount to.
+
+    `inside` are the dimensions of what is looked at of each element.
+    """
+    n_all = rank + len(inside)
+    layout = ChunkLayout(rank=n_all)
+    layout.set_grid_origin([0] * n_all, hard=True)
     write_shape = chunk_shape
     read_shape: tuple[int, ...] | None = chunk_shape
     order = list(range(rank))
@@ -105,11 +125,11 @@ def _layout(
             read_shape = None
         chain = configuration.get("codecs", [])
     if known or order != list(range(rank)):
-        layout.set_inner_order(order, hard=True)
+        layout.set_inner_order([*order, *range(rank, n_all)], hard=True)
     if write_shape is not None:
-        layout.update(write_chunk_shape=write_shape)
+        layout.update(write_chunk_shape=(*write_shape, *inside))
     if read_shape is not None:
-        layout.update(read_chunk_shape=read_shape)
+        layout.update(read_chunk_shape=(*read_shape, *inside))
     return layout
 
 
@@ -283,8 +303,10 @@ def _with_order(
     return chain
 
 
-def check_metadata(metadata: Zarr3Metadata, constraints: Zarr3Constraints, schema: Schema) -> None:
+def check_metadata(
+    metadata: Zarr3Metadata, constraints: Zarr3Constraints, schema: Schema, part: Part | None = None
+) -> None:
     """Raise if an existing array isn't what a spec asks for."""
     check_constraints(constraints, metadata)
     if not schema.is_empty:
-        check_schema(schema_of(metadata), schema)
+        check_schema(schema_of(metadata, part), schema)

@@ -1,0 +1,131 @@
+"""One field of a structured type, or the bytes of any, as an array of its own: what formats share.
+
+Spec members: ``field`` names the field; its shape, if it has one, becomes inner dimensions behind those of
+the array.  ``open_as_void`` gives the stored bytes of each element as an inner dimension.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chunkwise.binding import Members, dump, expect_bool, expect_string
+from chunkwise.dtype.data_type import DataType, dtypes
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, UnsupportedError
+from chunkwise.index_space import IndexDomain, inf
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.schema import Schema
+
+__all__ = ["Part", "choose_part", "outer_schema", "parse_part_members"]
+
+
+def parse_part_members(members: Members) -> tuple[str | None, bool]:
+    """Take ``field`` and ``open_as_void`` out of a spec.
+
+    Raises
+    ------
+    SpecError
+        If both are given.
+    """
+    field = members.take("field", expect_string, None)
+    as_void = members.take("open_as_void", expect_bool, False)
+    if field is not None and as_void:
+        raise SpecError('"field" and "open_as_void" are mutually exclusive')
+    return field, as_void
+
+
+class Part(NamedTuple):
+    """What of each element is addressed by itself.
+
+    Attributes
+    ----------
+    name : str or None
+        The field; None for all bytes.
+    dtype : DataType
+        Of what is addressed.
+    shape : tuple of int
+        Inner dimensions.
+    """
+
+    name: str | None
+    dtype: DataType
+    shape: tuple[int, ...]
+
+
+def choose_part(dtype: DataType, field: str | None, as_void: bool) -> Part | None:
+    """Return the part that a spec asks for; None if it asks for whole elements.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If there is no such field.
+    UnsupportedError
+        For the bytes of elements that have no fixed size.
+    """
+    memory = dtype.memory_dtype
+    if as_void:
+        if memory.hasobject:
+            raise UnsupportedError(f'"open_as_void" needs elements of fixed size, not {dtype.name}')
+        return Part(None, dtypes["byte"], (memory.itemsize,))
+    if field is None:
+        return None
+    if memory.names is None or memory.fields is None:
+        raise FailedPreconditionError(
+            f"Requested field {dump(field)} but dtype does not have named fields: {dump(dtype.name)}"
+        )
+    if field not in memory.names:
+        raise FailedPreconditionError(
+            f"Requested field {dump(field)} is not one of: {dump(list(memory.names))}"
+        )
+    base, shape = memory.fields[field][0].subdtype or (memory.fields[field][0], ())
+    if 0 in shape:
+        raise UnsupportedError(f"Requested field {dump(field)} has no elements: its shape is {list(shape)}")
+    return Part(field, DataType(base), shape)
+
+
+def outer_schema(schema: Schema, part: Part, shape: tuple[int, ...] | None) -> Schema:
+    """Return what a schema for a part says of the array of records that the part is taken from.
+
+    Parameters
+    ----------
+    shape : tuple of int, optional
+        Of the array of records, if known.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it contradicts the part, or has a fill value, which records can only get from metadata.
+    """
+    if schema.dtype is not None and schema.dtype != part.dtype:
+        raise InvalidArgumentError(
+            f"Specified dtype ({schema.dtype.name}) does not match existing value ({part.dtype.name})"
+        )
+    if schema.fill_value is not None:
+        raise InvalidArgumentError(
+            "Invalid fill_value: Cannot specify fill_value through schema for structured zarr data type"
+        )
+    n_inner = len(part.shape)
+    if schema.rank is None:
+        return Schema(codec=schema.codec)
+    if schema.rank < n_inner or (shape is not None and schema.rank != len(shape) + n_inner):
+        raise FailedPreconditionError(
+            f"Rank specified by schema ({schema.rank}) does not match {n_inner} inner dimensions of the "
+            f"selected field{'' if shape is None else f' and an array of rank {len(shape)}'}"
+        )
+    rank = schema.rank - n_inner
+    inner = Schema(
+        domain=IndexDomain(
+            inclusive_min=[0] * schema.rank,
+            exclusive_max=[inf + 1] * rank + list(part.shape),
+            implicit_upper_bounds=[True] * rank + [False] * n_inner,
+        )
+    )
+    inner.update(chunk_layout=ChunkLayout(rank=schema.rank, chunk_shape=[None] * rank + list(part.shape)))
+    known = schema.domain is not None
+    outer = schema.merged(inner)[(..., *[0] * n_inner)]
+    return Schema(
+        rank=rank,
+        domain=outer.domain if known else None,
+        chunk_layout=outer.chunk_layout,
+        codec=outer.codec,
+        dimension_units=outer.dimension_units,
+    )

@@ -1,0 +1,82 @@
+"""One field of a structured type, or the bytes of any, as it lies in the chunks of a Zarr v3 array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.chain import Chain, parse_codecs, prepare_chain
+from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.driver.chunked.record import Part
+from chunkwise.driver.stored_array import RecordPart
+from chunkwise.driver.zarr3.codec_constraints import split_chain
+from chunkwise.errors import UnsupportedError
+
+__all__ = ["fill_of_part", "record_chain", "record_part"]
+
+_RAW = ("bytes", "sharding_indexed")
+
+
+def _byte_order(chain: list[dict[str, Any]]) -> str:
+    """Return "<" or ">": how a codec chain, given as JSON, stores what has several bytes."""
+    codec = split_chain(chain).array_to_bytes
+    if codec is None:
+        return "<"
+    options = codec.get("configuration", {})
+    if codec["name"] == "sharding_indexed":
+        return _byte_order(options.get("codecs", []))
+    return ">" if options.get("endian") == "big" else "<"
+
+
+def _raw(fill: npt.NDArray[Any], chain: list[dict[str, Any]]) -> npt.NDArray[Any]:
+    """Return an element as the bytes that are stored for it."""
+    order: Any = _byte_order(chain)
+    stored = fill.dtype
+    if stored.names is not None and stored.fields is not None:
+        stored = np.dtype([(name, stored.fields[name][0].newbyteorder(order)) for name in stored.names])
+    elif stored.isbuiltin != 2:
+        stored = stored.newbyteorder(order)
+    raw = fill.astype(stored).tobytes()
+    return np.frombuffer(raw, f"V{len(raw)}").reshape(())
+
+
+def fill_of_part(fill: npt.NDArray[Any], chain: list[dict[str, Any]], part: Part) -> npt.NDArray[Any]:
+    """Return the fill value of a part, of its inner shape, from that of the whole element."""
+    if part.name is not None:
+        return np.asarray(fill[part.name])
+    return np.frombuffer(_raw(fill, chain).tobytes(), "V1")
+
+
+def record_part(fill: npt.NDArray[Any], chain: list[dict[str, Any]], part: Part) -> RecordPart:
+    """Return how the executor finds a part in decoded chunks of whole elements."""
+    if part.name is None:
+        return RecordPart(_raw(fill, chain), part.shape, lambda a: a[..., None].view("V1"))
+    return RecordPart(fill, part.shape, lambda a: a[part.name])
+
+
+def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, part: Part) -> Chain:
+    """Return the codec chain that gives chunks of the elements that a part is taken from.
+
+    Raises
+    ------
+    UnsupportedError
+        For the bytes of elements that codecs make something else of.
+    """
+    if part.name is None:
+        _check_raw(chain)
+        raw = _raw(item.fill_value, chain)
+        item = ChunkSpec(item.shape, raw.dtype, raw)
+    return prepare_chain(parse_codecs(chain), item)
+
+
+def _check_raw(chain: list[dict[str, Any]]) -> None:
+    split = split_chain(chain)
+    for codec in [*split.array_to_array, *([] if split.array_to_bytes is None else [split.array_to_bytes])]:
+        if codec["name"] not in (*_RAW, "transpose"):
+            raise UnsupportedError(
+                f'"open_as_void" needs elements that codec "{codec["name"]}" does not keep'
+            )
+    if split.array_to_bytes is not None and split.array_to_bytes["name"] == "sharding_indexed":
+        _check_raw(split.array_to_bytes.get("configuration", {}).get("codecs", []))
