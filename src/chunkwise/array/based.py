@@ -16,6 +16,7 @@ from chunkwise.errors import (
 )
 from chunkwise.execute.pool import Pool, pool_of
 from chunkwise.index_space import IndexTransform
+from chunkwise.index_space.output_map import single_map
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.resources.concurrency import ConcurrencyLimit
 from chunkwise.spec.spec import Spec
@@ -58,6 +59,25 @@ class Base:
         except OutOfBoundsError as e:  # an IndexError only when users index
             raise OutOfRangeError(e.message.removeprefix(f"{OutOfRangeError.status}: ")) from None
         return self.array.bounded(onto)
+
+    def part(self, request: IndexTransform) -> IndexTransform:
+        """Return the transform of a strided request that lies in the domain of what is seen onto `array`.
+
+        As :meth:`bounded`, without a look at bounds of which it is known that they hold.
+        """
+        output = []
+        for m in self.transform._output:
+            if m._array is not None:
+                return self.bounded(request)
+            if m._dim is None:
+                output.append(m)
+                continue
+            inner = request._output[m._dim]
+            assert inner._dim is not None
+            output.append(
+                single_map(m._offset + m._stride * inner._offset, m._stride * inner._stride, inner._dim)
+            )
+        return self.array.bounded(IndexTransform._make(request._domain, tuple(output)))
 
     def in_transaction(self, wrap: WrapStore | None) -> Base:
         """Return the same over the stores that `wrap` gives."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,12 @@ __all__ = ["Layer", "StackArray", "open_stack"]
 Array = npt.NDArray[Any]
 
 _FEW = 64
+_SMALL_NBYTES = 1 << 20
+_LEAST_NBYTES = 512 << 10
+
+# Kvstores that answer at once; of others several requests are kept under way.
+_LOCAL = ("file", "memory", "zip")
+_N_WAITING = 32
 
 
 class Layer(NamedTuple):
@@ -49,6 +56,15 @@ class Layer(NamedTuple):
     base: Base | None
     spec: Spec | None
     domain: IndexDomain
+
+    @property
+    def local(self) -> bool:
+        """Whether reading it means no waiting for a network."""
+        driver = self.base.array.spec() if self.spec is None and self.base is not None else None
+        if self.spec is not None:
+            driver = self.spec._driver
+        store = None if driver is None else driver.key_value_store
+        return store is None or store.driver in _LOCAL
 
     def opened(self, number: int, wrap: WrapStore | None, *, write: bool) -> Base:
         """Return the layer open for reading, or for writing.
@@ -97,7 +113,7 @@ class StackArray:
         Gives stores as a transaction sees them.
     """
 
-    __slots__ = ("_boxes", "_domain", "_layers", "_pool", "_spec", "_wrap", "readable", "writable")
+    __slots__ = ("_boxes", "_domain", "_layers", "_local", "_pool", "_spec", "_wrap", "readable", "writable")
 
     def __init__(
         self,
@@ -111,6 +127,7 @@ class StackArray:
         wrap: WrapStore | None = None,
     ) -> None:
         self._layers = layers
+        self._local: dict[int, bool] = {}
         self._domain = domain
         self._spec = spec
         self._pool = pool
@@ -166,13 +183,19 @@ class StackArray:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
 
         fill_value = self._spec.fill_value
+        views: dict[int, Array] = {}
 
         def read(base: Base | None, part: StackPart) -> Future[Any]:
             request, at = part.where()
+            view = views.get(id(part.leaf))
+            if view is None:
+                view = views[id(part.leaf)] = part.view(out)
             if base is None:
-                part.view(out)[at] = fill_value
+                view[at] = fill_value
                 return Future.ready(None)
-            request, view = base.bounded(request), part.view(out)
+            if part.strided:
+                return base.array.read_into(base.part(request), view[at])
+            request = base.bounded(request)
             if not part.indexed:
                 return base.array.read_into(request, view[at])
             values = np.empty(request.input_shape, out.dtype)
@@ -181,7 +204,7 @@ class StackArray:
             return Future.ready(None)
 
         def finish(parts: Sequence[StackPart]) -> Array:
-            for part in parts:
+            for part in {id(part.leaf): part for part in parts}.values():
                 part.finish(out)
             return out
 
@@ -202,6 +225,25 @@ class StackArray:
         done = self._work(transform, write, lambda _: None, write=True)
         return WriteFutures.of(done, done)
 
+    def _n_workers(self, groups: Mapping[int, Any], nbytes: int) -> int | None:
+        """Return how many threads are to take one layer after the other; None if these are read as they are.
+
+        A layer that is read as it is divides its own work among threads.  Of small layers each would be
+        read by the calling thread alone; and of very many not all are to be open.
+        """
+        n = len(groups)
+        local = all(self._is_local(number) for number in islice(groups, 4))
+        if n > _FEW:
+            return self._pool.n_workers if local else _N_WAITING
+        small = _LEAST_NBYTES <= nbytes <= n * _SMALL_NBYTES
+        return self._pool.n_workers if n > 1 and local and small else None
+
+    def _is_local(self, number: int) -> bool:
+        known = self._local.get(number)
+        if known is None:
+            known = self._local[number] = number == HOLE or self._layers[number].local
+        return known
+
     def _opened(self, number: int, *, write: bool) -> Base | None:
         return None if number == HOLE else self._layers[number].opened(number, self._wrap, write=write)
 
@@ -221,7 +263,8 @@ class StackArray:
             for part in parts:
                 groups.setdefault(part.layer, []).append(part)
             waits = any(part.indexed for part in parts) and in_event_loop()
-            if len(groups) <= _FEW and not waits:
+            n_workers = self._n_workers(groups, transform.domain.size * itemsize)
+            if n_workers is None and not waits:
                 futures = []
                 for number, group in groups.items():
                     base = self._opened(number, write=write)
@@ -242,7 +285,10 @@ class StackArray:
             return work
 
         return self._pool.run(
-            list(groups.items()), open_worker, lambda: finish(parts), n_workers=self._pool.n_workers
+            list(groups.items()),
+            open_worker,
+            lambda: finish(parts),
+            n_workers=n_workers or self._pool.n_workers,
         )
 
     def resolve(self) -> Future[IndexDomain]:

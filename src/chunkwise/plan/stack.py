@@ -68,6 +68,11 @@ class StackPart(NamedTuple):
         """Whether the elements are where index arrays say."""
         return self.leaf.layout is not None and self.leaf.strided is None
 
+    @property
+    def strided(self) -> bool:
+        """Whether what to read or write is one stride along each dimension of the stack."""
+        return self.leaf.strided is not None
+
     def view(self, array: Array, *, last: bool = False) -> Array:
         """Return the caller's array as the part sees it; see :meth:`Layout.view` for `last`."""
         part = array[self.leaf.index]
