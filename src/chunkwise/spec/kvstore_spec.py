@@ -212,6 +212,7 @@ def is_kvstore_object(member: str, value: object) -> bool:
     return (
         isinstance(value, KvStoreSpec)
         or hasattr(value, "fs")  # which a mapper of fsspec has, a Mapping otherwise
+        or hasattr(value, "cat_file")  # a file system of fsspec, which can be JSON too
         or not (
             hasattr(value, "to_json")
             or isinstance(value, Mapping)
