@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
-from chunkwise.api.attributes import (
-    get_attribute_value,
-    read_attributes,
-    remove_attribute_value,
-    set_attribute_value,
-)
-from chunkwise.api.location import locate
-from chunkwise.cli.command import print_json
+from chunkwise.api.attributes import get_attribute_value, read_attributes, remove_attribute_value
+from chunkwise.api.location import Location, locate
+from chunkwise.api.node import require_node
+from chunkwise.api.node_attributes import Attributes
+from chunkwise.binding import MISSING, dump
+from chunkwise.cli.command import UsageError, print_json
 from chunkwise.cli.options import parse_json
+from chunkwise.driver.n5.attribute_path import parse_attribute_path, set_attribute
+from chunkwise.errors import InvalidArgumentError, NotFoundError
 
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-  chunkwise attrs PATH                      show all attributes
-  chunkwise attrs PATH get KEY              show one
-  chunkwise attrs PATH set KEY JSON         set one: numbers, "text", [1, 2], {"a": null} ...
-  chunkwise attrs PATH rm KEY               remove one
+  chunkwise attrs PATH                          show all attributes
+  chunkwise attrs PATH get KEY                  show one
+  chunkwise attrs PATH set KEY JSON [KEY JSON]  set one or several: numbers, "text", [1, 2], {"a": null} ...
+  chunkwise attrs PATH rm KEY                   remove one
 
-In N5, KEY is a path such as multiscales[0]/name.  Members that say how blocks are stored are protected.
+KEY is a name, or a path into the value such as multiscales[0]/name, in every format; an attribute that has
+KEY as its very name comes first.  Several are set at once: nobody sees only some of them.  Members of N5
+metadata that say how blocks are stored are protected.
 """
 
 
@@ -33,26 +36,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="array or group")
     actions = parser.add_subparsers(dest="action", metavar="get | set | rm")
     get = actions.add_parser("get", help="show one attribute")
-    change = actions.add_parser("set", help="set one attribute")
+    change = actions.add_parser("set", help="set attributes")
     remove = actions.add_parser("rm", help="remove one attribute")
     for action in (get, change, remove):
         action.add_argument("key", metavar="KEY")
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     change.add_argument("value", metavar="JSON", help="the value; text needs its quotes")
+    change.add_argument("more", metavar="KEY JSON", nargs="*", help="others to be set at the same time")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     location = locate(arguments.path)
     if arguments.action == "set":
-        value = parse_json(arguments.value, f'attrs set "{arguments.key}"')
-        set_attribute_value(location, arguments.key, value)
-        return 0
+        _set(location, _pairs([arguments.key, arguments.value, *arguments.more]))
+        return _done(arguments, location)
     if arguments.action == "rm":
-        remove_attribute_value(location, arguments.key)
-        return 0
+        _remove(location, arguments.key)
+        return _done(arguments, location)
     if arguments.action == "get":
-        value = get_attribute_value(location, arguments.key)
+        value = _get(location, arguments.key)
         if arguments.json:
             print_json(value)
         else:
@@ -65,3 +68,63 @@ def run(arguments: argparse.Namespace) -> int:
     for name, value in attributes.items():
         print(f"{name} = {json.dumps(value, ensure_ascii=False)}")
     return 0
+
+
+def _done(arguments: argparse.Namespace, location: Location) -> int:
+    if arguments.json:
+        print_json(read_attributes(location))
+    return 0
+
+
+def _pairs(words: list[str]) -> list[tuple[str, Any]]:
+    if len(words) % 2:
+        raise UsageError(f'attrs set: "{words[-1]}" has no value')
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return [(key, parse_json(value, f'attrs set "{key}"')) for key, value in pairs]
+
+
+def _get(location: Location, key: str) -> Any:
+    node = require_node(location)
+    if node.format == "n5":  # what makes a dataset can be looked at too
+        return get_attribute_value(location, key)
+    attributes = Attributes(node)
+    value = attributes[key] if key in attributes else attributes.get_path(key, MISSING)
+    if value is MISSING:
+        raise NotFoundError(f"{location.text} has no attribute {dump(key)}")
+    return value
+
+
+def _set(location: Location, pairs: list[tuple[str, Any]]) -> None:
+    node = require_node(location)
+    in_n5 = node.format == "n5"
+
+    def change(stored: dict[str, Any]) -> dict[str, Any]:
+        for key, value in pairs:
+            tokens = parse_attribute_path(key)
+            if key in stored and not in_n5:
+                stored = {**stored, key: value}
+            elif not tokens or not isinstance(name := tokens[0], str):
+                raise InvalidArgumentError(f"{dump(key)} does not begin with the name of an attribute")
+            else:
+                own = {name: stored[name]} if name in stored else {}
+                after = set_attribute(own, key, value, keep_nulls=not in_n5)
+                assert isinstance(after, dict)
+                stored = {**stored, **after}
+        return stored
+
+    Attributes(node, non_finite="literal").change(change)
+
+
+def _remove(location: Location, key: str) -> None:
+    node = require_node(location)
+    if node.format == "n5":
+        remove_attribute_value(location, key)
+        return
+    attributes = Attributes(node)
+    try:
+        if key in attributes:
+            attributes.pop(key)
+        else:
+            attributes.remove_path(key)
+    except KeyError:
+        raise NotFoundError(f"{location.text} has no attribute {dump(key)}") from None

@@ -1,4 +1,4 @@
-"""``chunkwise cp``: copy an array to another place, format, chunking or compression."""
+"""``chunkwise cp``: copy an array, or a hierarchy, to another place, format, chunking or compression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from chunkwise.api.location import Location, locate
 from chunkwise.api.new_array import open_array
 from chunkwise.api.node import require_node
 from chunkwise.api.stored_node import occupancy, stored_array
-from chunkwise.cli.command import message, print_json
+from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.cp_tree import copy_tree
 from chunkwise.cli.form_options import add_form_arguments, check_ranks, choose_format, form_options
 from chunkwise.cli.options import parse_nbytes
 from chunkwise.cli.progress import open_progress
@@ -28,20 +29,24 @@ depend on the size of the array.
 
 An interrupted copy is no array: its metadata is written when everything else is there.  --resume goes on
 where it stopped.
+
+With -r a whole hierarchy is copied: groups, arrays, attributes and links.  Exit status 3 says that the copy
+lacks something which the new format can't hold; the messages, or "left_out" in the JSON, say what.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("source", metavar="SRC", help="array to be copied")
+    parser.add_argument("source", metavar="SRC", help="array to be copied, or group with -r")
     parser.add_argument("destination", metavar="DST", help="where the copy is to be")
+    parser.add_argument("-r", "--recursive", action="store_true", help="copy a group with all that is in it")
     add_form_arguments(parser)
     parser.add_argument("--verify", action="store_true", help="read everything again and compare")
     parser.add_argument(
         "--resume", action="store_true", help="go on with an interrupted copy, if there is one"
     )
-    parser.add_argument("--overwrite", action="store_true", help="delete an array that is at DST first")
+    parser.add_argument("--overwrite", action="store_true", help="delete what is at DST first")
     parser.add_argument(
         "--memory",
         metavar="SIZE",
@@ -58,8 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     source, destination = locate(arguments.source), locate(arguments.destination)
+    node = require_node(source)
+    if node.kind == "group":
+        if not arguments.recursive:
+            raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
+        return copy_tree(arguments, source, destination)
     store = open_array(source, read=True)
-    format = choose_format(arguments, destination, require_node(source).format)
+    format = choose_format(arguments, destination, node.format)
     options = form_options(arguments, store.dtype)
     check_ranks(options, store.rank)
     copy = ArrayCopy(

@@ -23,7 +23,10 @@ COMMANDS = {
     "tree": "the groups and arrays of a hierarchy",
     "attrs": "show, set or remove attributes",
     "create": "make an array",
-    "cp": "copy an array to another place, format, chunking or compression",
+    "cp": "copy an array or a hierarchy to another place, format, chunking or compression",
+    "mv": "move an array, a group or a link within a store",
+    "rm": "delete arrays, groups and links",
+    "consolidate": "write, check or remove the consolidated metadata of a hierarchy",
     "slice": "print a region, or save it as .npy or .png",
     "zip": "put an array or a hierarchy into a ZIP archive",
     "stack": "several arrays as one: check how they lie, and save the spec",
@@ -31,7 +34,7 @@ COMMANDS = {
     "plan": "how many requests reading a region takes",
     "diff": "in what two arrays or hierarchies differ",
     "verify": "read and check every stored chunk",
-    "migrate": "make a Zarr v3 array of a v1 or v2 one, in place",
+    "migrate": "make Zarr v3 of a v1 or v2 array or hierarchy, in place",
 }
 """Name and purpose of each command, whose module is loaded when it is used."""
 

@@ -1,31 +1,40 @@
-"""``chunkwise migrate``: Zarr v1 and v2 arrays become Zarr v3 ones, without their chunks being rewritten."""
+"""``chunkwise migrate``: Zarr v1 and v2 becomes Zarr v3, without chunks being rewritten."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
+from chunkwise.api.location import locate
 from chunkwise.api.migrate import migrate
+from chunkwise.api.node import Node, find_node
 from chunkwise.cli.command import message, print_json, printable
+from chunkwise.cli.migrate_tree import migrate_tree
+from chunkwise.cli.quantities import plural
 
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
   chunkwise migrate PATH                    show what would be done
   chunkwise migrate PATH --apply            do it
+
+Of a group, everything below it is migrated; if one array can't be, nothing is written.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("path", metavar="PATH", help="array of Zarr v1 or v2")
+    parser.add_argument("path", metavar="PATH", help="array or group of Zarr v1 or v2")
     parser.add_argument("--apply", action="store_true", help="do it; without, nothing is written")
     parser.add_argument("--keep-old", action="store_true", help="leave the old metadata beside the new one")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    node = find_node(locate(arguments.path))
+    if node is not None and node.kind == "group":
+        return _tree(arguments, node)
     done = migrate(arguments.path, apply=arguments.apply, keep_old=arguments.keep_old)
     if arguments.json:
         print_json({"path": arguments.path, **done._asdict()})
@@ -40,3 +49,23 @@ def run(arguments: argparse.Namespace) -> int:
     if not done.applied:
         message("nothing was changed; --apply does it")
     return 0
+
+
+def _tree(arguments: argparse.Namespace, root: Node) -> int:
+    """Migrate a hierarchy; the exit status is 1 if a node can't be migrated."""
+    report = migrate_tree(root, apply=arguments.apply, keep_old=arguments.keep_old)
+    failed = [node for node in report if node.error]
+    applied = arguments.apply and not failed
+    if arguments.json:
+        print_json({"path": arguments.path, "applied": applied, "nodes": [node._asdict() for node in report]})
+    else:
+        for node in report:
+            print(f"{node.name or '.'}: {node.kind}" + (f": CAN'T BE: {node.error}" if node.error else ""))
+            for note in node.notes:
+                print(f"  note  {note}")
+        verb = "migrated" if applied else "can be migrated"
+        print(f"{plural(len(report) - len(failed), 'node')} {verb}")
+    if not applied:
+        why = f"since {plural(len(failed), 'node')} can't be migrated" if failed else "--apply does it"
+        message(f"nothing was changed; {why}")
+    return 1 if failed else 0

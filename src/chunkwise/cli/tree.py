@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
+from chunkwise.api.attributes import node_attributes
 from chunkwise.api.location import locate
 from chunkwise.api.node import Node, find_node
+from chunkwise.api.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.api.summary import shape_text, summarize
 from chunkwise.api.walk import WalkedNode, walk
-from chunkwise.cli.command import print_json
-from chunkwise.cli.quantities import format_shape
-from chunkwise.errors import NotFoundError
+from chunkwise.cli.command import UsageError, print_json
+from chunkwise.cli.quantities import format_nbytes, format_shape, plural
+from chunkwise.errors import ChunkwiseError, NotFoundError
+from chunkwise.hierarchy.link import parse_links, without_links
 
 __all__ = ["add_arguments", "draw_tree", "run"]
 
@@ -20,23 +25,97 @@ __all__ = ["add_arguments", "draw_tree", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="root of the hierarchy, or a part of it")
+    parser.add_argument("-a", "--attributes", action="store_true", help="show attributes too")
+    parser.add_argument(
+        "-s", "--sizes", action="store_true", help="count stored chunks and their bytes; takes a listing"
+    )
+    parser.add_argument("-d", "--depth", type=int, metavar="N", help="show N levels below PATH")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if arguments.depth is not None and arguments.depth < 0:
+        raise UsageError("--depth: expected 0 or more levels")
     root = find_node(locate(arguments.path))
     if root is None:
         raise NotFoundError(f"there is no array or group at {arguments.path}, and nothing below it")
-    walked = list(walk(root))
+    walked = [
+        walked
+        for walked in walk(root)
+        if arguments.depth is None or not walked.name or walked.name.count("/") < arguments.depth
+    ]
+    lines = [_line(name, node, arguments) for name, node in walked]
     if arguments.json:
-        print_json([_as_json(name, node) for name, node in walked])
+        print_json([line.json for line in lines])
     else:
-        for line in draw_tree(arguments.path.rstrip("/") or arguments.path, walked):
-            print(line)
+        for text in draw_tree(arguments.path.rstrip("/") or arguments.path, walked, lines):
+            print(text)
     return 1 if root.error else 0
 
 
-def draw_tree(title: str, walked: Sequence[WalkedNode]) -> Iterator[str]:
+class _Line(NamedTuple):
+    """A node as text, what comes below it, and as JSON."""
+
+    text: str
+    below: list[str]
+    json: dict[str, Any]
+
+
+def _line(name: str, node: Node, arguments: argparse.Namespace) -> _Line:
+    text, out, below = _describe(node), _as_json(name, node), []
+    attributes = _attributes(node) if arguments.attributes or node.kind == "group" else {}
+    for link, target in parse_links(attributes).items() if node.kind == "group" else ():
+        below.append(f"{link} -> {target}")
+        out.setdefault("links", {})[link] = {"path": target.path, "source": target.source}
+    if node.kind == "array" and not node.error:
+        counted = _sizes(node) if arguments.sizes else None
+        if counted is not None:
+            text += f"  {_size_text(counted)}"
+            out["stored"] = {"chunks": counted.n_stored, "possible_chunks": counted.n_possible}
+            out["stored"]["bytes"] = counted.stored_nbytes
+        elif arguments.sizes:
+            text += "  ?"
+        out["bytes"] = nbytes = _nbytes(node) if counted is None else counted.nbytes
+        if nbytes is not None and not arguments.sizes:
+            text += f"  {format_nbytes(nbytes)}"
+    if arguments.attributes:
+        shown = without_links(attributes)
+        below += [f"@{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in shown.items()]
+        out["attributes"] = attributes
+    return _Line(text, below, out)
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    if node.error or (node.implicit and node.format != "n5") or not node.key:
+        return {}
+    try:
+        return node_attributes(node)
+    except ChunkwiseError:
+        return {}  # that they can't be read is what `attrs` and `verify` say
+
+
+def _sizes(node: Node) -> Occupancy | None:
+    try:
+        return occupancy(node, stored_array(node))
+    except (ChunkwiseError, ValueError, NotImplementedError):
+        return None
+
+
+def _nbytes(node: Node) -> int | None:
+    """Return the size of all elements; None if the array isn't understood."""
+    try:
+        array = stored_array(node)
+    except (ChunkwiseError, ValueError, NotImplementedError):
+        return None
+    return prod(array.shape) * array.dtype.memory_dtype.itemsize
+
+
+def _size_text(counted: Occupancy) -> str:
+    text = f"{format_nbytes(counted.nbytes)}, {counted.n_stored} of {plural(counted.n_possible, 'chunk')}"
+    return f"{text} stored in {format_nbytes(counted.stored_nbytes)}"
+
+
+def draw_tree(title: str, walked: Sequence[WalkedNode], lines: Sequence[_Line]) -> Iterator[str]:
     """Yield the lines of the tree, what the nodes are in a column of its own.
 
     Parameters
@@ -45,6 +124,8 @@ def draw_tree(title: str, walked: Sequence[WalkedNode]) -> Iterator[str]:
         What the root is called.
     walked : sequence of WalkedNode
         Each group before its children.
+    lines : sequence of _Line
+        What to say of each.
     """
     left = [title]
     for number, (name, _) in enumerate(walked[1:], 1):
@@ -55,8 +136,22 @@ def draw_tree(title: str, walked: Sequence[WalkedNode]) -> Iterator[str]:
         branch = "├── " if _has_sibling(walked, number, parts) else "└── "
         left.append(f"{rails}{branch}{parts[-1]}")
     width = max(map(len, left))
-    for text, (_, node) in zip(left, walked, strict=True):
-        yield f"{text:<{width}}  {_describe(node)}".rstrip()
+    for number, (text, line) in enumerate(zip(left, lines, strict=True)):
+        yield f"{text:<{width}}  {line.text}".rstrip()
+        rails = _rails_below(walked, number, text)
+        for below in line.below:
+            yield rails + below
+
+
+def _rails_below(walked: Sequence[WalkedNode], number: int, text: str) -> str:
+    """Return what stands in front of lines that belong to a node."""
+    name = walked[number].name
+    has_children = number + 1 < len(walked) and walked[number + 1].name.startswith(f"{name}/" if name else "")
+    own = "│ " if has_children else "  "
+    if not name:
+        return own
+    rails = text[: len(text) - len(name.rpartition("/")[2])]
+    return rails.replace("├── ", "│   ").replace("└── ", "    ") + own
 
 
 def _has_sibling(walked: Sequence[WalkedNode], number: int, parts: list[str]) -> bool:

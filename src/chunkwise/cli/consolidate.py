@@ -1,0 +1,74 @@
+"""``chunkwise consolidate``: write, check or remove the consolidated metadata of a Zarr hierarchy."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from chunkwise.api.consolidated_tree import check_consolidated, consolidate, remove_consolidated
+from chunkwise.api.location import locate
+from chunkwise.api.node import require_node
+from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.quantities import plural
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+With consolidated metadata a whole hierarchy is opened with one request.  Whatever chunkwise changes later is
+changed in them too; after changes by other software, write them anew.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("path", metavar="PATH", help="group of Zarr v2 or v3")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
+        "--check", action="store_true", help="only say whether they are true; exit status 1 if not"
+    )
+    action.add_argument("--remove", action="store_true", help="delete them")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; with ``--check`` the exit status is 1 if they are missing or not true."""
+    location = locate(arguments.path)
+    node = require_node(location)
+    if node.kind != "group" or node.implicit or node.format not in ("zarr2", "zarr3"):
+        what = "a directory" if node.implicit else f"{node.format} {node.kind}"
+        raise UsageError(f"{arguments.path} is no Zarr group that could have consolidated metadata ({what})")
+    if arguments.check:
+        return _check(arguments, node)
+    out: dict[str, Any] = {"path": arguments.path, "format": node.format}
+    if arguments.remove:
+        out["removed"] = remove_consolidated(location)
+        text = "deleted" if out["removed"] else "there were none"
+    else:
+        gathered = consolidate(location)
+        # Documents of Zarr v2 have keys, those of v3 paths of nodes.
+        documents = gathered.documents
+        names = {key.rpartition("/")[0] for key in documents} if node.format == "zarr2" else set(documents)
+        out["nodes"], out["left_out"] = len(names - {""}), gathered.left_out
+        text = f"metadata of {plural(out['nodes'], 'node')}"
+        for path in gathered.left_out:
+            message(f"{path} is left out: it has another format")
+    if arguments.json:
+        print_json(out)
+    else:
+        print(f"{arguments.path}: {text}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace, node: Any) -> int:
+    key = ".zmetadata" if node.format == "zarr2" else "zarr.json"
+    raw = node.location.kv.read(node.location.path + key).value
+    there = raw is not None and (node.format == "zarr2" or "consolidated_metadata" in node.document)
+    problems = check_consolidated(node) if there else ["there are none"]
+    if arguments.json:
+        print_json({"path": arguments.path, "format": node.format, "exists": there, "problems": problems})
+    else:
+        for problem in problems:
+            print(f"{arguments.path}: {problem}")
+        if not problems:
+            print(f"{arguments.path}: all true")
+    return 1 if problems else 0

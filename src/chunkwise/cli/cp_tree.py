@@ -1,0 +1,139 @@
+"""``chunkwise cp -r``: a whole hierarchy, from one format to another."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from chunkwise.api.location import Location
+from chunkwise.api.node import Node, find_node, require_node
+from chunkwise.api.stored_node import stored_array
+from chunkwise.api.walk import walk
+from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.form_options import choose_format, form_options
+from chunkwise.cli.progress import open_progress
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.hierarchy.copy import CopyReport
+from chunkwise.hierarchy.group import Group
+from chunkwise.hierarchy.open_group import open_group
+
+__all__ = ["INCOMPLETE", "copy_tree"]
+
+INCOMPLETE = 3
+"""Exit status of a copy that lacks something of the source, since the format has no place for it."""
+
+_ONE_ARRAY = {
+    "chunk": "--chunk",
+    "fill_value": "--fill-value",
+    "names": "--dimension-names",
+    "units": "--units",
+    "memory": "--memory",
+    "no_sync": "--no-sync",
+}
+
+
+def copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
+    """Copy the group at `source` with all arrays, groups, attributes and links in it.
+
+    Returns
+    -------
+    int
+        :data:`INCOMPLETE` if something had to be left out, else 0.
+    """
+    for option, name in _ONE_ARRAY.items():
+        if getattr(arguments, option):
+            raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
+    if arguments.shard not in (None, "none"):
+        raise UsageError("--shard SIZES is for single arrays; in a hierarchy, only --shard none")
+    root = require_node(source)
+    format = choose_format(arguments, destination, root.format)
+    if format == "zarr1":
+        raise UsageError("Zarr v1 has no groups")
+    tree = open_group(source, "r")
+    target = _open_target(arguments, destination, format)
+    started = time.monotonic()
+    with open_progress("copying", _nbytes(root), 0, show=not arguments.quiet) as progress:
+        report = target.copy(
+            tree,
+            "",
+            options=form_options(arguments),
+            resume=arguments.resume,
+            verify=arguments.verify,
+            advance=lambda _, nbytes: progress.advance(nbytes),
+        )
+    if format != "n5" and _is_consolidated(root):
+        target.consolidate()
+    return _tell(arguments, format, report, time.monotonic() - started)
+
+
+def _open_target(arguments: argparse.Namespace, destination: Location, format: str) -> Group:
+    there = find_node(destination)
+    if there is None or arguments.resume:
+        return open_group(destination, "a", format=format)
+    if there.kind == "group" and not arguments.overwrite:
+        raise AlreadyExistsError(f"{destination.text} is there already; --overwrite deletes it first")
+    return open_group(destination, "w" if arguments.overwrite else "w-", format=format)
+
+
+def _nbytes(root: Node) -> int:
+    """Return the size of all arrays that can be read."""
+    total = 0
+    for _, node in walk(root):
+        if node.kind == "array" and not node.error:
+            try:
+                array = stored_array(node)
+            except (ChunkwiseError, ValueError, NotImplementedError):
+                continue
+            nbytes = array.dtype.memory_dtype.itemsize
+            for size in array.shape:
+                nbytes *= size
+            total += nbytes
+    return total
+
+
+def _is_consolidated(root: Node) -> bool:
+    if root.format == "zarr3":
+        return "consolidated_metadata" in root.document
+    kv, path = root.location.kv, root.location.path
+    return root.format == "zarr2" and kv.read(path + ".zmetadata").value is not None
+
+
+def _tell(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:
+    lost = [(path, f"array is left out: {why}") for path, why in report.left_out]
+    lost += [(path, note) for path, note in report.notes if _is_loss(note)]
+    kept = [(path, note) for path, note in report.notes if not _is_loss(note)]
+    for path, note in (*kept, *lost):
+        message(f"{path or '.'}: {note}")
+    if arguments.json:
+        out: dict[str, Any] = {
+            "source": arguments.source,
+            "destination": arguments.destination,
+            "format": format,
+            "groups": report.n_groups,
+            "arrays": report.n_arrays,
+            "links": report.n_links,
+            "bytes": report.nbytes,
+            "seconds": seconds,
+            "verified": arguments.verify,
+            "notes": [{"path": path, "note": note} for path, note in kept],
+            "left_out": [{"path": path, "note": note} for path, note in lost],
+        }
+        print_json(out)
+    else:
+        parts = [plural(report.n_groups, "group"), plural(report.n_arrays, "array")]
+        if report.n_links:
+            parts.append(plural(report.n_links, "link"))
+        size = f"{format_nbytes(report.nbytes)} in {format_duration(seconds)}"
+        text = f"{', '.join(parts)}, {size} ({format_rate(report.nbytes, seconds)})"
+        if arguments.verify:
+            text += "; every element compared: equal"
+        if lost:
+            text += f"; {plural(len(lost), 'thing')} left out"
+        print(f"{arguments.source} -> {arguments.destination} ({format}): {text}")
+    return INCOMPLETE if lost else 0
+
+
+def _is_loss(note: str) -> bool:
+    return "left out" in note

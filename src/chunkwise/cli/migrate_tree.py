@@ -1,0 +1,129 @@
+"""``chunkwise migrate`` of a hierarchy: every array and group of Zarr v2 in it becomes one of Zarr v3.
+
+1. What would be done to each array is found out first; if one can't be migrated, nothing is written.
+2. Consolidated metadata of Zarr v2 go, since from now on they are wrong.
+3. Arrays, then groups from the deepest up: v2 and v3 nodes side by side can be opened at any time.
+4. If there were consolidated metadata, those of Zarr v3 are written.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from chunkwise.api.attributes import node_attributes
+from chunkwise.api.consolidated import update_consolidated
+from chunkwise.api.consolidated_tree import consolidate
+from chunkwise.api.document import change_document
+from chunkwise.api.migrate import migrate
+from chunkwise.api.node import Node
+from chunkwise.api.walk import walk
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+
+__all__ = ["MigratedNode", "migrate_tree"]
+
+_OLD_KEYS = (".zgroup", ".zattrs")
+
+
+class MigratedNode(NamedTuple):
+    """What was, or would be, done to a node.
+
+    Attributes
+    ----------
+    name : str
+        Path relative to the root; empty for that.
+    kind : {"array", "group"}
+    removed : tuple of str
+        Keys of old documents, relative to the node, that go.
+    notes : tuple of str
+        What is to be known about it.
+    error : str
+        Why it can't be migrated; empty if it can.
+    """
+
+    name: str
+    kind: str
+    removed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str = ""
+
+
+def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNode]:
+    """Give every Zarr v1 or v2 array and v2 group from `root` down the metadata of Zarr v3.
+
+    Parameters
+    ----------
+    root : Node
+        A group.
+    apply : bool
+        Whether to do it.  Nothing is written if a node can't be migrated.
+    keep_old : bool
+        Whether the old documents stay.
+
+    Returns
+    -------
+    list of MigratedNode
+        One for each node that isn't of Zarr v3 already.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If `root` is a group of N5.
+    """
+    if root.format == "n5":
+        raise FailedPreconditionError(f"{root.location.text} is a group of N5; cp -r makes a Zarr copy of it")
+    nodes = [found for found in walk(root) if found.node.format != "zarr3" and not found.node.implicit]
+    report = [_look(name, node, keep_old) for name, node in nodes]
+    if not apply or any(node.error for node in report):
+        return report
+    consolidated = [
+        n for _, n in nodes if n.format == "zarr2" and n.kind == "group" and _delete(n, ".zmetadata")
+    ]
+    for _, node in nodes:
+        if node.kind == "array":
+            migrate(node.location, apply=True, keep_old=keep_old)
+    for _, node in reversed(nodes):
+        if node.kind == "group":
+            _migrate_group(node, keep_old)
+    update_consolidated(root.location.kv, root.location.path)
+    for node in reversed(consolidated):
+        consolidate(node.location)
+    return report
+
+
+def _look(name: str, node: Node, keep_old: bool) -> MigratedNode:
+    try:
+        if node.error:
+            raise FailedPreconditionError(node.error)
+        if node.kind == "array":
+            planned = migrate(node.location, keep_old=keep_old)
+            return MigratedNode(name, "array", planned.removed, planned.notes)
+        if node.format != "zarr2":
+            raise FailedPreconditionError(f"it is a group of {node.format}")
+        node_attributes(node)
+        location = node.location
+        kept = [key for key in _OLD_KEYS if not keep_old and location.kv.read(location.path + key).value]
+        return MigratedNode(name, "group", tuple(kept))
+    except ChunkwiseError as e:
+        return MigratedNode(name, node.kind, error=e.message)
+
+
+def _migrate_group(node: Node, keep_old: bool) -> None:
+    attributes = node_attributes(node)
+    document = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+
+    def written(before: Any) -> Any:
+        return document if before is None else before
+
+    change_document(node.location.kv, node.location.path + "zarr.json", written)
+    if not keep_old:
+        for key in reversed(_OLD_KEYS):  # .zgroup last: until then there is a v2 group too
+            _delete(node, key)
+
+
+def _delete(node: Node, key: str) -> bool:
+    """Delete a document; return whether there was one."""
+    kv, path = node.location.kv, node.location.path
+    there = kv.read(path + key).value is not None
+    if there:
+        kv.delete(path + key)
+    return there

@@ -1,0 +1,97 @@
+"""``chunkwise mv``: move an array, a group or a link to another place in the same store."""
+
+from __future__ import annotations
+
+import argparse
+
+from chunkwise.api.location import Location, locate
+from chunkwise.api.new_array import create_parents
+from chunkwise.api.node import Node, find_node
+from chunkwise.cli.command import UsageError, print_json
+from chunkwise.errors import AlreadyExistsError, NotFoundError
+from chunkwise.hierarchy.change import relocate
+from chunkwise.hierarchy.link import links_of
+from chunkwise.hierarchy.node_name import check_new_names
+from chunkwise.hierarchy.open_group import open_group
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+DST is the new name itself, not a group to put it into.  In a hierarchy, groups above DST are made and
+consolidated metadata follow; links that lead to SRC stay as they are.  Between stores, or to another format,
+there is cp -r.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("source", metavar="SRC", help="array, group or link")
+    parser.add_argument("destination", metavar="DST", help="where nothing is")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    source, destination = locate(arguments.source), locate(arguments.destination)
+    if source.kv.identity != destination.kv.identity:
+        raise UsageError("SRC and DST are in different stores; copy it (cp -r) and delete it (rm -r)")
+    if destination.path.startswith(source.path):
+        raise UsageError(f"{arguments.source} can't be moved into itself")
+    root = _common_group(source, destination)
+    if root is not None:
+        tree = open_group(root, "r+")
+        tree.move(source.path[len(root.path) :], destination.path[len(root.path) :])
+    else:
+        _move_alone(source, destination)
+    if arguments.json:
+        print_json({"source": arguments.source, "destination": arguments.destination})
+    else:
+        print(f"{arguments.source} -> {arguments.destination}")
+    return 0
+
+
+def _common_group(a: Location, b: Location) -> Location | None:
+    """Return the nearest group that both are in."""
+    at = a.parent
+    while at is not None:
+        if b.path.startswith(at.path):
+            node = find_node(at)
+            if node is not None and node.kind == "group" and not node.implicit and not node.error:
+                return at
+        at = at.parent
+    return None
+
+
+def _move_alone(source: Location, destination: Location) -> None:
+    """Move what is in no hierarchy, or leaves its own."""
+    node = find_node(source)
+    above = None if source.parent is None else find_node(source.parent)
+    if node is None and above is not None and source.name in links_of(above):
+        raise UsageError(f"{source.text} is a link; it can be moved in its own hierarchy only")
+    if node is None or node.error:
+        raise NotFoundError(f"there is no array, group or link at {source.text}")
+    if node.implicit and node.format != "n5":
+        raise UsageError(f"{source.text} is a directory that is neither an array nor a group")
+    there = find_node(destination)
+    if there is not None:
+        raise AlreadyExistsError(f"there is something at {destination.text} already")
+    _check_home(node, destination)
+    create_parents(destination, node.format or "zarr3")
+    relocate(source, destination, node)
+
+
+def _check_home(node: Node, destination: Location) -> None:
+    """Raise UsageError if the hierarchy that `destination` is in has no place for the node."""
+    at = destination.parent
+    while at is not None:
+        above = find_node(at)
+        if above is not None and not above.implicit:
+            if above.kind == "array":
+                raise UsageError(f"{at.text} is an array; nothing can be below it")
+            if (above.format == "n5") != (node.format == "n5"):
+                raise UsageError(
+                    f"{at.text} is {above.format}, {node.location.text} is {node.format}; copy it (cp -r)"
+                )
+            check_new_names([destination.name], above.format or "zarr3")
+            return
+        at = at.parent

@@ -1,0 +1,109 @@
+"""``chunkwise rm``: delete arrays, groups and links."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from chunkwise.api.location import Location, locate
+from chunkwise.api.node import JOURNAL, Node, find_node
+from chunkwise.api.walk import walk
+from chunkwise.cli.command import UsageError, print_json
+from chunkwise.cli.quantities import plural
+from chunkwise.errors import NotFoundError
+from chunkwise.hierarchy.change import delete_all
+from chunkwise.hierarchy.link import links_of, remove_link
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+A group with anything in it is deleted with -r only.  A directory that is neither an array nor a group isn't
+deleted at all.  Consolidated metadata of the groups above follow.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="array, group or link")
+    parser.add_argument(
+        "-r", "--recursive", action="store_true", help="delete groups with all that is in them"
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="what doesn't exist is no error")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="say what would be deleted")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    # All are looked at before any is deleted.
+    found = [_look(path, arguments) for path in arguments.paths]
+    report = []
+    for path, (location, node, link) in zip(arguments.paths, found, strict=True):
+        if location is None:
+            continue
+        report.append(_delete(path, location, node, link, dry=arguments.dry_run))
+    if arguments.json:
+        print_json(report)
+        return 0
+    verb = "would delete" if arguments.dry_run else "deleted"
+    for entry in report:
+        text = f"{entry['kind']} {entry['path']}"
+        if entry["kind"] == "group":
+            text += f" with {plural(entry['groups'], 'group')} and {plural(entry['arrays'], 'array')} in it"
+        print(f"{verb} {text}")
+    return 0
+
+
+def _look(path: str, arguments: argparse.Namespace) -> tuple[Location | None, Node | None, Node | None]:
+    """Return the location, its node, and the group that has it as a link; nothing if there is none."""
+    location = locate(path)
+    node = find_node(location)
+    above = None if location.parent is None else _group(location.parent)
+    if above is not None and location.name in links_of(above) and (node is None or node.implicit):
+        return location, None, above
+    if node is None or (node.implicit and node.format != "n5" and not _in_n5(location)):
+        if node is not None:
+            raise UsageError(
+                f"{path} is a directory that is neither an array nor a group; nothing is deleted"
+            )
+        if arguments.force:
+            return None, None, None
+        raise NotFoundError(f"there is no array, group or link at {path}")
+    if node.kind == "group" and node.key != JOURNAL and not arguments.recursive and not _is_empty(node):
+        raise UsageError(f"{path} is a group that isn't empty; -r deletes it with all that is in it")
+    return location, node, None
+
+
+def _group(location: Location) -> Node | None:
+    node = find_node(location)
+    return node if node is not None and node.kind == "group" and not node.error else None
+
+
+def _in_n5(location: Location) -> bool:
+    at = location.parent
+    while at is not None:
+        node = find_node(at)
+        if node is not None and not node.implicit:
+            return node.format == "n5"
+        at = at.parent
+    return False
+
+
+def _is_empty(node: Node) -> bool:
+    location = node.location
+    return not location.kv.list_children(location.path).prefixes and not links_of(node)
+
+
+def _delete(
+    path: str, location: Location, node: Node | None, above: Node | None, *, dry: bool
+) -> dict[str, Any]:
+    if node is None:
+        assert above is not None
+        if not dry:
+            remove_link(above, location.name)
+        return {"path": path, "kind": "link", "groups": 0, "arrays": 0}
+    below = [inner.kind for name, inner in walk(node) if name]
+    if not dry:
+        delete_all(location, node)
+    kind = "unfinished copy" if node.key == JOURNAL else node.kind
+    return {"path": path, "kind": kind, "groups": below.count("group"), "arrays": below.count("array")}
