@@ -57,6 +57,15 @@ class TestN5(DriverContract):
     fill_value = None
 
 
+class TestN5Cropped(DriverContract):
+    driver = "n5"
+    metadata_name = "attributes.json"
+    fill_value = None
+
+    def spec(self, url, **members):
+        return super().spec(url, crop_end_blocks=True, **members)
+
+
 class TestN5Gzip(DriverContract):
     driver = "n5"
     metadata_name = "attributes.json"

@@ -10,7 +10,7 @@ import chunkwise.spec.codec_spec as codec_spec
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.driver.chunked.format import Format
 from chunkwise.driver.n5.constraints import parse_constraints
-from chunkwise.driver.n5.format import N5Format
+from chunkwise.driver.n5.format import N5Format, N5Options
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.schema import Schema
@@ -241,7 +241,7 @@ def test_stored_array_decodes_what_tensorstore_wrote():
     kvstore, theirs = theirs_open(None, STORED, {}, create=True)
     theirs.write(values).result()
     metadata = FORMAT.parse_metadata(json.loads(kvstore["a/attributes.json"]))
-    stored = FORMAT.stored_array(metadata, "a/", None)
+    stored = FORMAT.stored_array(metadata, "a/", N5Options())
     assert stored.shape == (5, 3)
     assert stored.dtype == "uint16"
     assert stored.grid.chunk_shape == (3, 2)
@@ -254,13 +254,13 @@ def test_stored_array_decodes_what_tensorstore_wrote():
 
 def test_rank_0_has_one_block():
     metadata = FORMAT.parse_metadata({**STORED, "dimensions": [], "blockSize": []})
-    assert FORMAT.stored_array(metadata, "p/", None).keys == KeyEncoding("p/", "/", "p/0")
+    assert FORMAT.stored_array(metadata, "p/", N5Options()).keys == KeyEncoding("p/", "/", "p/0")
 
 
 def test_strings_are_an_array_of_text():
     metadata = FORMAT.create(parse_constraints({"dimensions": [3]}), None, ours({"dtype": "ustring"}))
     assert metadata.data_type == "string"
-    stored = FORMAT.stored_array(metadata, "", None)
+    stored = FORMAT.stored_array(metadata, "", N5Options())
     assert stored.dtype == "ustring"
     raw = bytes(stored.chain.open_encoder()(np.array(["a", "", "é"], object)))
     assert raw[:12] == bytes.fromhex("00010001 00000003 00000006")

@@ -86,6 +86,8 @@ class StoredArray:
     part : RecordPart or None
         Set if elements are parts of what is stored.  Then `chain` is that of chunks of records, while
         all else is about the part; `grid` has a single cell along each inner dimension.
+    crop : bool
+        Whether chunks at the edges are stored without what lies beyond the array, if that is all fill value.
     """
 
     shape: tuple[int, ...]
@@ -98,6 +100,7 @@ class StoredArray:
     store_fill_chunks: bool
     document: Mapping[str, Any]
     part: RecordPart | None = None
+    crop: bool = False
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:

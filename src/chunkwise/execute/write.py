@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from chunkwise.codec.encode import open_compressor
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.execute.chunk_codec import Coder, open_coders
+from chunkwise.execute.chunk_codec import Coder, chain_for, open_coders
+from chunkwise.execute.crop import crop
 from chunkwise.execute.deferred import OneValue, defer
 from chunkwise.execute.failure import failed
 from chunkwise.execute.fill import open_fill_test
@@ -253,9 +254,19 @@ class _Writer:
                 else:
                     with aligned_is_safe(self.array.grid.chunk_shape):
                         check_promise(kv, key)
-                        done = kv.write(key, coder.encode(scratch), if_equal=stored.generation)
+                        done = kv.write(key, self.encode(key, coder), if_equal=stored.generation)
                 if done is not None:
                     return
+
+
+    def encode(self, key: str, coder: Coder) -> Buffer:
+        """Return the encoded chunk that was changed, cropped if the array has it so."""
+        array, chunk = self.array, coder.scratch
+        cell = array.keys.cell(key, array.grid.rank) if array.crop else None
+        if cell is not None and (inside := crop(chunk, cell, array.shape)) is not None:
+            shape = chunk[inside].shape
+            return chain_for(array.chain, shape).open_encoder()(chunk[inside])
+        return coder.encode(chunk)
 
 
 def _never(chunk: npt.NDArray[Any]) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chunkwise.binding import JSON, Members
+from chunkwise.binding import JSON, Members, expect_bool
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
@@ -20,22 +21,37 @@ from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
 
-__all__ = ["N5Format", "to_stored_array"]
+__all__ = ["N5Format", "N5Options", "to_stored_array"]
+
+
+@dataclass(frozen=True, slots=True)
+class N5Options:
+    """Members of a spec that only N5 has.
+
+    Attributes
+    ----------
+    crop_end_blocks : bool
+        Whether blocks at the edges are written without what lies beyond the dataset, as n5-java and z5py
+        do, instead of padded, as TensorStore does.  Either way all of them read it.
+    """
+
+    crop_end_blocks: bool = False
 
 
 class N5Format:
-    """Datasets of N5 containers.  The format has no options of its own: they are always None."""
+    """Datasets of N5 containers."""
 
     driver: ClassVar[str] = "n5"
     consolidated: ClassVar[bool] = False
     contained: ClassVar[bool] = True
 
-    def parse_options(self, members: Members) -> None:
-        """Take nothing."""
+    def parse_options(self, members: Members) -> N5Options:
+        """Take ``crop_end_blocks``."""
+        return N5Options(members.take("crop_end_blocks", expect_bool, False))
 
-    def options_to_json(self, options: None) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
+    def options_to_json(self, options: N5Options) -> dict[str, Any]:
+        """Return the members that aren't at their default."""
+        return {"crop_end_blocks": True} if options.crop_end_blocks else {}
 
     def parse_constraints(self, value: JSON) -> N5Constraints:
         """Read the ``metadata`` member of a spec."""
@@ -45,15 +61,15 @@ class N5Format:
         """Return the ``metadata`` member of a spec."""
         return constraints_to_json(constraints)
 
-    def inner_rank(self, constraints: N5Constraints, options: None) -> int:
+    def inner_rank(self, constraints: N5Constraints, options: N5Options) -> int:
         """Return 0: no dimension lies inside an element."""
         return 0
 
-    def constraint_schema(self, constraints: N5Constraints, options: None, schema: Schema) -> Schema:
+    def constraint_schema(self, constraints: N5Constraints, options: N5Options, schema: Schema) -> Schema:
         """Return what constraints and schema say together."""
         return constraint_schema(constraints, schema)
 
-    def metadata_key(self, options: None) -> str:
+    def metadata_key(self, options: N5Options) -> str:
         """Return ``attributes.json``."""
         return ATTRIBUTES_KEY
 
@@ -71,7 +87,7 @@ class N5Format:
         block_codec(metadata)
         return metadata
 
-    def create(self, constraints: N5Constraints, options: None, schema: Schema) -> N5Metadata:
+    def create(self, constraints: N5Constraints, options: N5Options, schema: Schema) -> N5Metadata:
         """Choose the metadata of a new dataset."""
         return create_metadata(constraints, schema)
 
@@ -82,15 +98,17 @@ class N5Format:
         kept = {name: value for name, value in existing.items() if name != "compressionType"}
         return parse_metadata({**kept, **metadata.document})
 
-    def check(self, metadata: N5Metadata, constraints: N5Constraints, options: None, schema: Schema) -> None:
+    def check(
+        self, metadata: N5Metadata, constraints: N5Constraints, options: N5Options, schema: Schema
+    ) -> None:
         """Raise if stored metadata isn't what a spec asks for."""
         check_metadata(metadata, constraints, schema)
 
-    def schema_of(self, metadata: N5Metadata, options: None) -> Schema:
+    def schema_of(self, metadata: N5Metadata, options: N5Options) -> Schema:
         """Return the schema of an existing dataset."""
         return schema_of(metadata)
 
-    def domain_of(self, metadata: N5Metadata, options: None) -> IndexDomain:
+    def domain_of(self, metadata: N5Metadata, options: N5Options) -> IndexDomain:
         """Return the domain of an existing array."""
         return domain_of_shape(metadata.dimensions, metadata.axes)
 
@@ -107,7 +125,7 @@ class N5Format:
         if isinstance(document, Mapping):
             check_version(document.get("n5"))
 
-    def companions(self, options: None) -> dict[str, bytes]:
+    def companions(self, options: N5Options) -> dict[str, bytes]:
         """Return nothing: a dataset has one document."""
         return {}
 
@@ -123,9 +141,9 @@ class N5Format:
         """Return the bytes of ``attributes.json``."""
         return dump_document(metadata.document)
 
-    def stored_array(self, metadata: N5Metadata, prefix: str, options: None) -> StoredArray:
+    def stored_array(self, metadata: N5Metadata, prefix: str, options: N5Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""
-        return to_stored_array(metadata, prefix)
+        return to_stored_array(metadata, prefix, crop=options.crop_end_blocks)
 
 
 def _identity(metadata: N5Metadata) -> tuple[Any, ...]:
@@ -140,7 +158,7 @@ def _identity(metadata: N5Metadata) -> tuple[Any, ...]:
     )
 
 
-def to_stored_array(metadata: N5Metadata, prefix: str) -> StoredArray:
+def to_stored_array(metadata: N5Metadata, prefix: str, *, crop: bool = False) -> StoredArray:
     """Return a dataset as it lies in its kvstore.
 
     Parameters
@@ -148,6 +166,8 @@ def to_stored_array(metadata: N5Metadata, prefix: str) -> StoredArray:
     metadata : N5Metadata
     prefix : str
         Path of the dataset: empty or ending in ``/``.
+    crop : bool
+        Whether end blocks are written cropped.
 
     Raises
     ------
@@ -168,4 +188,5 @@ def to_stored_array(metadata: N5Metadata, prefix: str) -> StoredArray:
         shard=None,
         store_fill_chunks=False,
         document=metadata.document,
+        crop=crop,
     )
