@@ -95,7 +95,8 @@ def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bo
         def zarr2(document: Any) -> Any:
             if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
                 return document
-            return {**document, "metadata": change(dict(document["metadata"]), "zarr2")}
+            copies = _by_depth(change(dict(document["metadata"]), "zarr2"))
+            return {**document, "metadata": copies}
 
         change_document(kv, group + ".zmetadata", zarr2)
         n_groups += 1
@@ -105,13 +106,18 @@ def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bo
             consolidated = document.get("consolidated_metadata") if isinstance(document, dict) else None
             if not isinstance(consolidated, dict) or not isinstance(consolidated.get("metadata"), dict):
                 return document
-            copies = change(dict(consolidated["metadata"]), "zarr3")
+            copies = _by_depth(change(dict(consolidated["metadata"]), "zarr3"))
             return {**document, "consolidated_metadata": {**consolidated, "metadata": copies}}
 
         if not itself:
             change_document(kv, group + "zarr.json", zarr3)
         n_groups += 1
     return n_groups
+
+
+def _by_depth(copies: dict[str, Any]) -> dict[str, Any]:
+    """Return the copies in the order that zarr-python needs: by depth, what is in one group side by side."""
+    return dict(sorted(copies.items(), key=lambda item: (item[0].count("/"), item[0].rpartition("/")[0])))
 
 
 def _holds(kv: KvStoreDriver, key: str, word: bytes) -> bool:
@@ -141,6 +147,8 @@ def _node_changed(
     if format == "zarr2":
         for key in _V2_DOCUMENTS:
             document = _document(kv, path + key)
+            if document is None and key == ".zattrs" and current:
+                document = {}
             if document is not None:
                 current[f"{name}/{key}" if name else key] = document
     else:

@@ -19,7 +19,13 @@ from chunkwise.api.document import change_document
 from chunkwise.api.location import Location
 from chunkwise.api.node import Node, find_node, load_json, require_node
 from chunkwise.api.walk import walk
-from chunkwise.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.driver.zarr3.metadata import parse_metadata
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+)
 
 __all__ = [
     "Gathered",
@@ -235,6 +241,32 @@ def _problems(node: Node, stored: Mapping[str, Any] | None, true: Mapping[str, A
 
 
 def _comparable(document: Any) -> str:
+    """Return text that is the same for documents that say the same, whoever wrote them."""
     if isinstance(document, dict):
-        document = {key: value for key, value in document.items() if key != "consolidated_metadata"}
+        document = {key: value for key, value in document.items() if key not in _SAYS_NOTHING}
+        if document.get("node_type") == "array":
+            document = _normal_zarr3(document)
+        if document.get("attributes") == {}:
+            del document["attributes"]
     return json.dumps(document, sort_keys=True)  # in which NaN equals NaN
+
+
+_SAYS_NOTHING = ("consolidated_metadata", "storage_transformers")
+
+
+def _normal_zarr3(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an array with every option of its codecs, which a copy may lack or have."""
+    try:
+        metadata = parse_metadata(document)
+    except (ChunkwiseError, ValueError):
+        return document
+    rest = ("codecs", "data_type", "fill_value", "chunk_key_encoding", "dimension_names")
+    out = {key: value for key, value in document.items() if key not in rest}
+    return {
+        **out,
+        "codecs": metadata.chain,
+        "data_type": metadata.dtype.name,
+        "fill_value": metadata.fill_value.tobytes().hex(),
+        "chunk_key_encoding": repr(metadata.keys),
+        "dimension_names": metadata.dimension_names,
+    }

@@ -155,8 +155,8 @@ class Group:
         return group_links(self._tree, self._names, self._node)
 
     def keys(self) -> list[str]:
-        """Return the names of all members; opens none."""
-        return list(self)
+        """Return the names of all members, links included, in order; one listing, and none is opened."""
+        return list(iter(self))  # `list(self)` would ask for the length too
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -27,7 +27,16 @@ from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node_name import is_name
 
-__all__ = ["LINK_ATTRIBUTES", "Link", "add_link", "links_of", "remove_link", "target_names", "without_links"]
+__all__ = [
+    "LINK_ATTRIBUTES",
+    "Link",
+    "add_link",
+    "links_of",
+    "parse_links",
+    "remove_link",
+    "target_names",
+    "without_links",
+]
 
 LINK_ATTRIBUTES = ("zarr_link", "_LINKS")
 """Attributes of groups that links are in."""

@@ -10,6 +10,7 @@ from chunkwise.api.container import check_container, create_container
 from chunkwise.api.location import Location, Place, locate
 from chunkwise.api.new_array import create_parents
 from chunkwise.api.node import FormatName, Node, find_node, load_json, node_of
+from chunkwise.driver.n5.version import check_version
 from chunkwise.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
@@ -134,7 +135,9 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
     if node.kind == "array" and not (node.format == "n5" and "n5" in node.document):
         raise InvalidArgumentError(f"{location.text} is an array, not a group ({node.format})")
     check_group(node)
-    if node.format == "n5":
+    if node.format == "n5" and "n5" in node.document:
+        check_version(node.document["n5"])
+    elif node.format == "n5":
         check_container(location)
     tree = Tree(format=node.format or wanted or _suggested(location), writable=writable, **options)
     return Group._make(tree, (), node)
