@@ -152,15 +152,17 @@ def test_a_type_is_found_by_its_name_its_numpy_type_and_its_pickle(d):
     assert d.zero().shape == ()
 
 
-def test_equality_is_with_names_and_numpy_types_and_false_otherwise():
+def test_equality_is_with_names_and_numpy_types():
     int8 = dtypes["int8"]
     assert int8 == "int8" == int8
     assert int8 == np.int8
     assert int8 == np.dtype("int8")
     assert int8 != "int16"
-    assert int8 != "foo"
     assert int8 != None  # noqa: E711
-    assert int8 != 3
+    with pytest.raises(ValueError, match='name: "foo"'):
+        int8 == "foo"  # noqa: B015
+    with pytest.raises(TypeError):
+        int8 == 3  # noqa: B015
     assert {int8: 1}["int8"] == 1
 
 

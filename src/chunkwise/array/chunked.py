@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from chunkwise.array.shared_metadata import (
     oldest_allowed,
     shared_metadata,
 )
+from chunkwise.driver.chunked.known_documents import layout_of
 from chunkwise.driver.chunked.open_flow import (
     Opened,
     OpenRequest,
@@ -101,11 +103,11 @@ class ChunkedArray:
 
     def _adopt(self, opened: Opened) -> None:
         self._opened = opened
-        self._domain = self._request.format.domain_of(opened.metadata, self._request.options)
-        self._stored: StoredArray = self._request.format.stored_array(
-            opened.metadata, self._request.path, self._request.options
-        )
-        self._single = SingleChunkReader(self._stored, self._kv, self._pool)
+        request = self._request
+        layout = layout_of(request.format, opened.metadata, request.path, request.options)
+        self._domain = layout.domain
+        self._stored: StoredArray = layout.stored
+        self._single: SingleChunkReader | None = None  # opened by the first read
 
     def in_transaction(self, wrap: WrapStore | None) -> ChunkedArray:
         """Return the array as a transaction sees it, or, with None, as it is outside."""
@@ -149,7 +151,7 @@ class ChunkedArray:
     @property
     def document(self) -> dict[str, Any]:
         """The metadata document as stored."""
-        return dict(self._opened.metadata.document)
+        return deepcopy(self._opened.metadata.document)
 
     @property
     def domain(self) -> IndexDomain:
@@ -164,7 +166,10 @@ class ChunkedArray:
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
         fill_missing = self._spec.fill_missing_data_reads
-        done = self._single.read_into(transform, out, fill_missing=fill_missing)
+        single = self._single
+        if single is None:
+            single = self._single = SingleChunkReader(self._stored, self._kv, self._pool)
+        done = single.read_into(transform, out, fill_missing=fill_missing)
         return done or read_into(
             self._stored,
             self._kv,
@@ -323,7 +328,7 @@ def _cache_of(pool: Any) -> ValueCache | None:
 
 def _open_shared(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver) -> tuple[SharedMetadata, Opened]:
     """Open or create an array, with the help of what is known in its context already."""
-    pool = spec.resource("cache_pool")
+    pool = spec.metadata_pool
     mode = request.mode
     if mode.assume_metadata:
         opened = run(open_array(request), kv)

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.binding import plain_json
 from chunkwise.dtype.names import NAMED, Kind, name_of, numpy_of, struct_of
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError
 
@@ -83,7 +84,7 @@ class DataType:
     _memory: np.dtype[Any]
     _name: str
 
-    def __new__(cls, dtype: Any, /) -> Self:
+    def __new__(cls, dtype: Any) -> Self:
         if isinstance(dtype, cls):
             return dtype
         name = _name_for(dtype)
@@ -158,22 +159,25 @@ class DataType:
         if self._kind == "ustring":
             return str(value)
         if self._kind == "json":
-            return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            return plain_json(value)
         return np.array(value, self.numpy_dtype)[()]
 
     def __repr__(self) -> str:
         return f'dtype("{self._name}")' if self._kind != "struct" else f"dtype({self._name})"
 
     def __eq__(self, other: object) -> bool:
-        """Whether `other` is, or names, the same type; anything that is no data type is unequal."""
+        """Whether `other` is, or names, the same type; None is no data type, and unequal.
+
+        Raises
+        ------
+        ValueError
+            For a name or a NumPy type to which no data type corresponds.
+        TypeError
+            For what is none of the things that a data type can be made of.
+        """
         if isinstance(other, DataType):
             return self is other
-        if not isinstance(other, str | type | np.dtype | list):
-            return NotImplemented
-        try:
-            return self is DataType(other)
-        except (TypeError, ValueError):
-            return False
+        return NotImplemented if other is None else self is DataType(other)
 
     def __hash__(self) -> int:
         return hash(self._name)
@@ -200,13 +204,13 @@ def _name_for(dtype: Any) -> str:
         raise TypeError(f"A data type is a name, a NumPy type or a scalar type, not {dtype!r}")
     found = name_of(dtype)
     if found is None:
-        raise InvalidArgumentError(f"No data type corresponding to NumPy dtype: {dtype!r}")
+        raise InvalidArgumentError(f"No TensorStore data type corresponding to NumPy dtype: {dtype!r}")
     return found[0]
 
 
 def _unknown(name: str) -> str:
     near = get_close_matches(name, NAMED, n=1)
-    return f'No data type with name: "{name}"' + (f'; did you mean "{near[0]}"?' if near else "")
+    return f'No TensorStore data type with name: "{name}"' + (f'; did you mean "{near[0]}"?' if near else "")
 
 
 _INTERNED: dict[str, DataType] = {

@@ -20,15 +20,23 @@ __all__ = [
 ]
 
 ResourceMembers: TypeAlias = Mapping[str, "str | ResourceConfig | ContextResource"]
-"""By kind: the name of a resource, a configuration, or a live resource; a kind left out is its own name."""
+"""By member: the name of a resource, a configuration, or a live resource.
+
+A member is called like its kind, and one that is left out is the resource of that name, except for the
+members in `_OPTIONAL`, which stay out.
+"""
+
+_OPTIONAL = {"metadata_cache_pool": "cache_pool"}
+"""Kind of each member that need not be there."""
 
 
 def take_resources(members: Members, kinds: Sequence[str]) -> ResourceMembers:
     """Take the members that are resources of `kinds`."""
     out: dict[str, str | ResourceConfig | ContextResource] = {}
     for kind in kinds:
-        value = members.take(kind, lambda v, k=kind: parse_resource(k, v), None)  # type: ignore[misc]
-        if value is not None and value != kind:
+        own = _OPTIONAL.get(kind, kind)
+        value = members.take(kind, lambda v, k=own: parse_resource(k, v), None)  # type: ignore[misc]
+        if value is not None and value != own:
             out[kind] = value
     return out
 
@@ -37,11 +45,13 @@ def bind_resources(resources: ResourceMembers, kinds: Sequence[str], context: Co
     """Return live resources for all of `kinds`; those that are live already stay."""
     out: dict[str, str | ResourceConfig | ContextResource] = {}
     for kind in kinds:
+        if kind in _OPTIONAL and kind not in resources:
+            continue
         value = resources.get(kind, kind)
         if isinstance(value, str):
             value = context[value]
         elif not isinstance(value, ContextResource):
-            value = ContextResource(kind, value)
+            value = ContextResource(_OPTIONAL.get(kind, kind), value)
         out[kind] = value
     return out
 
@@ -85,7 +95,7 @@ def unbind_resources(resources: ResourceMembers, names: Mapping[int, str]) -> Re
             out[kind] = value
         elif value.in_place:
             out[kind] = value.config
-        elif names[id(value)] != kind:
+        elif names[id(value)] != _OPTIONAL.get(kind, kind):
             out[kind] = names[id(value)]
     return out
 
@@ -98,7 +108,7 @@ def resources_to_json(
     for kind in kinds:
         value = resources.get(kind)
         if value is None:
-            if include_defaults:
+            if include_defaults and kind not in _OPTIONAL:
                 out[kind] = kind
         elif isinstance(value, str):
             out[kind] = value

@@ -302,6 +302,12 @@ class Schema(IndexingMixin):
             and self._layout.is_empty
         )
 
+    def without_fill_value(self) -> Schema:
+        """Return the schema of an array of which there is no saying what is read where nothing is stored."""
+        out = self.copy()
+        out._fill, out._fill_is_json = None, False
+        return out
+
     def with_domain(self, domain: IndexDomain | None) -> Schema:
         """Return the schema with another domain of the same rank, or none, in place of its own."""
         out = self.copy()

@@ -71,7 +71,7 @@ def constraint_schema(constraints: N5Constraints, schema: Schema) -> Schema:
     derived.update(codec=N5CodecSpec.of(constraints.compression))
     if constraints.units is not None:
         derived.update(dimension_units=units_of(constraints.units, constraints.resolution))
-    return derived.merged(schema)
+    return derived.merged(schema).without_fill_value()  # for which the format has no place
 
 
 def default_compression(itemsize: int) -> dict[str, Any]:
