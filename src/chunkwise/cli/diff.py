@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.difference import Difference, differences
 from chunkwise.api.location import locate
 from chunkwise.cli.command import message, print_json
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import ChunkwiseError
+from chunkwise.hierarchy.difference import Difference, differences
 
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-Structure, shapes, data types, names and units of dimensions, attributes and values are compared.  Formats
-may differ: what each has its own place for is compared by its meaning.
+Structure, links, shapes, data types, names and units of dimensions, attributes and values are compared.
+Formats may differ: what each has its own place for is compared by its meaning.
 
 Exit status: 0 if there is no difference, 1 if there is, 2 if they can't be compared.
 """

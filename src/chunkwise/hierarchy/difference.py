@@ -1,4 +1,4 @@
-"""In what two trees, or arrays, differ: in structure, links, form, attributes and values, whatever their formats.
+"""In what two trees, or arrays, differ, whatever their formats: structure, links, form, attributes, values.
 
 What each format has its own place for is compared by meaning: names and units of dimensions are no
 attributes, in any format, and neither is the version of an N5 container.  Chunks, compression and the format
@@ -40,8 +40,8 @@ class Difference(NamedTuple):
     name : str
         Path of the node, relative to the two that are compared; empty for these.
     what : str
-        ``structure``, ``link``, ``shape``, ``dtype``, ``fill_value``, ``dimension_names``, ``dimension_units``,
-        ``attribute``, ``values``, ``format``, ``chunks``, ``shards`` or ``codec``.
+        ``structure``, ``link``, ``shape``, ``dtype``, ``dimension_names``, ``dimension_units``,
+        ``attribute``, ``values``, ``format``, ``chunks``, ``shards``, ``codec`` or ``fill_value``.
     left, right : JSON
         What each has; None for nothing.
     detail : str
@@ -117,8 +117,8 @@ def _group_attributes(node: Node) -> dict[str, Any]:
 def _links(name: str, a: Mapping[str, Link], b: Mapping[str, Link]) -> Iterator[Difference]:
     for link in sorted({*a, *b}):
         if a.get(link) != b.get(link):
-            targets = [None if links.get(link) is None else str(links[link]) for links in (a, b)]
-            yield Difference(f"{name}/{link}" if name else link, "link", *targets)
+            left, right = (str(links[link]) if link in links else None for links in (a, b))
+            yield Difference(f"{name}/{link}" if name else link, "link", left, right)
 
 
 def _arrays(
