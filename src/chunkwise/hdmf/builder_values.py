@@ -98,7 +98,7 @@ def _declared(dtype: Any) -> Element:
     if isinstance(dtype, list):
         return compound([(d["name"], _declared(d["dtype"])) for d in dtype])
     if isinstance(dtype, np.dtype):
-        return reference if dtype == object else element_of_dtype(dtype)
+        return reference if dtype.kind == "O" else element_of_dtype(dtype)
     if isinstance(dtype, type):
         if issubclass(dtype, str):
             return text
@@ -131,7 +131,7 @@ def with_references(data: Any, convert: Callable[[Any], Reference]) -> Any:
             flat[i] = with_references(source[i], convert)
         return out
     if isinstance(data, np.void) and data.dtype.hasobject:
-        return tuple(with_references(item, convert) for item in data)
+        return tuple(with_references(item, convert) for item in data.tolist())
     if isinstance(data, tuple):
         return tuple(with_references(item, convert) for item in data)
     if isinstance(data, list):

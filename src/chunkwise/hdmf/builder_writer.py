@@ -332,14 +332,24 @@ class BuilderWriter:
     def _from_h5(self, path: str, source: H5Source, settings: Settings, attributes: dict[str, Any]) -> None:
         element = source.element()
         settings = self._usable(settings, element)
-        if source.shape == () or not element.is_plain or 0 in source.shape or self.store.format == "n5" and element.kind != "number":
+        if (
+            source.shape == ()
+            or not element.is_plain
+            or 0 in source.shape
+            or (self.store.format == "n5" and element.kind != "number")
+        ):
             values = source.read((), element)
             self.writer.dataset(path, element, values, settings, attributes, scalar=source.shape == ())
             return
         array = self.writer.create(path, element, source.shape, settings, attributes)
         iterator = _Pieces(source, element, self.buffer_nbytes // 4)
         ArrayStream(
-            array, element, self.store.convention, iterator, buffer_nbytes=self.buffer_nbytes, progress=self.progress
+            array,
+            element,
+            self.store.convention,
+            iterator,
+            buffer_nbytes=self.buffer_nbytes,
+            progress=self.progress,
         ).run()
 
     def _stream(
@@ -352,7 +362,11 @@ class BuilderWriter:
             own = iterator.dtype
             if own is None:
                 raise InvalidArgumentError("neither the dataset nor the iterator has a type")
-            element = element_of_builder(own, None) if not isinstance(own, np.dtype) else guess_element(np.empty(0, own))
+            element = (
+                element_of_builder(own, None)
+                if not isinstance(own, np.dtype)
+                else guess_element(np.empty(0, own))
+            )
         shape = iterator.recommended_data_shape()
         if shape is None:
             shape = tuple(n or 0 for n in iterator.maxshape)
@@ -374,7 +388,12 @@ class BuilderWriter:
             shape = tuple(max(1, n) for n in shape)
         array = self.writer.create(path, element, shape, self._usable(settings, element), attributes)
         stream = ArrayStream(
-            array, element, self.store.convention, iterator, buffer_nbytes=self.buffer_nbytes, progress=self.progress
+            array,
+            element,
+            self.store.convention,
+            iterator,
+            buffer_nbytes=self.buffer_nbytes,
+            progress=self.progress,
         )
         if self.exhaust:
             stream.run()

@@ -14,6 +14,7 @@ from typing import Any
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.builder_factory import BuilderFactory
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.reference import Reference, join_path
 from chunkwise.hdmf.region_builder import RegionReference
@@ -49,6 +50,7 @@ class BuilderTree:
         self._pending: list[tuple[HdmfStore, str]] = []
         self._targets: dict[tuple[str, Reference], Any] = {}
         self.broken: list[str] = []
+        self._factory = BuilderFactory()
 
     # -- finding ----------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class BuilderTree:
                 pending += [(join_path(at, name), builder) for name in reversed(store.names(at))]
 
     def _parent(self, store: HdmfStore, path: str) -> GroupBuilder | None:
-        """Return the builder of the group above, made with those above it if need be, without its contents."""
+        """Return the builder of the group above; if need be it and those above are made, empty."""
         if path == "/":
             return None
         above = path.rpartition("/")[0] or "/"
@@ -127,19 +129,17 @@ class BuilderTree:
         name = path.rpartition("/")[2] or ROOT
         attributes = {k: v for k, v in store.attributes(path).items() if not _refers(v)}
         if store.is_dataset(path):
-            builder = self._dataset(store.dataset(path), name, attributes)
-            if parent is not None:
-                parent.set_dataset(builder)
+            builder = self._dataset(store.dataset(path), name, attributes, parent)
         else:
-            builder = GroupBuilder(name, attributes=attributes, source=store.source)
-            if parent is not None:
-                parent.set_group(builder)
+            builder = self._factory.group(name, attributes, parent, store.source)
         builder.location = (path.rpartition("/")[0] or "/") if parent is not None else "/"
         self._builders[(store.source, path)] = builder
         self.io.set_written(builder)
         return builder
 
-    def _dataset(self, dataset: Dataset, name: str, attributes: dict[str, Any]) -> DatasetBuilder:
+    def _dataset(
+        self, dataset: Dataset, name: str, attributes: dict[str, Any], parent: GroupBuilder | None
+    ) -> DatasetBuilder:
         element = dataset.element
         word = element.describe()
         data: Any
@@ -151,7 +151,7 @@ class BuilderTree:
             data = dataset.read()
         else:
             data = resolver_of(element)(dataset, self.io)
-        return DatasetBuilder(name, data, dtype=word, attributes=attributes, source=dataset.store.source)
+        return self._factory.dataset(name, data, word, attributes, parent, dataset.store.source)
 
     def _eager(self, kind: str) -> bool:
         # Bytes may be dates, which hdmf parses in arrays only; text may be appended to.
@@ -182,7 +182,8 @@ class BuilderTree:
         if not isinstance(value, Reference):
             return value
         try:
-            return self.reference(value, store)
+            # As in hdmf's own backend an object reference in an attribute is the builder itself.
+            return self.target(value, store) if value.region is None else self.reference(value, store)
         except ChunkwiseError as e:
             self._report(e, value, store, what)
             return None
@@ -219,7 +220,9 @@ class BuilderTree:
         text = f"{what} in {store.source}: {error.message}"
         self.broken.append(text)
         if self.strict:
-            raise BrokenLinkError(f"Found bad link to object {to.path} in file {store.source}: {text}") from error
+            raise BrokenLinkError(
+                f"Found bad link to object {to.path} in file {store.source}: {text}"
+            ) from error
         warnings.warn(text, BrokenLinkWarning, stacklevel=2)
 
 

@@ -102,11 +102,11 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
         codec = {"name": codec} if format == "zarr3" else {"id": codec}
     if not isinstance(codec, Mapping):
         raise InvalidArgumentError(f"Expected a codec, but received: {codec!r:.100}")
-    for member, written in (("name", "zarr3"), ("id", "zarr2"), ("type", "n5")):
-        if member in codec:
-            break
-    else:
+    forms = {"name": "zarr3", "id": "zarr2", "type": "n5"}
+    member = next((m for m in forms if m in codec), None)
+    if member is None:
         raise InvalidArgumentError(f"codec has none of the members name, id, type: {dict(codec)!r:.100}")
+    written = forms[member]
     if codec.get("id") == "pickle" or codec.get("name") == "pickle":
         raise InvalidArgumentError('"pickle" is refused')
     try:
@@ -121,4 +121,6 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
         if format == "zarr3":
             return codec_to_json(parse_codec({"name": name, "configuration": plain}, format), format)
         flat = dict(plain.get("configuration", plain))
-        return codec_to_json(parse_codec({"id" if format == "zarr2" else "type": name, **flat}, format), format)
+        return codec_to_json(
+            parse_codec({"id" if format == "zarr2" else "type": name, **flat}, format), format
+        )

@@ -155,7 +155,9 @@ class Convention:
         return self.scalar_shape if scalar else tuple(int(n) for n in shape)
 
     @staticmethod
-    def _chunks(shape: tuple[int, ...], element: Element, settings: Settings, scalar: bool) -> tuple[int, ...]:
+    def _chunks(
+        shape: tuple[int, ...], element: Element, settings: Settings, scalar: bool
+    ) -> tuple[int, ...]:
         if settings.chunks is not None and not scalar:
             return checked_chunks(settings.chunks, shape)
         return choose_chunks(shape, element.memory_dtype.itemsize if element.is_plain else OBJECT_NBYTES)
@@ -166,7 +168,9 @@ def _dump(value: Any, indent: int, *, sort: bool) -> bytes:
 
 
 def _record_bytes(fill: Any, dtype: np.dtype[Any]) -> str:
-    return base64.b64encode(np.zeros((), dtype).tobytes() if fill is None else np.asarray(fill, dtype).tobytes()).decode()
+    return base64.b64encode(
+        np.zeros((), dtype).tobytes() if fill is None else np.asarray(fill, dtype).tobytes()
+    ).decode()
 
 
 def _json_number(fill: Any, dtype: np.dtype[Any]) -> Any:
@@ -233,7 +237,9 @@ class Zarr2Convention(Convention):
             else:
                 fill = _record_bytes(settings.fill_value, memory.newbyteorder("<"))
         else:
-            filters.insert(0, {"id": "pickle", "protocol": 5} if pickled and element.kind == "reference" else JSON2)
+            filters.insert(
+                0, {"id": "pickle", "protocol": 5} if pickled and element.kind == "reference" else JSON2
+            )
         document = {
             "chunks": list(self._chunks(stored_shape, element, settings, scalar)),
             "compressor": compressors[-1] if compressors else None,
@@ -267,10 +273,10 @@ class Zarr2Convention(Convention):
         return {".zmetadata": _dump({"metadata": metadata, "zarr_consolidated_format": 1}, 4, sort=True)}
 
     def to_stored(self, values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        values = as_values(values, element)
-        if element.kind in ("number", "text", "bytes") or (element.is_plain and dtype != object):
-            return values
-        return map_objects(values, lambda value: _zarr2_object(value, element))
+        given = as_values(values, element)
+        if element.kind in ("number", "text", "bytes") or (element.is_plain and dtype.kind != "O"):
+            return given
+        return map_objects(given, lambda value: _zarr2_object(value, element))
 
 
 def _zarr2_dtype(dtype: np.dtype[Any]) -> Any:
@@ -315,7 +321,9 @@ class Zarr3Convention(Convention):
 
     def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
         attributes = dict(attributes)
-        return StoredNode(path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes)
+        return StoredNode(
+            path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes
+        )
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
         attributes = dict(attributes)
@@ -343,7 +351,11 @@ class Zarr3Convention(Convention):
         data_type: Any = "string"
         if element.kind == "compound":
             data_type, fill = _struct(element, max(width, MIN_TEXT))
-            for member, kind in (("_REFERENCE_FIELDS", "reference"), ("_REGION_FIELDS", "region"), ("_BYTES_FIELDS", "bytes")):
+            for member, kind in (
+                ("_REFERENCE_FIELDS", "reference"),
+                ("_REGION_FIELDS", "region"),
+                ("_BYTES_FIELDS", "bytes"),
+            ):
                 names = [m.name for m in element.members if m.element.kind == kind]
                 if names and not isinstance(attributes.get(member), dict):
                     reserved[member] = names
@@ -354,7 +366,12 @@ class Zarr3Convention(Convention):
             reserved["_DTYPE"] = element.name
         else:
             serializer = {"name": "vlen-utf8", "configuration": {}}
-            words = {"text": "str", "bytes": "bytes", "reference": "object_reference", "region": "region_reference"}
+            words = {
+                "text": "str",
+                "bytes": "bytes",
+                "reference": "object_reference",
+                "region": "region_reference",
+            }
             reserved["_DTYPE"] = words[element.kind]
         if settings.serializer is not None:
             from chunkwise.hdmf.codecs import codec_document
@@ -367,11 +384,21 @@ class Zarr3Convention(Convention):
         shards = settings.shards if not scalar else None
         if shards is not None:
             size = memory.itemsize if element.is_plain else OBJECT_NBYTES
-            grid = choose_shards(stored_shape, chunks, size) if shards == "auto" else checked_chunks(shards, stored_shape)  # type: ignore[arg-type]
+            if isinstance(shards, str):
+                if shards != "auto":
+                    raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
+                grid = choose_shards(stored_shape, chunks, size)
+            else:
+                grid = checked_chunks(shards, stored_shape)
             if any(s % c for s, c in zip(grid, chunks, strict=True)):
                 raise InvalidArgumentError(f"shards {grid} are not whole chunks {chunks}")
             index = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
-            configuration = {"chunk_shape": list(chunks), "codecs": codecs, "index_codecs": index, "index_location": "end"}
+            configuration = {
+                "chunk_shape": list(chunks),
+                "codecs": codecs,
+                "index_codecs": index,
+                "index_location": "end",
+            }
             codecs = [{"name": "sharding_indexed", "configuration": configuration}]
         own = {**attributes, **reserved}
         document = {
@@ -415,14 +442,14 @@ class Zarr3Convention(Convention):
         return {"zarr.json": _dump(root, 2, sort=False)}
 
     def to_stored(self, values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        values = as_values(values, element)
+        given = as_values(values, element)
         if element.kind in ("number", "text") or element.is_plain:
-            return values
+            return given
         if element.kind != "compound":
-            return map_objects(values, lambda value: _zarr3_text(value, element))
-        out = np.zeros(values.shape, dtype)
+            return map_objects(given, lambda value: _zarr3_text(value, element))
+        out = np.zeros(given.shape, dtype)
         for m in element.members:
-            part = values[m.name]
+            part = given[m.name]
             if m.element.is_plain:
                 out[m.name] = part
                 continue
@@ -434,14 +461,24 @@ class Zarr3Convention(Convention):
             longest = max((len(t) for t in texts.reshape(-1).tolist()), default=0)
             if longest * 4 > inner.itemsize:
                 raise InvalidArgumentError(
-                    f'member "{m.name}" has room for {inner.itemsize // 4} characters, but a value has {longest}'
+                    f'member "{m.name}" has room for {inner.itemsize // 4} characters, not for {longest}'
                 )
             out[m.name] = texts.astype(inner)
         return out
 
 
-_ARRAY_FILTERS = ("numcodecs.delta", "numcodecs.fixedscaleoffset", "numcodecs.quantize", "numcodecs.bitround",
-                  "numcodecs.astype", "numcodecs.packbits", "transpose", "bitround", "cast_value", "scale_offset")
+_ARRAY_FILTERS = (
+    "numcodecs.delta",
+    "numcodecs.fixedscaleoffset",
+    "numcodecs.quantize",
+    "numcodecs.bitround",
+    "numcodecs.astype",
+    "numcodecs.packbits",
+    "transpose",
+    "bitround",
+    "cast_value",
+    "scale_offset",
+)
 
 
 def _split_filters(codecs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -471,7 +508,9 @@ def _zarr3_text(value: Any, element: Element) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError as e:
-            raise InvalidArgumentError(f"Zarr v3 stores bytes as text, and {value!r:.80} is not UTF-8: {e}") from None
+            raise InvalidArgumentError(
+                f"Zarr v3 stores bytes as text, and {value!r:.80} is not UTF-8: {e}"
+            ) from None
     if isinstance(value, Reference):
         if element.kind == "region":
             return dump_text(value)

@@ -47,14 +47,24 @@ def stored_settings(source: Dataset, format: Format) -> Settings:
         listed = [] if compressor is None or compressor.get("type") == "raw" else [compressor]
     return Settings(
         chunks=chunks,
-        shards=source.physical.chunk_shape if plain and source.physical.stored.shard and format == "zarr3" else None,
+        shards=source.physical.chunk_shape
+        if plain and source.physical.stored.shard and format == "zarr3"
+        else None,
         compressor=_translated(listed, format),
-        fill_value=source.physical.stored.fill_value[()] if source.element.kind == "number" and source.physical.dtype == source.element.dtype else None,
+        fill_value=source.physical.stored.fill_value[()]
+        if source.element.kind == "number" and source.physical.dtype == source.element.dtype
+        else None,
     )
 
 
 def _makes_objects(codec: Any) -> bool:
-    return isinstance(codec, dict) and codec.get("id") in ("vlen-utf8", "vlen-bytes", "json2", "pickle", "msgpack2")
+    return isinstance(codec, dict) and codec.get("id") in (
+        "vlen-utf8",
+        "vlen-bytes",
+        "json2",
+        "pickle",
+        "msgpack2",
+    )
 
 
 def _translated(listed: list[Any], format: Format) -> Any:
@@ -102,7 +112,12 @@ def copy_dataset(
     """
     element = source.element
     streamed = element.kind == "number" or (element.is_plain and writer.store.format != "n5")
-    if source.scalar or not streamed or 0 in source.shape or source.size * element.memory_dtype.itemsize <= 1 << 16:
+    if (
+        source.scalar
+        or not streamed
+        or 0 in source.shape
+        or source.size * element.memory_dtype.itemsize <= 1 << 16
+    ):
         values = source.read()
         if element.has_references:
             values = _converted(values, element, convert)

@@ -161,7 +161,17 @@ def settings_of(data: DataIO) -> Settings:
 
 
 def _from_h5_options(given: dict[str, Any]) -> Settings:
-    known = {"chunks", "compression", "compression_opts", "shuffle", "fillvalue", "maxshape", "fletcher32", "dtype", "shape"}
+    known = {
+        "chunks",
+        "compression",
+        "compression_opts",
+        "shuffle",
+        "fillvalue",
+        "maxshape",
+        "fletcher32",
+        "dtype",
+        "shape",
+    }
     for name, value in given.items():
         if name not in known and value is not None:
             warnings.warn(f'HDF5 option "{name}" has no meaning here and is left out', stacklevel=3)

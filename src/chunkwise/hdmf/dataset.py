@@ -38,7 +38,16 @@ class Dataset:
     path : str
     """
 
-    __slots__ = ("__weakref__", "_attributes", "_declaration", "_element", "_kept", "_physical", "path", "store")
+    __slots__ = (
+        "__weakref__",
+        "_attributes",
+        "_declaration",
+        "_element",
+        "_kept",
+        "_physical",
+        "path",
+        "store",
+    )
 
     def __init__(self, store: HdmfStore, path: str) -> None:
         self.store = store
@@ -175,6 +184,7 @@ class Dataset:
         if node is not None and node.is_array:
             return restore_number(self.store.physical(path).read(), element).reshape(shape)
         if element.kind != "compound":
+
             def read(child: str, start: int, stop: int) -> npt.NDArray[Any]:
                 return self.store.physical(join_path(path, child)).read(slice(start, stop))
 
@@ -196,7 +206,9 @@ class Dataset:
             regions = self.store.dataset(join_path(parent, indirect[m.name])).read()
             numbers = stored[m.name]
             if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(regions):
-                raise DataCorruptionError(f'member "{m.name}" counts regions up to {len(regions)}, but has others')
+                raise DataCorruptionError(
+                    f'member "{m.name}" counts regions up to {len(regions)}, but has others'
+                )
             out[m.name] = regions[numbers]
         return out
 
@@ -266,4 +278,3 @@ def _select(values: npt.NDArray[Any], selection: Selection) -> npt.NDArray[Any]:
         boxed[()] = out
         return boxed
     return out if selection.finish is None else selection.finish(out)
-

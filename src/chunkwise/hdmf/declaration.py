@@ -56,7 +56,9 @@ def element_of_word(word: Any, depth: int = 0) -> Element:
         members = []
         for member in word:
             if not isinstance(member, dict) or not isinstance(member.get("name"), str):
-                raise DataCorruptionError(f"Expected a member with name and dtype, but received: {member!r:.100}")
+                raise DataCorruptionError(
+                    f"Expected a member with name and dtype, but received: {member!r:.100}"
+                )
             members.append((member["name"], element_of_word(member.get("dtype"), depth + 1)))
         return compound(members)
     if isinstance(word, dict):  # hdmf's own form of a reference
@@ -72,7 +74,9 @@ def element_of_word(word: Any, depth: int = 0) -> Element:
     if word in _BYTES_WORDS or word[:2] in ("|S", "<S"):
         return bytes_
     try:
-        return number({"int": "int64", "float": "float64", "uint": "uint32", "short": "int16"}.get(word, word), word)
+        return number(
+            {"int": "int64", "float": "float64", "uint": "uint32", "short": "int16"}.get(word, word), word
+        )
     except TypeError:
         raise DataCorruptionError(f'unknown type name "{word[:100]}"') from None
 
@@ -117,7 +121,9 @@ def _zarr2(node: StoredNode) -> Declaration:
     if codec is None:
         element = _zarr2_plain(stored)
         if word is None:
-            warnings.warn(f'dataset "{node.path}" has no "zarr_dtype"; its stored type is taken', stacklevel=2)
+            warnings.warn(
+                f'dataset "{node.path}" has no "zarr_dtype"; its stored type is taken', stacklevel=2
+            )
         if element.kind == "number" and isinstance(word, str):
             element = number(element.memory_dtype, _agreed(word, element.memory_dtype))
         return Declaration(element, scalar, word)
@@ -175,9 +181,11 @@ def _zarr3(node: StoredNode) -> Declaration:
         indirect = attributes.get("_REGION_FIELDS")
         element = _struct(
             configuration,
-            {**dict.fromkeys(_names(attributes.get("_BYTES_FIELDS")), bytes_),
-             **dict.fromkeys(_names(attributes.get("_REFERENCE_FIELDS")), reference),
-             **dict.fromkeys(_names(indirect), region)},
+            {
+                **dict.fromkeys(_names(attributes.get("_BYTES_FIELDS")), bytes_),
+                **dict.fromkeys(_names(attributes.get("_REFERENCE_FIELDS")), reference),
+                **dict.fromkeys(_names(indirect), region),
+            },
         )
         return Declaration(element, scalar, word, indirect if isinstance(indirect, dict) else None)
     if name in ("string", "fixed_length_utf32", "variable_length_utf8"):
@@ -210,7 +218,9 @@ def _struct(configuration: Mapping[str, Any], special: Mapping[str, Element], de
     for item in fields:
         pair = (item.get("name"), item.get("data_type")) if isinstance(item, dict) else tuple(item)
         if len(pair) != 2 or not isinstance(pair[0], str):
-            raise FailedPreconditionError(f"Expected a field with name and data_type, but received: {item!r:.100}")
+            raise FailedPreconditionError(
+                f"Expected a field with name and data_type, but received: {item!r:.100}"
+            )
         name, inner = _extension(pair[1])
         if pair[0] in special:
             element = special[pair[0]]
@@ -249,7 +259,9 @@ def _n5(node: StoredNode) -> Declaration:
         if marker == "_EMPTY":
             return Declaration(element_of_word(value.get("dtype")), False, word)
         if value.get("version") != 1:
-            raise FailedPreconditionError(f'encoding version {value.get("version")!r} is not known, expected 1')
+            raise FailedPreconditionError(
+                f"encoding version {value.get('version')!r} is not known, expected 1"
+            )
         kind = value.get("kind")
         if kind == "compound":
             return Declaration(element_of_word(value.get("fields")), value.get("shape") == [], word)

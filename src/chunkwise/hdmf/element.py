@@ -72,7 +72,9 @@ class Element:
             return self.word
         if self.kind == "number":
             return self.memory_dtype.name
-        return {"text": "str", "bytes": "bytes", "reference": "object", "region": "region"}.get(self.kind, "compound")
+        return {"text": "str", "bytes": "bytes", "reference": "object", "region": "region"}.get(
+            self.kind, "compound"
+        )
 
     def describe(self) -> Any:
         """Return the type as hdmf builders have it: a name, or a list of ``{"name", "dtype"}``."""

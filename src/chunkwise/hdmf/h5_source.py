@@ -144,7 +144,9 @@ class H5Source:
         file = self.dataset.file
         target = file[value]
         if target.name is None:
-            raise InvalidArgumentError(f"a reference in {self.dataset.name} leads to an object without a name")
+            raise InvalidArgumentError(
+                f"a reference in {self.dataset.name} leads to an object without a name"
+            )
         found = None
         if isinstance(value, h5py.RegionReference):
             found = region_of_h5(file, value, tuple(target.shape))

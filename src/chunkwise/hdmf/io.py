@@ -147,6 +147,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
         self._consolidate = True
         self._failed = False
         self._tracker = WriteStatusTracker()
+        self._containers: dict[int, tuple[Any, Any]] = {}
         if manager is None:
             manager = BuildManager(TypeMap(NamespaceCatalog()))
         super().__init__(manager=manager, source=self._source, herd_path=herd_path)
@@ -209,7 +210,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
         try:
             store = open_store(path) if not isinstance(path, Path) else open_store(str(path))
             root = store.tree.nodes["/"].attributes
-            return bool(root) and any(k in root for k in ("namespace", "neurodata_type", "data_type", ".specloc"))
+            return bool(root) and any(
+                k in root for k in ("namespace", "neurodata_type", "data_type", ".specloc")
+            )
         except Exception:
             return False
 
@@ -240,7 +243,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
         occupied = found is not None or bool(children and (children.keys or children.prefixes))
         if mode == "w":
             if occupied and self._mode in ("w-", "x", "a"):
-                raise AlreadyExistsError(f"there is something at {self._source} already (mode {self._mode!r})")
+                raise AlreadyExistsError(
+                    f"there is something at {self._source} already (mode {self._mode!r})"
+                )
             if occupied and found is None and not self._force and UNFINISHED not in _names(children):
                 raise AlreadyExistsError(
                     f"what is at {self._source} is no store; it is replaced only with force_overwrite=True"
@@ -255,9 +260,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
         self._stores = StoreSet(self._store, self._open_other, self.external_links, self._roots)
         self._tree = BuilderTree(self, self._stores, strict=self._strict)
         if self.writable:
-            self._writer = NodeWriter(
-                self._store, pickled=self._pickled, compat_regions=self._compat_regions
-            )
+            self._writer = NodeWriter(self._store, pickled=self._pickled, compat_regions=self._compat_regions)
 
     def _create(self, location: Any, occupied: bool) -> HdmfStore:
         if occupied:
@@ -285,6 +288,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
                 self._finish(self._consolidate)
         finally:
             self._store = self._stores = self._tree = self._writer = None
+            self._containers.clear()
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -298,7 +302,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
         """
         if self._mode in ("w", "w-", "x"):
             raise UnsupportedOperation(
-                f"Cannot read from file {self._source} in mode '{self._mode}'. Please use mode 'r', 'r+', or 'a'."
+                f"Cannot read from file {self._source} in mode '{self._mode}'. "
+                "Please use mode 'r', 'r+', or 'a'."
             )
         return super().read(**kwargs)
 
@@ -316,7 +321,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
 
     def container_of(self, reference: Reference, holder: HdmfStore) -> Any:
         """Return the container that a reference stored in `holder` means."""
-        return self.manager.construct(self.builder_of(reference, holder))
+        builder = self.builder_of(reference, holder)
+        # The manager's own lookup is slow where there are many references to few objects.
+        found = self._containers.get(id(builder))
+        if found is None or found[0] is not builder:
+            found = self._containers[id(builder)] = builder, self.manager.construct(builder)
+        return found[1]
 
     def region_reference(self, reference: Reference, holder: HdmfStore) -> RegionReference:
         """Return a region reference stored in `holder`, with the builder of its target."""
@@ -472,7 +482,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
             from hdmf.build import DatasetBuilder
 
             builder = DatasetBuilder(
-                builder.name, force_data, dtype=builder.dtype, attributes=builder.attributes, source=self._source
+                builder.name,
+                force_data,
+                dtype=builder.dtype,
+                attributes=builder.attributes,
+                source=self._source,
             )
         writer.dataset(canonical_path(parent), builder)
         writer.run_streams()
@@ -529,9 +543,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
             if isinstance(src_io, ZarrIO):
                 copy_specifications(src_io.store, self._writer)
             others = None if src_io.manager is None else src_io.manager.namespace_catalog
-            for name in () if others is None else others.namespaces:
-                if name not in catalog.namespaces:
-                    catalog.add_namespace(name=name, namespace=others.get_namespace(name))
             if others is not None and list(others.namespaces):
                 catalog = others
         self._complete(catalog, consolidate)
@@ -622,7 +633,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
         store = open_store(with_storage_options(path, storage_options)) if file is None else file
         return load_cached_namespaces(store, namespace_catalog, namespaces)
 
-    def load_namespaces_io(self, namespace_catalog: Any, namespaces: list[str] | None = None) -> dict[str, Any]:
+    def load_namespaces_io(
+        self, namespace_catalog: Any, namespaces: list[str] | None = None
+    ) -> dict[str, Any]:
         """Load the namespaces that are cached in this store into a catalog or type map."""
         return load_cached_namespaces(self.store, namespace_catalog, namespaces)
 
@@ -650,7 +663,12 @@ def _renamed(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _codec_of_class(given: Any) -> Literal["json", "pickle"]:
     name = getattr(given, "codec_id", None) or getattr(given, "__name__", str(given))
-    known: dict[str, Literal["json", "pickle"]] = {"json2": "json", "pickle": "pickle", "JSON": "json", "Pickle": "pickle"}
+    known: dict[str, Literal["json", "pickle"]] = {
+        "json2": "json",
+        "pickle": "pickle",
+        "JSON": "json",
+        "Pickle": "pickle",
+    }
     if name not in known:
         raise InvalidArgumentError(f"object_codec_class is {given!r}, but expected numcodecs' JSON or Pickle")
     return known[name]

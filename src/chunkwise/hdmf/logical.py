@@ -129,7 +129,9 @@ def _one(value: Any, element: Element) -> Any:
 
 def _row(value: Any, element: Element) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple) or len(value) != len(element.members):
-        raise DataCorruptionError(f"expected a row of {len(element.members)} members, but found {value!r:.80}")
+        raise DataCorruptionError(
+            f"expected a row of {len(element.members)} members, but found {value!r:.80}"
+        )
     return tuple(_one(item, m.element) for item, m in zip(value, element.members, strict=True))
 
 

@@ -43,7 +43,9 @@ class N5Convention(Convention):
         return self._node(node.path, node.is_array, node.document, attributes)
 
     @staticmethod
-    def _node(path: str, is_array: bool, document: Mapping[str, Any], attributes: Mapping[str, Any]) -> StoredNode:
+    def _node(
+        path: str, is_array: bool, document: Mapping[str, Any], attributes: Mapping[str, Any]
+    ) -> StoredNode:
         attributes = dict(attributes)
         document = {k: v for k, v in document.items() if k != "hdmf_attributes"}
         if attributes:

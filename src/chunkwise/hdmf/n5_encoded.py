@@ -58,7 +58,12 @@ def decode_items(
     if n_items == 0:
         return np.empty(0, object)
     offsets = read("offsets", 0, n_items + 1).astype(np.int64)
-    if len(offsets) != n_items + 1 or offsets[0] < 0 or (np.diff(offsets) < 0).any() or offsets[-1] > MAX_BYTES:
+    if (
+        len(offsets) != n_items + 1
+        or offsets[0] < 0
+        or (np.diff(offsets) < 0).any()
+        or offsets[-1] > MAX_BYTES
+    ):
         raise DataCorruptionError("offsets of encoded values are malformed")
     first, last = int(offsets[0]), int(offsets[-1])
     raw = read("data", first, last).tobytes() if last > first else b""

@@ -253,7 +253,11 @@ class NodeWriter:
 def replace_encoded(dataset: Dataset, values: npt.NDArray[Any]) -> None:
     """Write an encoded dataset of N5 again, with other values of the same type."""
     store, path = dataset.store, dataset.path
-    attributes = {k: v for k, v in store.tree.nodes[path].attributes.items() if k not in ("_ENCODED", "_EMPTY", "_DTYPE")}
+    attributes = {
+        k: v
+        for k, v in store.tree.nodes[path].attributes.items()
+        if k not in ("_ENCODED", "_EMPTY", "_DTYPE")
+    }
     element = dataset.element
     writer = NodeWriter(store)
     siblings = store.tree.children[path.rpartition("/")[0] or "/"]

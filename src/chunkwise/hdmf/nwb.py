@@ -66,7 +66,9 @@ class NWBZarrIO(ZarrIO):
         if version is None:
             return None, None
         text = str(version)
-        return text, tuple(int(part) if part.isdigit() else part for part in text.replace("-", ".").split("."))
+        return text, tuple(
+            int(part) if part.isdigit() else part for part in text.replace("-", ".").split(".")
+        )
 
     def read(self, **kwargs: Any) -> Any:
         """Return the NWB file.
@@ -125,7 +127,10 @@ def _manager(path: Place, mode: str, load: bool, extensions: Any, storage_option
         raise
     catalog = type_map.namespace_catalog
     versions = cached_versions(store)
-    if any(catalog.get_namespace(n).version != v if n in catalog.namespaces else True for n, v in versions.items()):
+    if any(
+        catalog.get_namespace(n).version != v if n in catalog.namespaces else True
+        for n, v in versions.items()
+    ):
         ZarrIO.load_namespaces(type_map, file=store)
     return BuildManager(type_map)
 
@@ -166,4 +171,4 @@ def validate(path: Place, **options: Any) -> list[Any]:
 
     with NWBZarrIO(path, mode="r", **options) as io:
         found = list(pynwb.validate(io=io))
-        return found + io.broken_links
+        return [*found, *io.broken_links]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from chunkwise.api.document import change_document
 from chunkwise.api.location import Location
 from chunkwise.binding import Members
+from chunkwise.codec.protocol import DecodeInto
 from chunkwise.driver.n5.format import N5Format
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.zarr2.format import Zarr2Format
@@ -53,9 +54,22 @@ def object_filter(document: dict[str, Any]) -> str | None:
 
 def _has_object(fields: list[Any], depth: int = 0) -> bool:
     return depth < 16 and any(
-        isinstance(f, list) and len(f) > 1 and (f[1] == "|O" or (isinstance(f[1], list) and _has_object(f[1], depth + 1)))
+        isinstance(f, list)
+        and len(f) > 1
+        and (f[1] == "|O" or (isinstance(f[1], list) and _has_object(f[1], depth + 1)))
         for f in fields
     )
+
+
+class _Shared:
+    """What arrays have in common whose documents differ in nothing but the shape."""
+
+    __slots__ = ("decoders", "metadata", "stored")
+
+    def __init__(self, metadata: Any, stored: StoredArray) -> None:
+        self.metadata = metadata
+        self.stored = stored
+        self.decoders: list[DecodeInto] = []  # that nobody uses at the moment
 
 
 class PhysicalArray:
@@ -74,7 +88,7 @@ class PhysicalArray:
         What arrays of the store have in common.
     """
 
-    __slots__ = ("_metadata", "_shared", "_stored", "format", "location", "node", "pool")
+    __slots__ = ("_known", "_shared", "_stored", "format", "location", "node", "pool")
 
     def __init__(
         self, location: Location, format: Format, node: StoredNode, pool: Pool, shared: dict[str, Any]
@@ -85,7 +99,7 @@ class PhysicalArray:
         self.pool = pool
         self._shared = shared
         self._stored: StoredArray | None = None
-        self._metadata: Any = None
+        self._known: _Shared | None = None
 
     @property
     def prefix(self) -> str:
@@ -140,16 +154,25 @@ class PhysicalArray:
         format = _FORMATS[self.format]
         document = self.node.document
         shape = document.get(_SHAPES[self.format])
-        common = {k: v for k, v in document.items() if k not in (_SHAPES[self.format], "attributes", "hdmf_attributes", "consolidated_metadata")}
+        common = {
+            k: v
+            for k, v in document.items()
+            if k not in (_SHAPES[self.format], "attributes", "hdmf_attributes", "consolidated_metadata")
+        }
         key = json.dumps(common, sort_keys=True) + f"/{len(shape) if isinstance(shape, list) else shape}"
-        metadata = self._shared.get(key)
-        if metadata is None:
-            metadata = self._shared[key] = self._parse(document)
-        elif isinstance(shape, list) and list(metadata.shape) != shape:
-            metadata = self._parse(document) if not _is_shape(shape) else format.resized(metadata, tuple(shape))
-        self._metadata = metadata
-        options = format.parse_options(Members({}))
-        self._stored = format.stored_array(metadata, self.prefix, options)
+        known = self._shared.get(key)
+        if known is None or not isinstance(shape, list) or not _is_shape(shape):
+            metadata = self._parse(document)
+            options = format.parse_options(Members({}))
+            known = self._shared[key] = _Shared(metadata, format.stored_array(metadata, "", options))
+        stored = known.stored
+        self._known = known
+        self._stored = replace(
+            stored,
+            shape=tuple(shape) if isinstance(shape, list) else stored.shape,
+            keys=stored.keys.under(self.prefix),
+            document=document,
+        )
 
     def _parse(self, document: dict[str, Any]) -> Any:
         if self.format == "zarr2":
@@ -162,7 +185,38 @@ class PhysicalArray:
 
     def read(self, key: Any = Ellipsis) -> npt.NDArray[Any]:
         """Return what an index selects; see :func:`parse_selection`."""
+        if key is Ellipsis:
+            single = self._read_single()
+            if single is not None:
+                return single
         return self.read_selection(parse_selection(key, self.shape))
+
+    def _read_single(self) -> npt.NDArray[Any] | None:
+        """Return all values of an array of one chunk, as scalars and most columns are; None for others."""
+        stored = self.stored
+        chunk = stored.grid.chunk_shape
+        if stored.shard is not None or stored.part is not None or chunk is None:
+            return None
+        if any(n > c or n == 0 for n, c in zip(stored.shape, chunk, strict=True)):
+            return None
+        assert self._known is not None
+        out = np.empty(chunk, stored.numpy_dtype)
+        key = stored.keys.key((0,) * len(chunk))
+        try:
+            raw = self.location.kv.read(key).value
+            if raw is None:
+                out[...] = stored.fill_value
+            else:
+                spare = self._known.decoders
+                decode = spare.pop() if spare else stored.chain.open_decoder()
+                decode(raw, out)
+                spare.append(decode)
+        except ChunkwiseError as e:
+            where = f"Error reading {self.location.kv.describe(key)}"
+            raise prefix(prefix(e, where), f'dataset "{self.node.path}"') from None
+        if stored.shape != chunk:
+            out = out[tuple(slice(0, n) for n in stored.shape)]
+        return out.T if self.format == "n5" else out
 
     def read_selection(self, selection: Selection) -> npt.NDArray[Any]:
         """Return what a selection names."""
@@ -240,9 +294,13 @@ def _parse_zarr2(document: dict[str, Any]) -> Any:
     for where in ("compressor", *range(1, len(document.get("filters") or ()))):
         step = document.get("compressor") if where == "compressor" else document["filters"][where]
         if isinstance(step, dict) and step.get("id") == "pickle":
-            raise UnsafePickleError(f'refused pickle: "pickle" as {"compressor" if where == "compressor" else f"filter {where}"}')
+            raise UnsafePickleError(
+                f'refused pickle: "pickle" as {"compressor" if where == "compressor" else f"filter {where}"}'
+            )
     if codec not in ("pickle", "json2", "json", "msgpack2", "msgpack"):
-        if codec is None and any(isinstance(f, dict) and f.get("id") == "pickle" for f in document.get("filters") or ()):
+        if codec is None and any(
+            isinstance(f, dict) and f.get("id") == "pickle" for f in document.get("filters") or ()
+        ):
             raise UnsafePickleError('refused pickle: "pickle" as filter 0 of an array without objects')
         return format.parse_metadata(document)
     filters = list(document["filters"])

@@ -63,7 +63,9 @@ def decode_pickled_array(
     for size in stored_shape:
         n *= size
     if n != len(elements) or n > max_elements:
-        raise UnsafePickleError(f"refused pickle: {len(elements)} elements for an array of shape {stored_shape}")
+        raise UnsafePickleError(
+            f"refused pickle: {len(elements)} elements for an array of shape {stored_shape}"
+        )
     wanted = 1
     for size in shape:
         wanted *= size
@@ -79,7 +81,9 @@ def decode_pickled_array(
 def _check_dtype(stub: DtypeStub, members: tuple[str, ...] | None) -> None:
     if members is None:
         if stub.text not in ("O8", "O4", "O", "|O"):
-            raise UnsafePickleError(f"refused pickle: its array has data type {stub.text}, but expected objects")
+            raise UnsafePickleError(
+                f"refused pickle: its array has data type {stub.text}, but expected objects"
+            )
         return
     names = stub.state[3] if stub.state is not None else None
     if not isinstance(names, tuple) or names != members:

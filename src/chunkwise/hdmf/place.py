@@ -32,13 +32,7 @@ def place_of(place: Place) -> Location:
     if isinstance(place, Location):
         return place
     if isinstance(place, KvStore):
-        prefix = place._prefix
-        if prefix and not prefix.endswith("/"):
-            prefix += "/"
-        spec = place.spec(retain_context=True).to_json()
-        base = spec.get("path", "")
-        spec["path"] = base[: len(base) - len(place._prefix)]
-        return Location(place._driver, prefix, source_name(place), spec)
+        return locate(place)
     text = os.fspath(place)
     if is_url(text) and not text.startswith("file:"):
         return locate(text)
@@ -124,4 +118,3 @@ def relative_source(target: str, holder: str) -> str | None:
 def is_absolute(source: str) -> bool:
     """Return whether a stored source is an absolute path or a URL."""
     return is_url(source) or source.startswith(("/", "\\")) or _DRIVE.match(source) is not None
-

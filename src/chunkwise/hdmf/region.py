@@ -53,7 +53,7 @@ def normalize_region(given: Any, shape: Sequence[int]) -> dict[str, Any]:
         return parse_region({"shape": shape, **given}, shape)
     if given is Ellipsis:
         return {"type": "all", "shape": shape}
-    if isinstance(given, np.ndarray) and given.dtype.kind == "b" or _is_mask(given):
+    if (isinstance(given, np.ndarray) and given.dtype.kind == "b") or _is_mask(given):
         mask = np.asarray(given)
         if mask.shape != tuple(shape):
             raise InvalidArgumentError(f"mask of shape {mask.shape} for a dataset of shape {tuple(shape)}")
@@ -80,7 +80,9 @@ def _from_list(items: list[Any], shape: list[int]) -> dict[str, Any]:
     if items and all(isinstance(item, tuple | list | np.ndarray) for item in items):
         return _points([[_wrapped(int(i), n) for i, n in _paired(item, shape)] for item in items], shape)
     if not all(isinstance(i, int | np.integer) for i in items):
-        raise InvalidArgumentError(f"Expected a list of integers or of coordinates, but received: {items!r:.100}")
+        raise InvalidArgumentError(
+            f"Expected a list of integers or of coordinates, but received: {items!r:.100}"
+        )
     return _from_axis_list([int(i) for i in items], 0, shape, [slice(None)] * len(shape))
 
 
@@ -96,9 +98,7 @@ def _wrapped(i: int, n: int) -> int:
     return i + n if i < 0 else i
 
 
-def _from_axis_list(
-    indices: list[int], axis: int, shape: list[int], rest: list[slice]
-) -> dict[str, Any]:
+def _from_axis_list(indices: list[int], axis: int, shape: list[int], rest: list[slice]) -> dict[str, Any]:
     """Return one box for each index along `axis`; points if that is all there is."""
     if not shape:
         raise InvalidArgumentError("a scalar dataset has no axis to pick along")
@@ -157,7 +157,9 @@ def _from_index(index: tuple[Any, ...], shape: list[int]) -> dict[str, Any]:
 
 def _numbers(value: Any, rank: int | None = None) -> list[int]:
     if not isinstance(value, list | tuple) or not all(type(i) is int and i >= 0 for i in value):
-        raise DataCorruptionError(f"Expected a list of integers that are not negative, but received: {value!r:.100}")
+        raise DataCorruptionError(
+            f"Expected a list of integers that are not negative, but received: {value!r:.100}"
+        )
     if rank is not None and len(value) != rank:
         raise DataCorruptionError(f"Expected {rank} numbers, but received: {value!r:.100}")
     return list(value)
@@ -192,11 +194,16 @@ def parse_region(value: Any, shape: Sequence[int] | None = None) -> dict[str, An
             raise DataCorruptionError(f"Expected slices for {rank} axes, but received: {given!r:.100}")
         out["slices"] = [_numbers(s, 3) for s in given]
         if any(step < 1 or stop < start for start, stop, step in out["slices"]):
-            raise DataCorruptionError(f"Expected start <= stop and step >= 1, but received: {out['slices']!r:.100}")
+            raise DataCorruptionError(
+                f"Expected start <= stop and step >= 1, but received: {out['slices']!r:.100}"
+            )
     elif kind == "hyperslab":
         for name in ("start", "stride", "count", "block"):
             out[name] = _numbers(value.get(name), rank)
-        if any(s < 1 or b < 1 or (b > s and c > 1) for s, b, c in zip(out["stride"], out["block"], out["count"], strict=True)):
+        if any(
+            s < 1 or b < 1 or (b > s and c > 1)
+            for s, b, c in zip(out["stride"], out["block"], out["count"], strict=True)
+        ):
             raise DataCorruptionError("blocks of a hyperslab overlap, or stride or block is 0")
     elif kind == "blocks":
         given = value.get("blocks")
@@ -282,7 +289,6 @@ def select_region(dataset: Any, region: Mapping[str, Any]) -> npt.NDArray[Any]:
 
 
 def _hyperslab(dataset: Any, region: Mapping[str, Any]) -> npt.NDArray[Any]:
-    out: Any = None
     axes = []
     for start, stride, count, block in zip(
         region["start"], region["stride"], region["count"], region["block"], strict=True
@@ -291,16 +297,20 @@ def _hyperslab(dataset: Any, region: Mapping[str, Any]) -> npt.NDArray[Any]:
     if any(a.size == 0 for a in axes):
         return np.empty([a.size for a in axes], getattr(dataset, "dtype", object))
     # One read of the bounding box, then the regular grid inside it.
-    out = np.asarray(dataset[tuple(slice(int(a[0]), int(a[-1]) + 1) for a in axes)])
-    return out[np.ix_(*[a - a[0] for a in axes])]
+    box: npt.NDArray[Any] = np.asarray(dataset[tuple(slice(int(a[0]), int(a[-1]) + 1) for a in axes)])
+    inside: npt.NDArray[Any] = box[np.ix_(*[a - a[0] for a in axes])]
+    return inside
 
 
 def _pick(dataset: Any, points: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     if not len(points):
         return np.empty(0, getattr(dataset, "dtype", object))
     low = points.min(axis=0)
-    box = np.asarray(dataset[tuple(slice(int(a), int(b) + 1) for a, b in zip(low, points.max(axis=0), strict=True))])
-    return box[tuple((points - low).T)]
+    box = np.asarray(
+        dataset[tuple(slice(int(a), int(b) + 1) for a, b in zip(low, points.max(axis=0), strict=True))]
+    )
+    picked: npt.NDArray[Any] = box[tuple((points - low).T)]
+    return picked
 
 
 def _blocks(dataset: Any, blocks: list[Any]) -> npt.NDArray[Any]:
@@ -309,16 +319,26 @@ def _blocks(dataset: Any, blocks: list[Any]) -> npt.NDArray[Any]:
         return parts[0]
     if not parts:
         return np.empty(0, getattr(dataset, "dtype", object))
-    # Boxes that differ along one axis only make a grid.
+    # Boxes that differ along one axis only, or are all combinations of what they cover on each, make a grid.
     rank = parts[0].ndim
-    for axis in range(rank):
-        others = {
-            tuple((f, t) for d, (f, t) in enumerate(zip(*box, strict=True)) if d != axis) for box in blocks
-        }
-        if len(others) == 1:
-            return np.concatenate(parts, axis=axis)
+    spans = [list(dict.fromkeys((box[0][d], box[1][d]) for box in blocks)) for d in range(rank)]
+    varied = [d for d in range(rank) if len(spans[d]) > 1]
+    if len(varied) <= 1:
+        return np.concatenate(parts, axis=varied[0] if varied else 0)
+    n_combinations = int(np.prod([len(span) for span in spans]))
+    if n_combinations == len(blocks) == len({(tuple(first), tuple(last)) for first, last in blocks}):
+        axes = [np.concatenate([np.arange(f, t + 1) for f, t in span]) for span in spans]
+        low = [int(a.min()) for a in axes]
+        box = np.asarray(dataset[tuple(slice(lo, int(a.max()) + 1) for lo, a in zip(low, axes, strict=True))])
+        grid: npt.NDArray[Any] = box[np.ix_(*[a - lo for a, lo in zip(axes, low, strict=True)])]
+        return grid
     coordinates = np.concatenate(
-        [np.stack(np.meshgrid(*[np.arange(f, t + 1) for f, t in zip(*b, strict=True)], indexing="ij"), -1).reshape(-1, rank) for b in blocks]
+        [
+            np.stack(
+                np.meshgrid(*[np.arange(f, t + 1) for f, t in zip(*b, strict=True)], indexing="ij"), -1
+            ).reshape(-1, rank)
+            for b in blocks
+        ]
     )
     order = np.lexsort(tuple(coordinates[:, d] for d in reversed(range(rank))))
     return np.asarray(np.concatenate([p.reshape(-1) for p in parts])[order])

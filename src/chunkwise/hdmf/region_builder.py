@@ -55,7 +55,9 @@ class RegionReference(_Base or ReferenceBuilder):  # type: ignore[misc, unused-i
         if kind == "slices":
             return tuple(slice(*s) for s in region["slices"])
         if kind == "points":
-            return tuple(list(axis) for axis in zip(*region["points"], strict=True)) if region["points"] else []
+            return (
+                tuple(list(axis) for axis in zip(*region["points"], strict=True)) if region["points"] else []
+            )
         if kind == "blocks":
             boxes = [tuple(slice(f, t + 1) for f, t in zip(*box, strict=True)) for box in region["blocks"]]
             return boxes[0] if len(boxes) == 1 else boxes

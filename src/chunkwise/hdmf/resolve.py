@@ -98,7 +98,9 @@ class StoreSet:
                 return target
             parent, _, name = target.path.rpartition("/")
             reference, holder = target.store.links(parent or "/")[name], target.store
-        raise BrokenLinkError(f"link leads to a link {MAX_FOLLOWED} times: {reference.path} in {reference.source}")
+        raise BrokenLinkError(
+            f"link leads to a link {MAX_FOLLOWED} times: {reference.path} in {reference.source}"
+        )
 
     def _one(self, reference: Reference, holder: HdmfStore) -> Target:
         try:
@@ -130,7 +132,8 @@ class StoreSet:
                 break
         if holder.contains(path):
             warnings.warn(
-                f'{path} is said to be in "{reference.source}", which is not there; that of {holder.source} is taken',
+                f'{path} is said to be in "{reference.source}", which is not there; '
+                f"that of {holder.source} is taken",
                 BrokenLinkWarning,
                 stacklevel=4,
             )

@@ -89,7 +89,9 @@ class _References(_Resolving):
     def __setitem__(self, key: Any, value: Any) -> None:
         self._check_writable()
         listed = isinstance(value, list | tuple)
-        self._dataset.write(key, [self._reference_to(v) for v in value] if listed else self._reference_to(value))
+        self._dataset.write(
+            key, [self._reference_to(v) for v in value] if listed else self._reference_to(value)
+        )
 
 
 def _nested(values: npt.NDArray[Any], resolve: Any) -> Any:
@@ -229,7 +231,14 @@ class ContainerTable(_Table, ContainerResolver):  # type: ignore[misc, unused-ig
         return BuilderTable
 
 
-_CLASSES = (BuilderReferences, BuilderRegions, BuilderTable, ContainerReferences, ContainerRegions, ContainerTable)
+_CLASSES = (
+    BuilderReferences,
+    BuilderRegions,
+    BuilderTable,
+    ContainerReferences,
+    ContainerRegions,
+    ContainerTable,
+)
 for _cls in _CLASSES:
     ObjectMapper.no_convert(_cls)
 

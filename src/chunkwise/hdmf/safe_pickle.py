@@ -16,7 +16,15 @@ from typing import Any, NoReturn
 
 from chunkwise.errors import DataCorruptionError
 
-__all__ = ["TOKENS", "ArrayStub", "DtypeStub", "ReferenceStub", "ScalarStub", "UnsafePickleError", "parse_pickle"]
+__all__ = [
+    "TOKENS",
+    "ArrayStub",
+    "DtypeStub",
+    "ReferenceStub",
+    "ScalarStub",
+    "UnsafePickleError",
+    "parse_pickle",
+]
 
 MAX_DEPTH = 1000
 """Largest number of values on the stack under marks."""
@@ -240,10 +248,19 @@ class _Machine:
                 _fail("a data type is not given by its name")
             return DtypeStub(arguments[0])
         if callee is _SCALAR:
-            if len(arguments) != 2 or not isinstance(arguments[0], DtypeStub) or type(arguments[1]) is not bytes:
+            if (
+                len(arguments) != 2
+                or not isinstance(arguments[0], DtypeStub)
+                or type(arguments[1]) is not bytes
+            ):
                 _fail("a scalar is not a data type and its bytes")
             return ScalarStub(*arguments)
-        if callee is _ENCODE and len(arguments) == 2 and arguments[1] == "latin1" and isinstance(arguments[0], str):
+        if (
+            callee is _ENCODE
+            and len(arguments) == 2
+            and arguments[1] == "latin1"
+            and isinstance(arguments[0], str)
+        ):
             try:
                 return arguments[0].encode("latin1")
             except UnicodeEncodeError as e:
@@ -259,7 +276,11 @@ class _Machine:
     def build(self) -> Any:
         state = self.pop()
         target = self.top()
-        if not isinstance(state, tuple) or not isinstance(target, ArrayStub | DtypeStub) or target.state is not None:
+        if (
+            not isinstance(state, tuple)
+            or not isinstance(target, ArrayStub | DtypeStub)
+            or target.state is not None
+        ):
             _fail(f"it sets the state of a {type(target).__name__}")
         if isinstance(target, ArrayStub):
             if (

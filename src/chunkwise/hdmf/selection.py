@@ -67,7 +67,7 @@ def parse_selection(key: Any, shape: Sequence[int]) -> Selection:
     OutOfBoundsError
         If an index is outside, or there are too many.
     """
-    if type(key) is slice and key == slice(None) or key is Ellipsis:
+    if (type(key) is slice and key == slice(None)) or key is Ellipsis:
         return Selection(tuple(slice(0, n, 1) for n in shape))
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) == 1 and len(shape) != 1:

@@ -28,6 +28,7 @@ BUFFER_NBYTES = 1 << 26
 StreamProgress = Callable[[str, int, "int | None"], None]
 """Called with path, rows done and rows expected, None if unknown, after each piece."""
 
+
 class ArrayStream:
     """An array that an iterator is being written to.
 
@@ -132,7 +133,9 @@ class ArrayStream:
         self.array.resize(shape)
 
     def _add_rows(self, start: int, values: npt.NDArray[Any]) -> None:
-        if start != self._first + self._n_rows or (self._rows and values.shape[1:] != self._rows[0].shape[1:]):
+        if start != self._first + self._n_rows or (
+            self._rows and values.shape[1:] != self._rows[0].shape[1:]
+        ):
             self._store_rows(all=True)
             self._first = start
         self._rows.append(values)

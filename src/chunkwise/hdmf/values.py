@@ -26,7 +26,9 @@ def shape_of(data: Any, is_item: Any = None) -> tuple[int, ...]:
     """
     if hasattr(data, "shape"):
         return tuple(int(n) for n in data.shape)
-    if not isinstance(data, list | tuple | range | set | frozenset) or (is_item is not None and is_item(data)):
+    if not isinstance(data, list | tuple | range | set | frozenset) or (
+        is_item is not None and is_item(data)
+    ):
         return ()
     if not len(data):
         return (0,)

@@ -1,0 +1,122 @@
+"""Converting NWB and HDMF files between Zarr v2, Zarr v3, N5 and HDF5."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from hdmf.backends.io import HDMFIO
+from hdmf.build import BuildManager, TypeMap
+from hdmf.spec import NamespaceCatalog
+
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
+from chunkwise.hdmf.io import ZarrIO
+from chunkwise.hdmf.place import Place, place_of
+from chunkwise.hdmf.tree import detect_format
+
+__all__ = ["convert", "open_source"]
+
+
+def _is_hdf5(path: Place) -> bool:
+    if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as f:
+        return f.read(8) == b"\x89HDF\r\n\x1a\n"
+
+
+def _type_map() -> TypeMap:
+    """Return the types of NWB, or none if pynwb is not installed."""
+    try:
+        import pynwb
+    except ImportError:
+        return TypeMap(NamespaceCatalog())
+    return pynwb.get_type_map()
+
+
+def open_source(path: Place, **options: Any) -> HDMFIO:
+    """Open a file for reading, whatever its format, with the types that it has cached.
+
+    Parameters
+    ----------
+    path : str, path or KvStore
+    **options
+        Those of :class:`ZarrIO`; not for HDF5.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no file.
+    """
+    type_map = _type_map()
+    if _is_hdf5(path):
+        from hdmf.backends.hdf5 import HDF5IO
+
+        assert isinstance(path, str | os.PathLike)
+        HDF5IO.load_namespaces(type_map, str(path))
+        return HDF5IO(str(path), mode="r", manager=BuildManager(type_map))
+    if detect_format(place_of(path)) is None:
+        raise NotFoundError(f"there is neither an HDMF store nor an HDF5 file at {path}")
+    io = ZarrIO(path, BuildManager(type_map), "r", **options)
+    if io.store.specifications() is not None:
+        io.load_namespaces_io(type_map)
+    return io
+
+
+def convert(
+    source: Place,
+    target: Place,
+    *,
+    format: Literal["zarr2", "zarr3", "n5", "hdf5"] | None = None,
+    overwrite: bool = False,
+    source_options: dict[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """Write a copy of a file in another format; all data is copied, and nothing is linked to the source.
+
+    Parameters
+    ----------
+    source, target : str, path or KvStore
+    format : {"zarr2", "zarr3", "n5", "hdf5"}, optional
+        Of the copy; by default HDF5 for a local path that ends in ``.nwb``, ``.h5`` or ``.hdf5``, N5 for one
+        that ends in ``.n5``, else Zarr v3.
+    overwrite : bool
+        Whether a store or file at `target` is replaced.
+    source_options : dict, optional
+        Those of :class:`ZarrIO` for reading.
+    **options
+        Those of :class:`ZarrIO` for writing.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is something at `target`.
+    """
+    ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
+    if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
+        format = "hdf5"
+    with open_source(source, **(source_options or {})) as src:
+        if format == "hdf5":
+            _to_hdf5(src, target, overwrite)
+            return
+        mode = "w" if overwrite else "w-"
+        with ZarrIO(target, BuildManager(src.manager.type_map), mode, format=format, **options) as out:
+            out.export(src, write_args={"link_data": False})
+
+
+def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
+    from hdmf.backends.hdf5 import HDF5IO
+
+    if not isinstance(target, str | os.PathLike):
+        raise InvalidArgumentError("HDF5 files are written to local paths only")
+    path = Path(target)
+    if path.exists() and not overwrite:
+        raise AlreadyExistsError(f"there is something at {path} already")
+    # Not under its own name before it is whole.
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with HDF5IO(str(part), mode="w", manager=BuildManager(src.manager.type_map)) as out:
+            out.export(src, write_args={"link_data": False})
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
