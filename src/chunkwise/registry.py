@@ -56,10 +56,12 @@ class Registry:
         self._builtin = builtin
         self._registered: dict[tuple[str, str], Any] = {}
         self._loaded: dict[str, Any] = {}
+        self._found: dict[tuple[str, str], Any] = {}  # built-in ones that have been asked for
 
     def register(self, name: str, item: Any, *, format: str = "") -> None:
         """Make `item` known as `name`, in `format` only or, without one, in all of them."""
         self._registered[format, name] = item
+        self._found.clear()
 
     def find(self, name: str, format: str = "") -> Any:
         """Return what `name` means in `format`.
@@ -69,12 +71,16 @@ class Registry:
         UnknownExtensionError
             If nothing is registered under that name; names the nearest known one.
         """
+        known = self._found.get((format, name))
+        if known is not None:
+            return known
         for key in ((format, name), ("", name)):
             if key in self._registered:
                 return self._registered[key]
         for own, entry in self._builtin.items():
             if name in entry.names.get(format, ()) or (not format and name == own):
-                return self._load(own, entry.target)
+                item = self._found[format, name] = self._load(own, entry.target)
+                return item
         for point in entry_points(group=self.group):
             if point.name in (name, f"{format}:{name}"):
                 item = point.load()

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy.typing as npt
 
 from chunkwise.api.batch import Batch, check_batch
+from chunkwise.api.known_specs import key_of, known_spec, remember_spec
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction
@@ -149,6 +150,15 @@ def open(
     if isinstance(kvstore, KvStore):
         transaction = _common_transaction(transaction, kvstore.transaction)
         kvstore = kvstore.spec(retain_context=True)
+    flags = (open, create, delete_existing, assume_metadata, assume_cached_metadata)
+    others = (open_mode, kvstore, recheck_cached_metadata, recheck_cached_data, recheck_cached, rank, dtype,
+              domain, shape, chunk_layout, codec, fill_value, dimension_units, schema)  # fmt: skip
+    place = None
+    if all(option is None for option in others):
+        place = key_of(spec, flags)
+        parsed = None if place is None else known_spec(place)
+        if parsed is not None:
+            return _start(parsed, read, write, context, transaction, batch)
     schema_options = {
         "rank": rank,
         "dtype": dtype,
@@ -182,10 +192,23 @@ def open(
     except ChunkwiseError as e:
         return Future.failed(e)
 
+    if place is not None:
+        remember_spec(place, parsed)
+    return _start(parsed, read, write, context, transaction, batch)
+
+
+def _start(
+    spec: Spec,
+    read: bool | None,
+    write: bool | None,
+    context: Context | None,
+    transaction: Transaction | None,
+    batch: Batch | None,
+) -> Future[TensorStore]:
     def start() -> Future[TensorStore]:
-        if parsed._driver.is_remote:
-            return in_background(lambda: open_spec(parsed, read, write, context, transaction).result())
-        return open_spec(parsed, read, write, context, transaction)
+        if spec._driver.is_remote:
+            return in_background(lambda: open_spec(spec, read, write, context, transaction).result())
+        return open_spec(spec, read, write, context, transaction)
 
     return start() if batch is None else batch.defer(start)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.format import Format, Metadata
+from chunkwise.driver.chunked.known_documents import known_document, remember_document
 from chunkwise.driver.flow import DeletePrefix, Flow, Get, Put
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -122,9 +123,14 @@ def open_array(
         stamped = yield Get(request.key)
         existing = None if stamped.value is None else bytes(stamped.value)
         if existing is not None and mode.open:
-            document = _document(request, existing)
-            if not mode.create or request.format.is_array(document):
-                metadata = _parse(request, document)
+            known_parts = known_document(request.format, existing)
+            document = _document(request, existing) if known_parts is None else known_parts[0]
+            if known_parts is not None or not mode.create or request.format.is_array(document):
+                if known_parts is not None:
+                    metadata = known_parts[1]
+                else:
+                    metadata = _parse(request, document)
+                    remember_document(request.format, existing, document, metadata)
                 _check_container(request, document)
                 request.format.check(metadata, request.constraints, request.options, request.schema)
                 return Opened(metadata, stamped.generation, stamped.time)
