@@ -1,7 +1,7 @@
 """The mean of each cell: exact and rounded half to even for integers, summed up in C order for floats.
 
-1. Integers are added up in the narrowest type that can't overflow; 64-bit ones, if their values need it,
-   in two halves of 32 bits.
+1. Integers are added up in the narrowest type that can't overflow, neighbours first; 64-bit ones, if their
+   values need it, in two halves of 32 bits.
 2. Floats are added one after the other in C order, as TensorStore does, so that results are the same
    bits: in their own precision from 32 bits on, else in 32 bits.
 3. A boolean is what more than half of the cell is.
@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 def mean_bool(block: Array) -> Array:
     """Return whether more than half of each cell is true."""
     n = cell_size(block)
-    total = fold(block.view(np.uint8), np.add, np.dtype(_accumulator(1, n, signed=False)))
+    total = _sum(block.view(np.uint8), np.dtype(_accumulator(1, n, signed=False)))
     majority: Array = total > n // 2
     return majority
 
@@ -32,9 +32,11 @@ def mean_bool(block: Array) -> Array:
 def mean_float(block: Array, work: np.dtype[Any]) -> Array:
     """Return the mean in `work`, of floats or complex numbers."""
     n = cell_size(block)
-    total = np.zeros(block.shape[::2], work)
-    for plane in planes(block):
+    every = planes(block)
+    total = next(every).astype(work)
+    for plane in every:
         np.add(total, plane, out=total, dtype=work, casting="unsafe")
+    total += work.type(0)  # what a sum that begins with 0.0 is where there is nothing but -0.0
     # Complex numbers by component: NumPy's quotient of complex numbers rounds more than once.
     parts = total[..., None].view(work.type(0).real.dtype)
     np.divide(parts, parts.dtype.type(n), out=parts)
@@ -53,8 +55,29 @@ def mean_int(block: Array) -> Array:
     work = _accumulator(largest, n, signed=signed)
     if work is None:
         return _mean_wide(block, n)
-    mean: Array = _divide(fold(block, np.add, np.dtype(work)).astype(work, copy=False), n)
+    mean: Array = _divide(_sum(block, np.dtype(work)).astype(work, copy=False), n)
     return mean
+
+
+def _sum(block: Array, work: np.dtype[Any]) -> Array:
+    """Return the sum of each cell in the integer type `work`, in which it doesn't overflow.
+
+    Neighbours that are half as wide as `work` are added where they lie: together they are one number of that
+    width, whose halves, by shifts, are the two.
+    """
+    size = block.dtype.itemsize
+    beside = block.shape[-1] == 2 and block.strides[-2:] == (2 * size, size)
+    if not beside or work.itemsize != 2 * size or work.kind != block.dtype.kind:
+        return fold(block, np.add, work)
+    pairs = block.reshape(*block.shape[:-2], -1).view(work)
+    bits = 8 * size
+    if work.kind == "u":
+        lower = pairs & ((1 << bits) - 1)
+    else:
+        lower = pairs << bits
+        lower >>= bits
+    lower += pairs >> bits
+    return fold(lower[..., None], np.add, work)
 
 
 def _accumulator(largest: int, n: int, *, signed: bool) -> str | None:
