@@ -19,10 +19,15 @@ ROOT = Path(__file__).parents[1]
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
     readme = (ROOT / "README.md").read_text().replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](#)")
-    pages = {"index.md": readme, "status.md": status(), "api.md": api(), "cli.md": cli()}
+    pages = {"index.md": readme, "status.md": status(), "api.md": api()}
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Put the help of every command behind the page on the command line."""
+    return markdown + cli() if page.file.src_uri == "cli.md" else markdown
 
 
 def status() -> str:
@@ -48,7 +53,7 @@ def status() -> str:
 
 def cli() -> str:
     """Return the help of every command."""
-    parts = ["# Command line\n"]
+    parts = ["\n"]
     for name in COMMANDS:
         text = StringIO()
         with redirect_stdout(text):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from chunkwise.api.location import locate
 from chunkwise.api.node import Node
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.errors import InvalidArgumentError, NotFoundError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.group import Group
 from chunkwise.hierarchy.node_name import split_path
 from chunkwise.hierarchy.open_group import open_group
@@ -83,13 +83,23 @@ def _below(group: Group, names: list[str]) -> Group:
 
 
 def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]:
-    """Return the arrays of a group by their names; those that are dropped are not opened."""
+    """Return the arrays of a group by their names; those that are dropped are not opened.
+
+    Links to arrays count; those that lead nowhere, or out of the tree, are left out.
+    """
     found = {}
-    for name in sorted(group):
-        if name not in dropped:
+    links = group.links()
+    for name in group:
+        if name in dropped:
+            continue
+        try:
             member = group.get(name)
-            if isinstance(member, TensorStore):
-                found[name] = member_of(member)
+        except ChunkwiseError:
+            if name not in links:
+                raise
+            continue
+        if isinstance(member, TensorStore):
+            found[name] = member_of(member)
     return found
 
 
