@@ -111,6 +111,7 @@ class FileStore:
         self.writing = Writing(locking, bool(sync), float(acquire_timeout))
         self.io_mode = io_mode
         self.io_limit = io_limit
+        self._real: str | None = None
 
     def __repr__(self) -> str:
         how = self.writing
@@ -121,8 +122,10 @@ class FileStore:
 
     @property
     def identity(self) -> Any:
-        """The directory with symbolic links resolved; the options are not part of it."""
-        return "file", os.path.realpath(self.root)
+        """The directory with symbolic links resolved, once; the options are not part of it."""
+        if self._real is None:
+            self._real = os.path.realpath(self.root)
+        return "file", self._real
 
     @property
     def write_concurrency(self) -> int | None:

@@ -207,7 +207,6 @@ class Context:
         """
         if not isinstance(key, str):
             raise TypeError(f"key must be str, got {type(key).__name__}")
-        kind_of(key)
         return self._resolve(key, ())
 
     __iter__ = None
@@ -226,6 +225,7 @@ class Context:
                 break
             context = context._parent
         if "#" in key:
+            kind_of(key)
             raise InvalidArgumentError(f"Resource not defined: {dump(key)}")
         return context._own(key, None, steps)
 

@@ -108,11 +108,13 @@ def check_constraints(constraints: N5Constraints, metadata: N5Metadata) -> None:
     FailedPreconditionError
         Naming the first member that differs, what the spec demands and what is stored.
     """
-    stored = to_json(metadata)
-    stored["axes"] = list(metadata.axes)
     wanted = constraints_to_json(constraints)
     if constraints.axes is not None:
         wanted["axes"] = list(constraints.axes)
+    if not wanted:
+        return
+    stored = to_json(metadata)
+    stored["axes"] = list(metadata.axes)
     first = [name for name in members.DATASET_MEMBERS if name in wanted]
     for name in [*first, *sorted(set(wanted) - set(first))]:
         found = stored.get(name, MISSING)

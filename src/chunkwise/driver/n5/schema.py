@@ -172,6 +172,8 @@ def check_metadata(metadata: N5Metadata, constraints: N5Constraints, schema: Sch
         For the first thing that differs; which of the two it is follows TensorStore.
     """
     check_constraints(constraints, metadata)
+    if schema.is_empty:
+        return
     if schema.rank is not None and schema.rank != metadata.rank:
         raise FailedPreconditionError(
             f"Rank specified by schema ({schema.rank}) does not match rank specified by metadata "
