@@ -14,6 +14,7 @@ from chunkwise.index_space import dim_operations as ops
 from chunkwise.index_space.compose import compose
 from chunkwise.index_space.dim_expression import OPERATIONS, DimExpression, apply_expression
 from chunkwise.index_space.domain import IndexDomain
+from chunkwise.index_space.fast_arrays import fast_arrays
 from chunkwise.index_space.index_errors import as_index_error, as_value_error
 from chunkwise.index_space.mapping import IndexMapping, M
 from chunkwise.index_space.numpy_indexing import Mode, index_all
@@ -38,7 +39,8 @@ def index_mapping(m: M, key: Any, mode: Mode = "default") -> M:
     OutOfBoundsError
         If the key does not fit the domain of `m`.
     """
-    return as_index_error(_index, m, key, mode)
+    fast = fast_arrays(m._domain, m._output, key, mode)
+    return as_index_error(_index, m, key, mode) if fast is None else m._make(*fast)
 
 
 def _index(m: M, key: Any, mode: Mode) -> M:

@@ -1,0 +1,81 @@
+"""The short way through index arrays gives what the general way does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chunkwise
+from chunkwise.index_space.fast_arrays import fast_arrays
+from chunkwise.index_space.index_errors import as_index_error
+from chunkwise.index_space.indexing import _index
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[chunkwise.IndexTransform, Any, Any]:
+    rank = draw(st.integers(1, 4))
+    dims = [
+        chunkwise.Dim(
+            low := draw(st.integers(-3, 3)),
+            low + draw(st.integers(0, 6)),
+            label=draw(st.sampled_from(["", f"x{i}"])),
+            implicit_lower=draw(st.booleans()),
+            implicit_upper=draw(st.booleans()),
+        )
+        for i in range(rank)
+    ]
+    transform = chunkwise.IndexTransform(dims)
+    if draw(st.booleans()):
+        transform = draw(
+            st.sampled_from(
+                [
+                    transform.T,
+                    transform[chunkwise.d[0].stride[-2]],
+                    transform[..., None],
+                    transform[chunkwise.d[:].translate_by[3]],
+                ]
+            )
+        )
+    shape = draw(st.sampled_from([(2,), (3,), (2, 2), (1,), (0,)]))
+    numbers = st.integers(-4, 8)
+    array = st.lists(numbers, min_size=6, max_size=6).map(
+        lambda values: np.resize(values, shape) if np.prod(shape) else np.zeros(shape, int)
+    )
+    ends = st.one_of(st.none(), numbers)
+    term = st.one_of(
+        array,
+        array.map(lambda a: a.astype(np.int16)),
+        array.map(lambda a: a.tolist()),
+        st.lists(st.booleans(), max_size=7).map(lambda flags: np.array(flags, bool)),
+        st.builds(slice, ends, ends, st.sampled_from([None, None, 1, 2])),
+        st.just(slice(None)),
+        numbers,
+        st.just(Ellipsis),
+        st.none(),
+    )
+    key = tuple(draw(st.lists(term, min_size=1, max_size=rank + 1)))
+    return transform, key, draw(st.sampled_from(["default", "oindex", "vindex"]))
+
+
+@settings(max_examples=600, deadline=None)
+@given(cases())
+def test_the_short_way_is_the_general_way(case: tuple[chunkwise.IndexTransform, Any, Any]) -> None:
+    transform, key, mode = case
+    found = fast_arrays(transform._domain, transform._output, key, mode)
+    if found is None:  # the general way decides
+        return
+    general = as_index_error(_index, transform, key, mode)
+    assert chunkwise.IndexTransform._make(*found) == general
+
+
+def test_it_is_taken_and_copies_the_indices() -> None:
+    transform = chunkwise.IndexTransform(input_shape=[10, 20, 30])
+    indices = np.array([3, 1, 4])
+    for key in (indices, (slice(None), indices), (2, indices), (indices, ..., indices), [3, 1, 4]):
+        assert fast_arrays(transform._domain, transform._output, key, "default") is not None
+    view = transform[indices]
+    indices[0] = 7
+    assert view.output[0].index_array.ravel().tolist() == [3, 1, 4]
