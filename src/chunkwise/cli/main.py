@@ -33,6 +33,7 @@ COMMANDS = {
     "pyramid": "write an image at several resolutions, for viewers",
     "plan": "how many requests reading a region takes",
     "diff": "in what two arrays or hierarchies differ",
+    "nwb": "what NWB files in Zarr and N5 hold; check, convert and repack them",
     "verify": "read and check every stored chunk",
     "migrate": "make Zarr v3 of a v1 or v2 array or hierarchy, in place",
 }

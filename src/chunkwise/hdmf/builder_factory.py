@@ -27,7 +27,7 @@ class _Template:
         }
 
     def make(self, members: dict[str, Any], items: dict[str, Any]) -> Any:
-        out = self.cls.__new__(self.cls)
+        out: Any = self.cls.__new__(self.cls)  # type: ignore[call-overload]
         own = vars(out)
         for key, value in self.attributes.items():
             own[key] = dict(value) if type(value) is dict else value

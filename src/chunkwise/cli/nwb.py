@@ -1,0 +1,168 @@
+"""``chunkwise nwb``: NWB and HDMF files in Zarr v2, Zarr v3, N5 and HDF5."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+from typing import Any
+
+from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.quantities import plural
+
+__all__ = ["add_arguments", "run"]
+
+_FORMATS = ("zarr2", "zarr3", "n5", "hdf5")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, dest="action")
+    info = actions.add_parser("info", help="what is in a file: types, datasets, links, cached schemas")
+    check = actions.add_parser("validate", help="compare with the schema; name broken links and references")
+    check.add_argument("--links-only", action="store_true", help="look at links and references only")
+    convert = actions.add_parser("convert", help="copy to another format; nothing is linked to the source")
+    repack = actions.add_parser("repack", help="rewrite a store in the current layout, in place")
+    for action in (info, check):
+        action.add_argument("path", metavar="PATH", help="store or HDF5 file")
+    convert.add_argument("path", metavar="SOURCE", help="store or HDF5 file")
+    convert.add_argument("target", metavar="TARGET")
+    convert.add_argument("--overwrite", action="store_true", help="replace what is at TARGET")
+    repack.add_argument("path", metavar="PATH", help="local store; the old one is kept until the new one is whole")
+    for action in (convert, repack):
+        action.add_argument("--format", choices=_FORMATS if action is convert else _FORMATS[:3])
+        action.add_argument(
+            "--pickled-references", action="store_true", help="Zarr v2 references as hdmf-zarr writes them by default"
+        )
+    for action in (info, check, convert, repack):
+        action.add_argument("--json", action="store_true", help="print JSON", default=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; `validate` exits with 1 if anything is wrong."""
+    try:
+        import hdmf  # noqa: F401
+    except ImportError:
+        raise UsageError('this command needs the packages hdmf and pynwb: pip install "chunkwise[nwb]"') from None
+    return int({"info": _info, "validate": _validate, "convert": _convert, "repack": _repack}[arguments.action](arguments))
+
+
+# -- info ---------------------------------------------------------------------------------------------
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    from chunkwise.hdmf.store import open_store
+    from chunkwise.hdmf.summary import summarize
+
+    found = summarize(open_store(arguments.path))
+    if arguments.json:
+        print_json(found)
+        return 0
+    for name in ("source", "format", "consolidated", "type", "nwb_version", "object_id"):
+        if found[name] is not None:
+            print(f"{name}: {found[name]}")
+    counts = found["counts"]
+    print(
+        f"contents: {plural(counts['groups'], 'group')}, {plural(counts['datasets'], 'dataset')}, "
+        f"{plural(counts['links'], 'link')}, {plural(counts['references'], 'reference dataset')}"
+    )
+    for name, version in found["namespaces"].items():
+        print(f"namespace: {name} {version}")
+    for name, n in found["types"].items():
+        print(f"  {n:6d}  {name}")
+    return 0
+
+
+# -- validate -----------------------------------------------------------------------------------------
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from chunkwise.hdmf.check_links import check_links
+    from chunkwise.hdmf.convert import open_source
+    from chunkwise.hdmf.io import ZarrIO
+
+    broken: list[str] = []
+    schema: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # broken links are told below, by name
+        with open_source(arguments.path) as io:
+            if isinstance(io, ZarrIO):
+                broken = [str(link) for link in check_links(io.stores)]
+            elif arguments.links_only:
+                raise UsageError("links of HDF5 files are the concern of HDF5's own tools")
+            if not arguments.links_only:
+                schema = _schema_errors(io)
+    if arguments.json:
+        print_json({"broken": broken, "schema": schema})
+    else:
+        for text in broken:
+            print(f"BROKEN  {text}")
+        for text in schema:
+            print(f"SCHEMA  {text}")
+        n = len(broken) + len(schema)
+        print(f"{arguments.path}: {plural(n, 'problem') if n else 'all good'}")
+    return 1 if broken or schema else 0
+
+
+def _schema_errors(io: Any) -> list[str]:
+    try:
+        import pynwb
+    except ImportError:
+        raise UsageError('this needs pynwb: pip install "chunkwise[nwb]"') from None
+    if "core" not in io.manager.namespace_catalog.namespaces:
+        raise UsageError(f"{io.source} is no NWB file; --links-only looks at its links")
+    return [str(error) for error in pynwb.validate(io=io)]
+
+
+# -- convert and repack -------------------------------------------------------------------------------
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {"object_codec": "pickle"} if arguments.pickled_references else {}
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    from chunkwise.hdmf import convert
+
+    if arguments.pickled_references and arguments.format != "zarr2":
+        raise UsageError("--pickled-references goes with --format zarr2")
+    convert(
+        arguments.path,
+        arguments.target,
+        format=arguments.format,
+        overwrite=arguments.overwrite,
+        **_options(arguments),
+    )
+    _said(arguments, {"written": arguments.target})
+    return 0
+
+
+def _repack(arguments: argparse.Namespace) -> int:
+    from chunkwise.hdmf import convert, open_store
+
+    path = os.path.abspath(arguments.path)
+    if not os.path.isdir(path):
+        raise UsageError(f"{arguments.path} is no local store")
+    format = arguments.format or open_store(path).format
+    if arguments.pickled_references and format != "zarr2":
+        raise UsageError("--pickled-references goes with --format zarr2")
+    fresh, old = f"{path}.repacked", f"{path}.before-repack"
+    for occupied in (fresh, old):
+        if os.path.lexists(occupied):
+            raise UsageError(f"{occupied} is in the way; it may be left from a repack that was interrupted")
+    convert(path, fresh, format=format, **_options(arguments))
+    # At every moment one of the two is there, whole.
+    os.rename(path, old)
+    os.rename(fresh, path)
+    import shutil
+
+    shutil.rmtree(old)
+    _said(arguments, {"repacked": arguments.path, "format": format})
+    return 0
+
+
+def _said(arguments: argparse.Namespace, what: dict[str, Any]) -> None:
+    if arguments.json:
+        print_json(what)
+    else:
+        message(", ".join(f"{name} {value}" for name, value in what.items()))

@@ -1,0 +1,115 @@
+"""Every link and reference of a store followed, without hdmf and without its data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.dataset import Dataset
+from chunkwise.hdmf.element import Element
+from chunkwise.hdmf.reference import Reference
+from chunkwise.hdmf.region import parse_region
+from chunkwise.hdmf.resolve import StoreSet
+
+__all__ = ["BrokenLink", "check_links"]
+
+
+class BrokenLink(NamedTuple):
+    """A link or reference that leads nowhere.
+
+    Attributes
+    ----------
+    where : str
+        ``"link a of group /b"`` and the like.
+    reason : str
+    """
+
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+def check_links(stores: StoreSet) -> Iterator[BrokenLink]:
+    """Yield the broken links, references and regions of the main store, and datasets that can't be read.
+
+    Parameters
+    ----------
+    stores : StoreSet
+    """
+    store = stores.main
+    for path in store.walk():
+        try:
+            attributes = store.attributes(path)
+        except ChunkwiseError as e:
+            yield BrokenLink(path, e.message)
+            continue
+        for name, value in attributes.items():
+            for reference in _references(value):
+                yield from _check(stores, reference, f'attribute "{name}" of {path}')
+        if store.is_dataset(path):
+            yield from _dataset(stores, store.dataset(path))
+            continue
+        try:
+            links = store.links(path)
+        except ChunkwiseError as e:
+            yield BrokenLink(path, e.message)
+            continue
+        for name, reference in links.items():
+            yield from _check(stores, reference, f'link "{name}" of group {path}')
+
+
+def _references(value: Any) -> Iterator[Reference]:
+    if isinstance(value, Reference):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+
+
+def _dataset(stores: StoreSet, dataset: Dataset) -> Iterator[BrokenLink]:
+    try:
+        element = dataset.element
+        if not element.has_references:
+            return
+        values = dataset.read()
+    except ChunkwiseError as e:
+        yield BrokenLink(f"dataset {dataset.path}", e.message)
+        return
+    seen: dict[Any, None] = {}
+    for i, reference in enumerate(_stored(values, element)):
+        key = (reference.source, reference.path) if reference.region is None else i
+        if key not in seen:
+            seen[key] = None
+            yield from _check(stores, reference, f"reference {i} in dataset {dataset.path}")
+
+
+def _stored(values: Any, element: Element) -> Iterator[Reference]:
+    if element.kind == "compound":
+        for m in element.members:
+            if m.element.has_references:
+                yield from _stored(values[m.name], m.element)
+        return
+    for value in np.asarray(values, object).reshape(-1):
+        if isinstance(value, Reference):
+            yield value
+
+
+def _check(stores: StoreSet, reference: Reference, where: str) -> Iterator[BrokenLink]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            store, path = stores.resolve(reference, stores.main)
+        if reference.region is None:
+            return
+        if not store.is_dataset(path):
+            yield BrokenLink(where, f"region of {path}, which is a group")
+            return
+        parse_region(reference.region, store.dataset(path).shape)
+    except (ChunkwiseError, IndexError) as e:
+        yield BrokenLink(where, getattr(e, "message", str(e)))
