@@ -176,7 +176,7 @@ class Json2:
 
 def _msgpack() -> Any:
     try:
-        import msgpack  # type: ignore[import-not-found, unused-ignore]
+        import msgpack  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError:
         raise UnsupportedError(
             '"msgpack2" codec needs the package "msgpack", which is not installed'

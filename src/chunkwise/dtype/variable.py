@@ -58,7 +58,7 @@ def parse_variable(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]
 
 def print_variable(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> JSON:
     """Return the JSON form of a fill value of string, ustring or json."""
-    value = fill[()]
+    value: Any = fill[()]
     if dtype.kind != "string":
         return value
     if form != "json":
