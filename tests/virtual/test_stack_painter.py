@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from virtual_oracle import coordinates, gather, scatter, transforms
 
 from chunkwise.api.array import array
+from chunkwise.api.downsample import downsample
 from chunkwise.api.stack import overlay
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
@@ -97,3 +98,47 @@ def test_only_what_is_needed_is_opened(case, data):
     parts = plan.plan_stack(request, stack._array._boxes, lo, 8)
     assert {part.layer for part in parts} == set((seen // 1000 - 1).ravel().tolist())
     assert sum(part.where()[0].size for part in parts) <= request.size
+
+
+@settings(max_examples=200, deadline=None)
+@given(painted(fill=True), st.data())
+def test_through_other_views(case, data):
+    """Indexing, transposition and downsampling of a stack show what they show of the painting."""
+    layers, canvas, _, domain, _ = case
+    rank = canvas.ndim
+    if not rank:
+        return
+    view = overlay([store for store, _, _ in layers], domain=domain).translate_to[(0,) * rank]
+    order = data.draw(st.permutations(range(rank)))
+    view, expected = view.transpose(order), canvas.transpose(order)
+    cut = tuple(slice(a, None) for a in (data.draw(st.integers(0, n - 1)) for n in expected.shape))
+    view, expected = view[cut].translate_to[(0,) * rank], expected[cut]
+    factors = [data.draw(st.integers(1, 4)) for _ in range(rank)]
+    method = data.draw(st.sampled_from(["stride", "mean", "min", "max", "median", "mode"]))
+    smaller = downsample(view, factors, method)
+    same = downsample(array(np.array(expected)), factors, method)
+    assert np.array_equal(smaller.read().result(), same.read().result())
+    if rank > 1:
+        smaller, same = smaller.T[..., ::-1], same.T[..., ::-1]
+    assert np.array_equal(smaller.read().result(), same.read().result())
+    points = [data.draw(st.lists(st.integers(0, n - 1), min_size=2, max_size=2)) for n in expected.shape]
+    assert np.array_equal(view.oindex[tuple(points)].read().result(), expected[np.ix_(*points)])
+
+
+@settings(max_examples=100, deadline=None)
+@given(painted(fill=True), st.data())
+def test_writes_through_other_views(case, data):
+    """What is written through a transposed, reversed part of a stack is read back through the whole."""
+    layers, canvas, _, domain, _ = case
+    rank = canvas.ndim
+    stack = overlay([store for store, _, _ in layers], domain=domain)
+    if not rank:
+        return
+    order = data.draw(st.permutations(range(rank)))
+    step = data.draw(st.sampled_from([1, 2, -1]))
+    view = stack.translate_to[(0,) * rank].transpose(order)[::step]
+    seen = canvas.transpose(order)[::step]
+    values = np.arange(seen.size).reshape(seen.shape) - 9000
+    view.write(values).result()
+    seen[...] = values
+    assert np.array_equal(stack.read().result(), canvas)

@@ -30,8 +30,8 @@ from chunkwise.driver.stack.combine import Common, combine_layers, common_units,
 from chunkwise.driver.stack.layer_parser import LayerParser
 from chunkwise.dtype.data_type import DataType
 from chunkwise.dtype.schema_value import fill_value_from_json, fill_value_to_json
-from chunkwise.errors import InvalidArgumentError, SpecError
-from chunkwise.index_space import IndexDomain
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError
+from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.context import Context
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
@@ -209,7 +209,7 @@ def parse_stack(members: Members, common: SpecMembers) -> StackSpec:
             raise SpecError("Expected array, but member is missing")
         return tuple(parse_array(value, LayerParser(common.schema.dtype).parse))
 
-    layers = members.take("layers", take_layers)
+    layers = tuple(map(_bounded, members.take("layers", take_layers)))
     schema = check_options(common.schema)
     agreed = combined(layers, schema)
     spec = StackSpec(
@@ -223,6 +223,25 @@ def parse_stack(members: Members, common: SpecMembers) -> StackSpec:
     schema._set_dtype(agreed.dtype)
     schema._set_rank(spec.domain.rank)
     return spec
+
+
+def _bounded(layer: Spec) -> Spec:
+    """Return a layer with bounds that its transform leaves open as its driver knows them.
+
+    TensorStore takes them for infinite, and then can't read the stack as a whole.
+    """
+    domain = layer.domain
+    if domain is None or layer._transform is None:
+        return layer
+    if not (any(domain.implicit_lower_bounds) or any(domain.implicit_upper_bounds)):
+        return layer
+    own = layer._driver.domain
+    if own is None or all(dim.finite for dim in domain):
+        return layer
+    try:
+        return Spec._of(layer._driver, IndexTransform.identity(own).compose(layer._transform))
+    except ChunkwiseError:  # it leads out of the layer, which reading will say
+        return layer
 
 
 def _scalar(value: JSON, dtype: DataType) -> npt.NDArray[Any]:
