@@ -20,6 +20,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -114,7 +115,11 @@ class ArrayCopy:
         plan: Target = target_spec(form, format, list(options))
         self.notes = plan.notes
         self._attributes = plan.attributes
-        self._spec = {**plan.spec, "kvstore": destination.kvstore_json()}
+        kvstore = destination.kvstore()
+        if not sync:  # one that is bound already would not look at the context
+            kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
+            kvstore = replace(kvstore, resources=kept)
+        self._spec = {**plan.spec, "kvstore": kvstore}
         context = {} if sync else {"file_io_sync": False}
         unstored = {**self._spec, "open": True, "assume_metadata": True}
         self.target = open_spec(unstored, context=Context(context)).result()

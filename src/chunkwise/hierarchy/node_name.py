@@ -77,7 +77,7 @@ def _never(name: str) -> str:
 
 def is_name(name: str) -> bool:
     """Whether `name` can be that of a node."""
-    return bool(name) and not _never(name)
+    return bool(name) and "/" not in name and not _never(name)
 
 
 def check_new_names(names: list[str], format: str) -> None:

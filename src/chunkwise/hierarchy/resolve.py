@@ -18,7 +18,7 @@ from typing import NamedTuple
 from chunkwise.api.location import Location, locate
 from chunkwise.api.node import FormatName, Node
 from chunkwise.binding import dump
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.link import Link, links_of, target_names
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.spec.url import is_url
@@ -68,7 +68,10 @@ def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) 
         names = [*target_names(link, group), *rest]
         inside = None
         if link.external:
-            tree = _other_tree(tree, link)
+            try:
+                tree = _other_tree(tree, link)
+            except NotFoundError:
+                return None  # as for a soft link that leads nowhere
 
 
 def _first_link(tree: Tree, names: Sequence[str]) -> tuple[tuple[str, ...], Link] | None:
