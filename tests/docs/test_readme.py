@@ -20,8 +20,7 @@ def blocks(language: str) -> list[str]:
 def test_the_tour_runs_and_its_commands_succeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python blocks first, then each command on what they made."""
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks("python")
-    exec(compile(code, "README.md", "exec"), {})
+    exec(compile("\n".join(blocks("python")), "README.md", "exec"), {})
     (commands,) = blocks("console")
     for line in commands.splitlines():
         words = [word.strip("'") for word in line.removeprefix("$ chunkwise ").split()]
@@ -32,7 +31,7 @@ def test_the_tour_runs_and_its_commands_succeed(tmp_path: Path, monkeypatch: pyt
 def test_the_tour_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comment after a print is its output."""
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks("python")
+    code = "\n".join(blocks("python"))
     printed: list[str] = []
     exec(compile(code, "README.md", "exec"), {"print": lambda *a: printed.append(" ".join(map(str, a)))})
     promised = re.findall(r"print\(.*?\)\s+# (.*)", code)
