@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from chunkwise.codec.decode import open_decompressor
 from chunkwise.codec.size import size_error
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
@@ -25,7 +24,7 @@ from chunkwise.execute.chunk_codec import Coder, open_coders
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
 from chunkwise.execute.pool import Pool, Stop
-from chunkwise.execute.runs import Run, regions, run_length, scattered
+from chunkwise.execute.runs import Scatter
 from chunkwise.execute.shard_read import read_shards_into
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Readable
@@ -37,8 +36,6 @@ from chunkwise.plan.split import split
 __all__ = ["read_into"]
 
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
-
-_LARGEST_RUN = 1 << 20
 
 
 def read_into(
@@ -107,21 +104,14 @@ def _open_worker(
     coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
 
     # whole chunks that lie next to each other
-    stages = getattr(array.chain, "stages", None)
-    packed = None if stages is None or part is not None else open_decompressor(stages)
-    open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
-    fetch_into = None if packed is None or packed.fill is not None or open_into is None else open_into(kv)
-    if packed is not None and packed.fill is None and fetch_into is None:
-        packed = None  # raw chunks that are in memory are better copied from there
-    kept: list[Run] = []
-
-    def memory_for(axes: Batch, shape: tuple[int, ...]) -> Run | None:
-        n = 1 if packed is None else run_length(axes, shape, view, _LARGEST_RUN)
-        if packed is None or n == 1:
-            return None
-        if not kept or len(kept[0].chunks) != n:
-            kept[:] = [Run(shape, packed.stored, n)]
-        return kept[0]
+    scatter = Scatter(array.chain, view) if part is None else None
+    packed = None if scatter is None else scatter.packed
+    fetch_into = None
+    if packed is not None and packed.fill is None:
+        open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
+        fetch_into = None if open_into is None else open_into(kv)
+        if fetch_into is None:
+            scatter = None  # raw chunks that are in memory are better copied from there
 
     def missing(key: str) -> NotFoundError:
         return missing_chunk(encoding.cell(key, array.grid.rank) or (), describe(kv, key))
@@ -153,11 +143,10 @@ def _open_worker(
                         view[at] = coder.ordered[inside]
                 return
             all_whole = all(map(all, (axis.whole for axis in axes)))
-            run = memory_for(axes, shape) if all_whole else None
-            if run is not None and packed is not None:
+            places = scatter.places(axes) if all_whole and scatter is not None else None
+            if places is not None and packed is not None:
                 nbytes, fill_bytes = packed.nbytes, packed.fill
-                parts = regions(axes, shape, view.view(packed.memory), len(run.chunks))
-                for (chunk, buffer), key in zip(scattered(run, parts), keys(axes, encoding), strict=True):
+                for (chunk, buffer), key in zip(places, keys(axes, encoding), strict=True):
                     if stop:
                         return
                     if fetch_into is not None and fetch_into(key, buffer) == nbytes:

@@ -8,7 +8,7 @@ its chunks take one by one.  Between copies a worker keeps the run in its own me
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
 from typing import Any
@@ -16,9 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.codec.decode import open_decompressor
+from chunkwise.codec.encode import open_compressor
+from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.plan.axis import PlanAxis
 
-__all__ = ["Run", "gathered", "regions", "run_length", "scattered"]
+__all__ = ["Gather", "Run", "Scatter", "regions", "run_length"]
+
+# Memory of a worker, in bytes.  A read has the result besides, which must be what takes the room.
+_LARGEST_GATHERED = 1 << 22
+_LARGEST_SCATTERED = 1 << 20
 
 
 class Run:
@@ -88,8 +95,45 @@ def regions(
             yield rows[..., start:stop].reshape(*shape[:-1], -1, shape[-1])
 
 
-def gathered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
-    """Yield each chunk of `parts`, of unsigned integers, with its bytes, valid until the next one."""
+class Gather:
+    """Whole chunks of the caller's array, ready to be encoded; for one worker.
+
+    Parameters
+    ----------
+    chain : PreparedChain
+        Of the chunks.
+    view : ndarray
+        The caller's array in the order of the plan.
+    """
+
+    def __init__(self, chain: PreparedChain, view: npt.NDArray[Any]) -> None:
+        stages = getattr(chain, "stages", None)
+        self._layout = None if stages is None else open_compressor(stages)
+        self._shape = chain.item.shape
+        self._view = view
+        self._run: Run | None = None
+
+    def chunks(
+        self, axes: tuple[PlanAxis, ...]
+    ) -> tuple[Callable[[Buffer], Buffer] | None, Iterator[tuple[npt.NDArray[Any], memoryview]]] | None:
+        """Return the chunks of a batch, all of which are whole.
+
+        Returns
+        -------
+        (callable or None, iterator) or None
+            What encodes the bytes of a chunk, if anything, and each chunk with its bytes, valid until the
+            next one is taken.  None if chunks had better be encoded one by one.
+        """
+        n = run_length(axes, self._shape, self._view, _LARGEST_GATHERED)
+        if n == 1 or self._layout is None:
+            return None
+        dtype, compress = self._layout
+        if self._run is None or len(self._run.chunks) < n:
+            self._run = Run(self._shape, dtype, n)
+        return compress, _gathered(self._run, regions(axes, self._shape, self._view.view(dtype), n))
+
+
+def _gathered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
     for part in parts:
         n = part.shape[-2]
         # A ufunc goes through memory in the order of its operands' axes, here that of the rows of the
@@ -98,8 +142,45 @@ def gathered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[npt.
         yield from zip(run.chunks[:n], run.buffers, strict=False)
 
 
-def scattered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
-    """Yield memory for each chunk of `parts`; what is there when a run is complete goes to its part."""
+class Scatter:
+    """Memory that whole chunks are decoded to before they are copied to the result; for one worker.
+
+    Parameters
+    ----------
+    chain : PreparedChain
+        Of the chunks.
+    view : ndarray
+        The result in the order of the plan.
+
+    Attributes
+    ----------
+    packed : Packed or None
+        How a chunk is decoded to its place; None if there is no such way.
+    """
+
+    def __init__(self, chain: PreparedChain, view: npt.NDArray[Any]) -> None:
+        stages = getattr(chain, "stages", None)
+        self.packed = None if stages is None else open_decompressor(stages)
+        self._shape = chain.item.shape
+        self._view = view
+        self._run: Run | None = None
+
+    def places(self, axes: tuple[PlanAxis, ...]) -> Iterator[tuple[npt.NDArray[Any], memoryview]] | None:
+        """Return memory for each chunk of a batch, as an array and as bytes; all chunks must be whole.
+
+        What is there when the next run begins, or the iterator ends, goes to the result.  None if chunks
+        had better be decoded straight into the result.
+        """
+        packed = self.packed
+        n = 1 if packed is None else run_length(axes, self._shape, self._view, _LARGEST_SCATTERED)
+        if packed is None or n == 1:
+            return None
+        if self._run is None or len(self._run.chunks) < n:
+            self._run = Run(self._shape, packed.stored, n)
+        return _scattered(self._run, regions(axes, self._shape, self._view.view(packed.memory), n))
+
+
+def _scattered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
     for part in parts:
         n = part.shape[-2]
         yield from zip(run.chunks[:n], run.buffers, strict=False)

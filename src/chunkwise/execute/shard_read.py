@@ -28,6 +28,7 @@ from chunkwise.execute.chunk_codec import Coder
 from chunkwise.execute.failure import describe, missing_chunk
 from chunkwise.execute.future import Future
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.runs import Scatter
 from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Buffer, ByteRange, RangeReadable, Readable
@@ -136,6 +137,7 @@ class _ShardReader:
         self.largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
         self.stop = stop
         self.coders: dict[tuple[int, ...], Coder] = {}
+        self.scatter = Scatter(shard.chain, view)
         self.number = 0  # of the inner chunk under way, for messages
 
     def read(self, axes: Batch) -> None:
@@ -158,9 +160,11 @@ class _ShardReader:
         """Read what is wanted of one shard."""
         positions = part.positions()
         self.number = 0
+        in_order = False
         try:
             if len(positions) >= WHOLE_SHARE * self.form.n_chunks:
                 shard = self.fetch(part.key)
+                in_order = True
                 if shard is None:
                     chunks: Iterator[Numbered] = _all_missing(len(positions))
                 else:
@@ -171,7 +175,7 @@ class _ShardReader:
                     chunks = _all_missing(len(positions))
                 else:
                     chunks = self.read_ranges(part.key, found[0][positions], found[1])
-            self.decode(part, positions, chunks)
+            self.decode(part, positions, chunks, in_order=in_order)
         except (NotFoundError, _ReplacedError):
             raise
         except Exception as e:
@@ -266,9 +270,32 @@ class _ShardReader:
             self.number = int(np.argmax(wrong))
             raise DataCorruptionError(f"Inner chunk has {index[self.number, 1]} bytes, expected {expected}")
 
-    def decode(self, part: ShardPart, positions: npt.NDArray[np.int64], chunks: Iterator[Numbered]) -> None:
-        """Decode inner chunks, which come with their numbers in the order of the plan, into the result."""
+    def decode(
+        self,
+        part: ShardPart,
+        positions: npt.NDArray[np.int64],
+        chunks: Iterator[Numbered],
+        *,
+        in_order: bool,
+    ) -> None:
+        """Decode inner chunks into the result; each comes with its number in the order of the plan.
+
+        With `in_order` they come in that order, too.
+        """
         axes, view, fill = part.axes, self.view, self.array.fill_value
+        if in_order and all(all(axis.whole) for axis in axes):
+            places, packed = self.scatter.places(axes), self.scatter.packed
+            if places is not None and packed is not None and packed.fill is not None:
+                fill_bytes, fill = packed.fill, fill.view(packed.memory)
+                for (chunk, buffer), (number, encoded) in zip(places, chunks, strict=True):
+                    self.number = number
+                    if encoded is not None:
+                        fill_bytes(encoded, buffer)
+                    elif self.fill_missing:
+                        chunk[...] = fill
+                    else:
+                        raise self.missing(part, int(positions[number]), number)
+                return
         inside, at = map(list, selections(axes))
         indexed = any(axis.indexed for axis in axes)
         order = chunk_order(axes)

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -26,6 +26,7 @@ from chunkwise.execute.fill import open_fill_test
 from chunkwise.execute.future import Future
 from chunkwise.execute.key_lock import key_lock
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.runs import Gather
 from chunkwise.execute.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
 from chunkwise.execute.workers import write_load
@@ -40,6 +41,9 @@ __all__ = ["write_shards_from"]
 
 Batch: TypeAlias = "tuple[ShardAxis, ...]"
 Index: TypeAlias = "npt.NDArray[np.uint64]"
+
+
+_NONE = (MISSING, MISSING)
 
 
 class _Store(Readable, Writable, Protocol):
@@ -109,6 +113,8 @@ class _ShardWriter:
         self.coders: dict[tuple[int, ...], Coder] = {}
         self.memory = memoryview(bytearray(0))
         self.context = ""
+        self.position: int | None = None  # of the inner chunk under way, for messages
+        self.gather = Gather(shard.chain, view)
         self.writer = kv.open_writer() if isinstance(kv, BulkWritable) else None
 
     def write(self, axes: Batch) -> None:
@@ -120,7 +126,10 @@ class _ShardWriter:
                 self.write_shard(part)
             except Exception as e:
                 where = describe(self.kv, part.key)
-                raise prefix(e, f"Error {self.context} {where}") from e.__cause__
+                context = self.context
+                if self.position is not None:
+                    context += f" {self.form.entry(self.position)} in"
+                raise prefix(e, f"Error {context} {where}") from e.__cause__
         if self.writer is not None:
             self.writer.flush()
 
@@ -130,7 +139,7 @@ class _ShardWriter:
         is_whole = list(wholes(part.axes))
         if len(positions) == form.n_chunks and all(is_whole):
             value = self.put_together(part, positions, is_whole, None, None)
-            self.context = "writing"
+            self.context, self.position = "writing", None
             store = kv if self.writer is None else self.writer
             if value is None:
                 store.delete(part.key)
@@ -145,7 +154,7 @@ class _ShardWriter:
             writer = _ShardWriter(self.array, self.shard, form, store, self.view, self.store_fill, [])
             writer.change(part, positions, is_whole)
 
-        self.context = "writing"
+        self.context, self.position = "writing", None
         defer(self.later, part.key, do)
 
     def change(self, part: ShardPart, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
@@ -153,14 +162,14 @@ class _ShardWriter:
         kv, form = self.kv, self.form
         with key_lock(self.identity, part.key):
             while True:
-                self.context = "reading"
+                self.context, self.position = "reading", None
                 stored = kv.read(part.key)
                 old = index = None
                 if stored.value is not None:
                     old = memoryview(stored.value).cast("B")
                     index = form.decode_shard(old)
                 value = self.put_together(part, positions, is_whole, old, index)
-                self.context = "writing"
+                self.context, self.position = "writing", None
                 if value is None and old is not None and not can_delete(kv):
                     value = form.encode(np.full((form.n_chunks, 2), MISSING, np.uint64))
                 if value is not None:
@@ -184,12 +193,17 @@ class _ShardWriter:
     ) -> Buffer | None:
         """Return the new shard, valid until the next call, or None if all inner chunks are missing."""
         form = self.form
+        self.context = "writing"
+        if old is None and len(positions) == form.n_chunks and all(is_whole):
+            runs = self.gather.chunks(part.axes)
+            if runs is not None:
+                return self.put_runs(positions, *runs)
         chunk_at, out_at = map(list, selections(part.axes))
         order = chunk_order(part.axes)
         coder = self.coders.get(order) or self.coders.setdefault(order, Coder(self.chain, order))
         indexed = any(axis.indexed for axis in part.axes)
         numbers = dict(zip(positions.tolist(), range(len(positions)), strict=True))
-        entries = [(MISSING, MISSING)] * form.n_chunks
+        entries = [_NONE] * form.n_chunks
         stored = entries if index is None else index.tolist()
         end = 0 if form.at_end else form.index_nbytes
         for position, (offset, length) in enumerate(stored):
@@ -208,14 +222,43 @@ class _ShardWriter:
                     indexed=indexed,
                 )
             if encoded is not None:
-                n = memoryview(encoded).nbytes
-                self.grow(end + n, keep=end)
-                self.memory[end : end + n] = encoded
-                entries[position] = (end, n)
-                end += n
-        if all(offset == MISSING for offset, _ in entries):
+                entries[position] = (end, end := self.append(encoded, end))
+        return self.finished(entries, end)
+
+    def put_runs(
+        self,
+        positions: npt.NDArray[np.int64],
+        compress: Callable[[Buffer], Buffer] | None,
+        chunks: Iterator[tuple[npt.NDArray[Any], memoryview]],
+    ) -> Buffer | None:
+        """Return the shard of all the given inner chunks; see :meth:`put_together`."""
+        entries = [_NONE] * self.form.n_chunks
+        end = 0 if self.form.at_end else self.form.index_nbytes
+        is_fill = self.is_fill
+        for position, (chunk, buffer) in zip(positions.tolist(), chunks, strict=True):
+            self.position = position
+            if is_fill is None or not is_fill(chunk):
+                encoded = buffer if compress is None else compress(buffer)
+                entries[position] = (end, end := self.append(encoded, end))
+        return self.finished(entries, end)
+
+    def append(self, encoded: Buffer, end: int) -> int:
+        """Put an inner chunk at `end`; return where it ends."""
+        stop = end + (encoded.nbytes if type(encoded) is memoryview else len(encoded))
+        if stop > len(self.memory):
+            self.grow(stop, keep=end)
+        self.memory[end:stop] = encoded
+        return stop
+
+    def finished(self, entries: list[tuple[int, int]], end: int) -> Buffer | None:
+        """Return the shard with its index; `entries` are where the inner chunks begin and end."""
+        form = self.form
+        index = np.array(entries, np.uint64)
+        present = index[:, 0] != MISSING
+        if not present.any():
             return None
-        new_index = form.encode(np.array(entries, np.uint64))
+        index[present, 1] -= index[present, 0]
+        new_index = form.encode(index)
         self.grow(end + form.index_nbytes, keep=end)
         if form.at_end:
             self.memory[end : end + form.index_nbytes] = new_index
@@ -243,7 +286,7 @@ class _ShardWriter:
         indexed: bool,
     ) -> Buffer | None:
         """Return an inner chunk with `values` put in, or None if it need not be stored."""
-        self.context = f"writing {self.form.entry(position)} in"
+        self.position = position
         if whole and not indexed:
             chunk = values
         else:
@@ -252,9 +295,9 @@ class _ShardWriter:
                 if before is None:
                     chunk[...] = self.array.fill_value
                 else:
-                    self.context = f"reading {self.form.entry(position)} in"
+                    self.context = "reading"
                     coder.decode(before, chunk)
-                    self.context = f"writing {self.form.entry(position)} in"
+                    self.context = "writing"
             coder.ordered[inside] = values
         if self.is_fill is not None and self.is_fill(chunk):
             return None

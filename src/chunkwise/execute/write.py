@@ -12,12 +12,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
-from chunkwise.codec.encode import open_compressor
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.execute.chunk_codec import Coder, chain_for, open_coders
 from chunkwise.execute.crop import crop
@@ -27,7 +26,7 @@ from chunkwise.execute.fill import open_fill_test
 from chunkwise.execute.future import Future
 from chunkwise.execute.key_lock import key_lock
 from chunkwise.execute.pool import Pool, Stop
-from chunkwise.execute.runs import Run, gathered, regions, run_length
+from chunkwise.execute.runs import Gather
 from chunkwise.execute.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.execute.shard_write import write_shards_from
 from chunkwise.execute.workers import write_load
@@ -41,8 +40,6 @@ from chunkwise.plan.split import split
 __all__ = ["ReadWritable", "write_from"]
 
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
-
-_LARGEST_RUN = 1 << 22
 
 
 @runtime_checkable
@@ -136,9 +133,7 @@ class _Writer:
         self.later = kv if isinstance(kv, Modifiable) else None
         self.coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
         self.operation = "writing"
-        self.run: Run | None = None
-        stages = getattr(array.chain, "stages", None)
-        self.layout = None if stages is None else open_compressor(stages)
+        self.gather = Gather(array.chain, view)
         # chunks that are overwritten entirely; the rest needs generations
         writer = kv.open_writer() if isinstance(kv, BulkWritable) else None
         self.store: Callable[[str, Buffer], Any] = kv.write if writer is None else writer.write
@@ -161,7 +156,7 @@ class _Writer:
         try:
             if entire and array.grid.chunk_shape is not None and in_order and all(all(a.whole) for a in axes):
                 shape = array.grid.chunk_shape
-                runs = self.gather(axes, shape)
+                runs = self.gather.chunks(axes)
                 if runs is not None:
                     compress, chunks = runs
                     for key, (chunk, buffer) in zip(all_keys, chunks, strict=True):
@@ -206,25 +201,6 @@ class _Writer:
         except Exception as e:
             raise failed(e, self.operation, kv, array, key) from e.__cause__
 
-    def gather(
-        self, axes: Batch, shape: tuple[int, ...]
-    ) -> tuple[Callable[[Buffer], Buffer] | None, Iterator[tuple[npt.NDArray[Any], Buffer]]] | None:
-        """Return whole chunks copied together; see :mod:`chunkwise.execute.runs`.
-
-        Returns
-        -------
-        (callable or None, iterator) or None
-            What encodes the bytes of a chunk, if anything, and each chunk with its bytes, valid until the
-            next one is taken.  None if chunks had better be encoded one by one.
-        """
-        n = run_length(axes, shape, self.view, _LARGEST_RUN)
-        if n == 1 or self.layout is None:
-            return None
-        dtype, compress = self.layout
-        if self.run is None or len(self.run.chunks) < n:
-            self.run = Run(shape, dtype, n)
-        return compress, gathered(self.run, regions(axes, shape, self.view.view(dtype), n))
-
     def change(self, key: str, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
         """Overwrite a part of a stored chunk; what another writer stores meanwhile is not lost."""
         if self.later is not None:
@@ -257,7 +233,6 @@ class _Writer:
                         done = kv.write(key, self.encode(key, coder), if_equal=stored.generation)
                 if done is not None:
                     return
-
 
     def encode(self, key: str, coder: Coder) -> Buffer:
         """Return the encoded chunk that was changed, cropped if the array has it so."""
