@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.errors import OutOfBoundsError
+from chunkwise.errors import InvalidArgumentError, OutOfBoundsError
+from chunkwise.index_space import inf
 
 __all__ = ["Indexable", "forward_slice"]
 
@@ -52,7 +53,13 @@ class Indexable:
 
     def __init__(self, view: TensorStore) -> None:
         array: Any = view._array
-        self.view = view.resolve(fix_resizable_bounds=True).result()
+        # The bounds as they are now: those of a graph don't change when the array grows.
+        transform = array.bounded(view._transform)
+        if any((*transform.domain.implicit_lower_bounds, *transform.domain.implicit_upper_bounds)):
+            transform = transform.mark_bounds_implicit[False]
+        if transform.domain.size >= inf:
+            raise InvalidArgumentError(f"Blocks require a finite domain, got {transform.domain}")
+        self.view = TensorStore._make(array, transform, view.transaction, view._node)
         self.shape: tuple[int, ...] = self.view.shape
         self.dtype: np.dtype[Any] = array.numpy_dtype()
 

@@ -9,6 +9,7 @@ from xarray.core import indexing
 
 from chunkwise.api.compressor import Compressor
 from chunkwise.api.form import compressor_of
+from chunkwise.driver.stored_array import StoredArray
 from chunkwise.xarray.array import LazyArray
 from chunkwise.xarray.fill_value import FILL_VALUE, fill_value_from_json
 from chunkwise.xarray.members import Member
@@ -45,8 +46,8 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
     if fill_value_as_mask:
         attributes.pop(FILL_VALUE, None)
         # A null in Zarr v2 says that no value stands for a missing one.
-        if member.node.document.get("fill_value") is not None and member.store.fill_value is not None:
-            attributes[FILL_VALUE] = member.store.fill_value[()]
+        if member.node.document.get("fill_value") is not None:
+            attributes[FILL_VALUE] = _stored(member).fill_value[()]
     elif FILL_VALUE in attributes:
         attributes[FILL_VALUE] = fill_value_from_json(attributes[FILL_VALUE], array.dtype)
     return Variable(names, indexing.LazilyIndexedArray(array), attributes, _encoding(names, member))
@@ -54,19 +55,24 @@ def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) ->
 
 def _encoding(names: tuple[str, ...], member: Member) -> dict[str, Any]:
     """Return how the array is stored, in the words that :func:`write_dataset` takes."""
-    layout = member.store.chunk_layout
+    stored = _stored(member)
     encoding: dict[str, Any] = {}
-    chunks, blocks = layout.read_chunk.shape, layout.write_chunk.shape
-    if chunks and blocks and all(chunks) and all(blocks):
+    chunks = (stored.grid if stored.shard is None else stored.shard.grid).chunk_shape
+    blocks = stored.grid.chunk_shape
+    if chunks is not None and blocks is not None:
         encoding["chunks"] = tuple(chunks)
         # Whole shards: a block of dask that is less would read a shard's index again for each.
         encoding["preferred_chunks"] = dict(zip(names, blocks, strict=True))
-        encoding["shards"] = None if tuple(blocks) == tuple(chunks) else tuple(blocks)
-    elif not names:
-        encoding["chunks"] = ()
+        encoding["shards"] = None if stored.shard is None else tuple(blocks)
     codec = compressor_of(member.node)
     if isinstance(codec, Compressor):
         encoding["codec"] = str(codec)
-    if member.format == "zarr3" and member.store.fill_value is not None:
-        encoding["fill_value"] = member.store.fill_value[()]
+    if member.format == "zarr3":
+        encoding["fill_value"] = stored.fill_value[()]
     return encoding
+
+
+def _stored(member: Member) -> StoredArray:
+    array: Any = member.store._array
+    stored: StoredArray = array.stored
+    return stored
