@@ -322,3 +322,25 @@ def test_one_cell_of_everything():
     tracemalloc.stop()
     assert found == {"mean": 32, "max": 63, "median": 31, "mode": 0}
     assert peak < 40 << 20
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("method", ["median", "mode"])
+def test_one_cell_of_wide_elements(dtype, method):
+    """The median and the mode of a cell of 32 MiB or more are found without holding it."""
+    import tracemalloc
+
+    def fill(domain, array, params):
+        rows = np.arange(*domain[0].inclusive_min + np.array([0, len(domain[0])]))
+        array[...] = (rows % 91)[:, None] * 1000.0 - (0 if dtype == "uint64" else 40_000)
+
+    layout = ts.ChunkLayout(chunk_shape=[128, 1024])
+    base = ts.virtual_chunked(fill, dtype=dtype, shape=[4096, 2048], chunk_layout=layout)
+    tracemalloc.start()
+    found = ts.downsample(base, base.shape, method).read().result().item()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    rows = np.arange(4096) % 91 * 1000 - (0 if dtype == "uint64" else 40_000)
+    expected = np.sort(rows)[2047] if method == "median" else rows[0]
+    assert found == expected
+    assert peak < 16 << 20

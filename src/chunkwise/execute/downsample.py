@@ -145,13 +145,16 @@ def downsample_into(
 
     def _large_cell(cell: IndexDomain, accumulator: Accumulator, target: np.dtype[Any]) -> Array:
         with np.errstate(all="ignore"):
-            for box in boxes(cell.inclusive_min, cell.exclusive_max, chunk, n_elements):
-                domain = IndexDomain(
-                    inclusive_min=[s.start for s in box], exclusive_max=[s.stop for s in box]
-                )
-                values = np.empty(domain.shape, dtype)
-                read(IndexTransform.identity(domain), values)
-                accumulator.add(values)
+            wanted = True
+            while wanted:
+                for box in boxes(cell.inclusive_min, cell.exclusive_max, chunk, n_elements):
+                    domain = IndexDomain(
+                        inclusive_min=[s.start for s in box], exclusive_max=[s.stop for s in box]
+                    )
+                    values = np.empty(domain.shape, dtype)
+                    read(IndexTransform.identity(domain), values)
+                    accumulator.add(values)
+                wanted = accumulator.again()
             return np.full((1,) * cell.rank, accumulator.result()).astype(target)
 
     def finish() -> Array:

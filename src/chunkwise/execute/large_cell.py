@@ -1,8 +1,9 @@
 """Cells that are too large to be held: what a part of one adds to the result.
 
 Integers stay exact.  Floats are added up in 64 bits, part by part: there is no order of elements to agree
-on with others any more.  The median and the mode are counted for types of up to 16 bits; those of larger
-types need all elements at once.
+on with others any more.  The median and the mode are counted for types of up to 16 bits.  The median of
+larger ones is found 16 bits at a time, in a pass over the cell for each; the mode, which is for labels, takes
+memory for the distinct elements.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class Accumulator(Protocol):
     def add(self, part: Array) -> None:
         """Take in further elements, of any shape."""
 
+    def again(self) -> bool:
+        """Whether all elements are to be taken in once more; called after each pass over them."""
+        return False
+
     @abstractmethod
     def result(self) -> Any:
         """Return the element that stands for the cell."""
@@ -45,6 +50,11 @@ def open_accumulator(method: str, dtype: DataType) -> Callable[[], Accumulator] 
     small = kind == "bool" or (kind == "int" and memory.itemsize <= 2)
     if method in ("median", "mode") and small:
         return lambda: _Counts(method == "median")
+    native = memory.kind in "iuf" and kind in ("int", "float")
+    if method == "median" and native:
+        return lambda: _Median(memory)
+    if method == "mode" and native:
+        return _Mode
     return None
 
 
@@ -135,3 +145,75 @@ class _Counts(Accumulator):
             return int(self._counts.argmax()) + self._lowest
         below = np.cumsum(self._counts)
         return int(np.searchsorted(below, (int(below[-1]) - 1) // 2, "right")) + self._lowest
+
+
+class _Median(Accumulator):
+    """The bits of the median from the highest down: of elements as unsigned numbers in the same order."""
+
+    def __init__(self, memory: np.dtype[Any]) -> None:
+        self._memory = memory
+        self._bits = np.dtype(f"u{memory.itemsize}")
+        self._sign = 1 << (8 * memory.itemsize - 1)
+        self._shift = 8 * memory.itemsize - 16
+        self._known = 0
+        self._rank = -1
+        self._counts = np.zeros(1 << 16, np.int64)
+
+    def add(self, part: Array) -> None:
+        keys = self._keys(part.reshape(-1))
+        if self._rank >= 0:
+            keys = keys[keys >> self._bits.type(self._shift + 16) == self._known]
+        digits = (keys >> self._bits.type(self._shift)) & self._bits.type(0xFFFF)
+        self._counts += np.bincount(digits.astype(np.int64), minlength=len(self._counts))
+
+    def again(self) -> bool:
+        below = np.cumsum(self._counts)
+        if self._rank < 0:
+            self._rank = (int(below[-1]) - 1) // 2
+        digit = int(np.searchsorted(below, self._rank, "right"))
+        self._rank -= int(below[digit - 1]) if digit else 0
+        self._known = self._known << 16 | digit
+        self._counts[:] = 0
+        self._shift -= 16
+        return self._shift >= 0
+
+    def result(self) -> Any:
+        flip = self._sign
+        if self._memory.kind == "u":
+            flip = 0
+        elif self._memory.kind == "f" and not self._known & self._sign:
+            flip = 2 * self._sign - 1
+        return np.array(self._known ^ flip, self._bits).view(self._memory)[()]
+
+    def _keys(self, values: Array) -> Array:
+        if self._memory.kind == "u":
+            return values
+        bits: Array = values.view(self._bits)
+        if self._memory.kind == "i":
+            bits = bits ^ self._bits.type(self._sign)
+            return bits
+        negative = bits >= self._bits.type(self._sign)
+        keys: Array = np.where(negative, ~bits, bits | self._bits.type(self._sign))
+        keys[np.isnan(values)] = np.array(np.nan, self._memory).view(self._bits) | self._bits.type(self._sign)
+        return keys
+
+
+class _Mode(Accumulator):
+    """The distinct elements so far, and how often there is each."""
+
+    def __init__(self) -> None:
+        self._distinct: Array | None = None
+        self._counts = np.zeros(0, np.int64)
+
+    def add(self, part: Array) -> None:
+        distinct, counts = np.unique(part, return_counts=True)
+        if self._distinct is not None:
+            every = np.concatenate([self._distinct, distinct])
+            distinct, places = np.unique(every, return_inverse=True)
+            counts = np.concatenate([self._counts, counts])
+            counts = np.bincount(places.reshape(-1), weights=counts, minlength=len(distinct)).astype(np.int64)
+        self._distinct, self._counts = distinct, counts
+
+    def result(self) -> Any:
+        assert self._distinct is not None
+        return self._distinct[int(self._counts.argmax())]
