@@ -64,6 +64,23 @@ def test_region(tmp_path: Path, format: str) -> None:
     same_values(read_with_chunkwise(path), whole)
 
 
+@pytest.mark.parametrize("region", ["auto", {"time": "auto", "x": slice(0, 3)}])
+def test_a_region_is_found_by_its_coordinates(tmp_path: Path, region: Any) -> None:
+    path = tmp_path / "a"
+    whole = series(0, 10)
+    write_dataset(whole, path)
+    part = series(0, 10, offset=7.0).isel(time=slice(3, 7)).drop_vars("mask")
+    write_dataset(part, path, region=region)
+    whole["a"][3:7] = part["a"].values
+    same_values(read_with_chunkwise(path), whole)
+    for wrong in (part.isel(time=[2, 1]), part.isel(time=[0, 2]), series(20, 2).drop_vars("mask")):
+        with pytest.raises(ValueError, match="one after the other"):
+            write_dataset(wrong, path, region="auto")
+    with pytest.raises(ValueError, match="no coordinates"):
+        write_dataset(part, path, region={"x": "auto"})
+    same_values(read_with_chunkwise(path), whole)
+
+
 def test_regions_of_many_writers_are_put_together(tmp_path: Path) -> None:
     """Metadata first, then parts that share chunks, at the same time."""
     from concurrent.futures import ThreadPoolExecutor
@@ -232,6 +249,8 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "bytes in N5": (xr.Dataset({"o": ("x", [b"a"])}), {"mode": "w", "format": "n5"}, "no data type"),
     "attribute": (xr.Dataset({"o": ("x", [1], {"k": b"x"})}), {"mode": "a"}, "JSON can't hold"),
     "region dimension": (series(0, 2), {"region": {"zz": slice(0, 1)}}, 'no dimension "zz"'),
+    "region word": (series(0, 2), {"region": "here"}, "expected"),
+    "region list": (series(0, 2), {"region": [slice(0, 1)]}, "expected"),
     "region steps": (series(0, 2), {"region": {"time": slice(0, 2, 2)}}, "without a step"),
     "region all": (series(0, 2), {"region": {"time": slice(0, 2)}}, "mask have none"),
     "region end": (series(0, 9)[["a"]], {"region": {"time": slice(0, 9)}}, "append_dim grows"),

@@ -13,7 +13,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.xarray.encode import LAYOUT, Encoded, encode_variable
 from chunkwise.xarray.members import Member
 
-__all__ = ["check_region", "encode_like", "place_in"]
+__all__ = ["encode_like", "place_in"]
 
 
 def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
@@ -56,21 +56,6 @@ def _fits(new: np.dtype[Any], stored: np.dtype[Any]) -> bool:
     """Whether elements keep their values, but for the precision that the stored ones have."""
     text = "UOT"
     return (new.kind in text and stored.kind in text) or np.can_cast(new, stored, "same_kind")
-
-
-def check_region(dataset: Any, region: Mapping[Any, Any]) -> None:
-    """Raise InvalidArgumentError if `region` isn't slices of dimensions that every variable has one of."""
-    for dim, along in region.items():
-        if dim not in dataset.dims:
-            raise InvalidArgumentError(f'region: the dataset has no dimension "{dim}"')
-        if not isinstance(along, slice) or along.step not in (None, 1):
-            raise InvalidArgumentError(f'region: expected a slice without a step for "{dim}", not {along!r}')
-    outside = [name for name, variable in dataset.variables.items() if not set(region) & set(variable.dims)]
-    if outside:
-        raise InvalidArgumentError(
-            f"region: {', '.join(map(str, outside))} have none of its dimensions; drop them "
-            "(dataset.drop_vars), since all of such a variable would be written"
-        )
 
 
 def place_in(

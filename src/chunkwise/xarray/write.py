@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from chunkwise.api.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.api.tensorstore import TensorStore
@@ -19,7 +19,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.xarray.encode import Encoded, encode_variable
 from chunkwise.xarray.require import xarray_module
 from chunkwise.xarray.target import DatasetTarget
-from chunkwise.xarray.update import check_region, encode_like, place_in
+from chunkwise.xarray.update import encode_like, place_in
 from chunkwise.xarray.values import write_values
 
 __all__ = ["write_dataset", "write_datatree"]
@@ -35,7 +35,7 @@ def write_dataset(
     encoding: Mapping[str, Mapping[str, Any]] | None = None,
     consolidated: bool | None = None,
     append_dim: Hashable | None = None,
-    region: Mapping[Any, slice] | None = None,
+    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = None,
     compute: bool = True,
     non_finite: NonFinite = "literal",
 ) -> Any:
@@ -65,9 +65,9 @@ def write_dataset(
         are there already, here or in a group above, are kept true in any case.
     append_dim : str, optional
         Grow variables that are there along this dimension; those without it are written over.
-    region : mapping of str to slice, optional
-        Where along some dimensions of the stored arrays the dataset is to be written.  Every variable must
-        have one of them.
+    region : mapping of str to (slice or "auto"), or "auto", optional
+        Where along some dimensions of the stored arrays the dataset is to be written; ``"auto"`` is where
+        its coordinates are stored.  Every variable must have one of these dimensions.
     compute : bool
         Whether to write what dask computes; otherwise it is written when the result is computed.
     non_finite : {"literal", "string", "error"}
@@ -101,7 +101,9 @@ def write_dataset(
     variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
     attributes = to_json_value(dict(attributes), "attributes of the dataset", non_finite)
     if region is not None:
-        check_region(dataset, region)
+        from chunkwise.xarray.region import find_region  # xarray itself is loaded when it is needed
+
+        region = find_region(xr, dataset, region, at.require)
     jobs: list[tuple[Encoded, Callable[[], TensorStore]]] = []
     for name, variable in variables.items():
         asked = (encoding or {}).get(name)
