@@ -35,6 +35,7 @@ from chunkwise.spec.context import Context
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.schema_keywords import SchemaKeywords
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.unit import Unit
 from chunkwise.spec.url import is_url, spec_json_from_path
@@ -159,7 +160,7 @@ def open(
         parsed = None if place is None else known_spec(place)
         if parsed is not None:
             return _start(parsed, read, write, context, transaction, batch)
-    schema_options = {
+    schema_options: SchemaKeywords = {
         "rank": rank,
         "dtype": dtype,
         "domain": domain,
@@ -173,7 +174,7 @@ def open(
         "schema": schema,
     }
     # What is wrong with the options alone is an error of the call, what doesn't fit the spec one of opening.
-    Schema(**{name: value for name, value in schema_options.items() if value is not None})
+    Schema(**schema_options)
     parsed = spec_of(spec)
     try:
         parsed.update(

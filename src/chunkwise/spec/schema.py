@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
 
-import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, MISSING, Members, dump, expect_int, expect_string, plain_json
-from chunkwise.dtype.as_array import as_array
+from chunkwise.binding import JSON, MISSING, plain_json
 from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.data_type import dtype as as_dtype
-from chunkwise.dtype.schema_value import array_to_json
 from chunkwise.errors import (
-    ChunkwiseError,
     InvalidArgumentError,
-    SpecError,
-    UnknownExtensionError,
-    prefix,
 )
 from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform, merge_domains
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
-from chunkwise.spec.constraint import braces, int_item, prefixed
+from chunkwise.spec.constraint import braces, prefixed
 from chunkwise.spec.dimension_units import (
     DimensionUnits,
-    as_dimension_units,
-    dimension_units_from_json,
-    dimension_units_to_json,
     inverse_view_units,
     merge_dimension_units,
     view_units,
@@ -38,21 +27,10 @@ from chunkwise.spec.fill_constraint import check_broadcast, equal_fill, fill_fro
 from chunkwise.spec.fill_view import unbroadcast, view_fill_value
 from chunkwise.spec.layout_view import inverse_view_layout, one_to_one, single_inputs, view_layout
 from chunkwise.spec.pretty import pretty_repr
+from chunkwise.spec.schema_json import parse_schema, schema_to_json
+from chunkwise.spec.schema_keywords import SchemaKeywords, apply_schema_keywords
 
-__all__ = ["SCHEMA_OPTIONS", "Schema"]
-
-SCHEMA_OPTIONS = (
-    "rank",
-    "dtype",
-    "domain",
-    "shape",
-    "chunk_layout",
-    "codec",
-    "fill_value",
-    "dimension_units",
-    "schema",
-)
-"""Keyword arguments that constrain a schema, in the order in which they are applied."""
+__all__ = ["Schema"]
 
 MAX_RANK = 32
 
@@ -87,7 +65,7 @@ class Schema(IndexingMixin):
 
     __slots__ = ("_codec", "_domain", "_dtype", "_fill", "_fill_is_json", "_layout", "_rank", "_units")
 
-    def __init__(self, json: JSON = MISSING, **keywords: Any) -> None:
+    def __init__(self, json: JSON = MISSING, **keywords: Unpack[SchemaKeywords]) -> None:
         self._rank: int | None = None
         self._dtype: DataType | None = None
         self._domain: IndexDomain | None = None
@@ -101,7 +79,7 @@ class Schema(IndexingMixin):
         elif keywords:
             raise TypeError("Schema takes either JSON or keywords, not both")
         else:
-            self._parse(plain_json(json))
+            parse_schema(self, plain_json(json))
 
     # -- members ----------------------------------------------------------------------------------
 
@@ -171,28 +149,14 @@ class Schema(IndexingMixin):
 
     # -- setting ------------------------------------------------------------------------------------
 
-    def update(self, **keywords: Any) -> None:
+    def update(self, **keywords: Unpack[SchemaKeywords]) -> None:
         """Add constraints, given as the keywords of the constructor; on error nothing is changed."""
         changed = self.copy()
         changed._apply(keywords)
         self._become(changed)
 
-    def _apply(self, keywords: dict[str, Any]) -> None:
-        for name in keywords:
-            if name not in SCHEMA_OPTIONS:
-                raise TypeError(
-                    f"unexpected keyword argument {name!r}; expected one of {', '.join(SCHEMA_OPTIONS)}"
-                )
-        for name in SCHEMA_OPTIONS:
-            value = keywords.get(name)
-            if value is None:
-                continue
-            try:
-                _SETTERS[name](self, value)
-            except ChunkwiseError as e:
-                if name == "dtype" and not isinstance(value, DataType) and not _is_dtype(value):
-                    raise
-                raise prefix(e, f"Invalid {name}") from None
+    def _apply(self, keywords: Mapping[str, Any]) -> None:
+        apply_schema_keywords(self, keywords)
 
     def _set_rank(self, rank: int, source: str = "rank") -> None:
         if not 0 <= rank <= MAX_RANK:
@@ -393,37 +357,9 @@ class Schema(IndexingMixin):
 
     # -- JSON ---------------------------------------------------------------------------------------
 
-    def _parse(self, json: JSON) -> None:
-        members = Members(json)
-        rank = members.take("rank", lambda v: expect_int(v, 0, MAX_RANK), None)
-        if rank is not None:
-            self._set_rank(rank)
-        for name, parse in _PARSERS.items():
-            members.take(name, lambda v, p=parse: p(self, v), None)  # type: ignore[misc]
-        members.finish()
-
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
         """Return the JSON form; ``rank`` is always there when known.  No member has a default to include."""
-        out: dict[str, JSON] = {}
-        layout = self._layout.to_json()
-        layout.pop("rank", None)
-        if layout:
-            out["chunk_layout"] = layout
-        if self._codec is not None:
-            out["codec"] = self._codec.to_json()
-        if self._units is not None and any(u is not None for u in self._units):
-            out["dimension_units"] = dimension_units_to_json(self._units)
-        if self._domain is not None:
-            out["domain"] = self._domain.to_json()
-        if self._dtype is not None:
-            out["dtype"] = self._dtype.to_json()
-        if self._fill_is_json and self._fill is not None:
-            out["fill_value"] = self._fill.tolist()
-        elif self._fill is not None:
-            out["fill_value"] = array_to_json(self._fill, self._dtype or as_dtype(self._fill.dtype))
-        if self._rank is not None:
-            out["rank"] = self._rank
-        return out
+        return schema_to_json(self)
 
     def __repr__(self) -> str:
         return pretty_repr("Schema", self.to_json())
@@ -450,69 +386,3 @@ def _unpickle(*state: Any) -> Schema:
     for name, value in zip(Schema.__slots__, state, strict=True):
         setattr(out, name, value)
     return out
-
-
-def _is_dtype(value: Any) -> bool:
-    try:
-        as_dtype(value)
-    except ChunkwiseError:
-        return False
-    return True
-
-
-def _expect(kind: type, name: str) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
-        if not isinstance(value, kind):
-            raise TypeError(f"Invalid {name}")
-        return value
-
-    return check
-
-
-def _as_fill(schema: Schema, value: Any) -> npt.NDArray[Any]:
-    if schema._dtype is not None:
-        return as_array(value, schema._dtype)
-    array = np.asarray(value)
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
-def _dtype_from_json(value: JSON) -> DataType:
-    name = expect_string(value)
-    try:
-        return as_dtype(name)
-    except UnknownExtensionError:
-        raise SpecError(f"Unsupported data type: {dump(name)}") from None
-
-
-def _units(value: Any) -> DimensionUnits:
-    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-        raise TypeError("Invalid dimension_units")
-    return as_dimension_units(value)
-
-
-def _shape_domain(shape: Iterable[int]) -> IndexDomain:
-    if isinstance(shape, str | bytes) or not hasattr(shape, "__iter__"):
-        raise TypeError("Invalid shape")
-    return IndexDomain(shape=list(shape))
-
-
-_SETTERS: dict[str, Callable[[Schema, Any], None]] = {
-    "rank": lambda s, v: s._set_rank(rank) if (rank := int_item(v, "rank")) != -1 else None,
-    "dtype": lambda s, v: s._set_dtype(as_dtype(v)),
-    "domain": lambda s, v: s._set_domain(_expect(IndexDomain, "domain")(v)),
-    "shape": lambda s, v: s._set_domain(_shape_domain(v), "shape"),
-    "chunk_layout": lambda s, v: s._set_layout(_expect(ChunkLayout, "chunk_layout")(v)),
-    "codec": lambda s, v: s._set_codec(_expect(CodecSpec, "codec")(v)),
-    "fill_value": lambda s, v: s._set_fill(_as_fill(s, v)),
-    "dimension_units": lambda s, v: s._set_units(_units(v)),
-    "schema": lambda s, v: s._merge(_expect(Schema, "schema")(v)),
-}
-
-_PARSERS: dict[str, Callable[[Schema, JSON], None]] = {
-    "dtype": lambda s, v: s._set_dtype(_dtype_from_json(v)),
-    "domain": lambda s, v: s._set_domain(IndexDomain(json=v)),
-    "chunk_layout": lambda s, v: s._set_layout(ChunkLayout(v)),
-    "codec": lambda s, v: s._set_codec(CodecSpec(v)),
-    "fill_value": lambda s, v: s._set_fill_json(v),
-    "dimension_units": lambda s, v: s._set_units(dimension_units_from_json(v)),
-}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
-from chunkwise.arguments import as_flag, as_float, check_same_type
+from chunkwise.arguments import check_same_type
 from chunkwise.binding import JSON, Members, dump, expect_object, expect_string, plain_json
 from chunkwise.catalogue import drivers
 from chunkwise.dtype.data_type import DataType
@@ -20,33 +20,18 @@ from chunkwise.errors import (
 from chunkwise.index_space import Indexable, IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
-from chunkwise.spec.context import Context
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import is_kvstore_driver, is_kvstore_object
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.public_kvstore_spec import Spec as PublicKvStoreSpec
-from chunkwise.spec.public_kvstore_spec import as_kvstore_spec
-from chunkwise.spec.schema import SCHEMA_OPTIONS, Schema
+from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec_members import SpecMembers
+from chunkwise.spec.spec_update import SpecKeywords, identity_of, updated_spec
 from chunkwise.spec.unit import Unit
 from chunkwise.spec.url import spec_json_from_url
 
-__all__ = ["SPEC_OPTIONS", "Spec", "parse_driver_spec"]
-
-OPEN_FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
-RECHECK = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
-SPEC_OPTIONS = (
-    "open_mode",
-    *OPEN_FLAGS,
-    "minimal_spec",
-    "unbind_context",
-    "strip_context",
-    "context",
-    "kvstore",
-    *RECHECK,
-    *SCHEMA_OPTIONS,
-)
+__all__ = ["Spec", "parse_driver_spec"]
 
 
 class Spec(IndexingMixin):
@@ -184,43 +169,13 @@ class Spec(IndexingMixin):
 
     # -- changing it ------------------------------------------------------------------------------
 
-    def update(self, **options: Any) -> None:
+    def update(self, **options: Unpack[SpecKeywords]) -> None:
         """Add constraints and change options; on error nothing is changed.
 
         Flags of the open mode that are true are added to those that are set, `open_mode` replaces
         them.  Constraints on the schema are in the index space of the spec.
         """
-        for name in options:
-            if name not in SPEC_OPTIONS:
-                raise TypeError(
-                    f"unexpected keyword argument {name!r}; expected one of {', '.join(SPEC_OPTIONS)}"
-                )
-        given = {name: value for name, value in options.items() if value is not None}
-        driver, transform = self._driver, self._transform
-        driver = _update_mode(driver, given)
-        if given.get("minimal_spec"):
-            driver = driver.minimal()
-        if given.get("strip_context"):
-            driver = driver.strip()
-        elif given.get("unbind_context"):
-            driver = driver.unbound()
-        if "context" in given:
-            if not isinstance(given["context"], Context):
-                raise TypeError("Invalid context")
-            driver = driver.bind(given["context"])
-        if "kvstore" in given:
-            if not isinstance(given["kvstore"], PublicKvStoreSpec):
-                raise TypeError("Invalid kvstore")
-            driver = driver.with_kvstore(as_kvstore_spec(given["kvstore"]))
-        bounds = {name: _recheck(name, given[name]) for name in RECHECK if name in given}
-        if "recheck_cached" in bounds:
-            both = bounds.pop("recheck_cached")
-            bounds = {"recheck_cached_metadata": both, "recheck_cached_data": both, **bounds}
-        driver = driver.with_recheck(**bounds)
-        schema_options = {name: given[name] for name in SCHEMA_OPTIONS if name in given}
-        if schema_options:
-            driver, transform = _update_schema(driver, transform, schema_options)
-        self._driver, self._transform = driver, transform
+        self._driver, self._transform = updated_spec(self._driver, self._transform, options)
 
     def copy(self) -> Spec:
         """Return an independent copy."""
@@ -325,12 +280,7 @@ def _parse(json: JSON) -> tuple[DriverSpec, IndexTransform | None]:
         if own_rank is None:
             driver = driver.with_schema(Schema(rank=transform.output_rank))
         return driver, transform
-    return driver, _identity(driver)
-
-
-def _identity(driver: DriverSpec) -> IndexTransform | None:
-    domain = driver.domain
-    return None if domain is None else IndexTransform.identity(domain)
+    return driver, identity_of(driver)
 
 
 def parse_driver_spec(json: JSON) -> Spec:
@@ -340,49 +290,3 @@ def parse_driver_spec(json: JSON) -> Spec:
     if isinstance(json, os.PathLike):
         json = os.fspath(json)
     return Spec(json)
-
-
-def _recheck(name: str, value: Any) -> Any:
-    if isinstance(value, bool) or (isinstance(value, str) and value == "open"):
-        return value
-    try:
-        return as_float(value, name)
-    except TypeError:
-        raise TypeError(f"Invalid {name}") from None
-
-
-def _flag(name: str, value: object) -> bool:
-    try:
-        return as_flag(value, name)
-    except TypeError:
-        raise TypeError(f"Invalid {name}") from None
-
-
-def _update_mode(driver: DriverSpec, given: dict[str, Any]) -> DriverSpec:
-    flags = OpenMode(**{name: _flag(name, given[name]) for name in OPEN_FLAGS if name in given})
-    if "open_mode" in given:
-        if not isinstance(given["open_mode"], OpenMode):
-            raise TypeError("Invalid open_mode")
-        if given["open_mode"] != OpenMode():
-            return driver.with_open_mode(given["open_mode"].merged(flags))
-    if flags != OpenMode():
-        return driver.with_open_mode(driver.own_mode().updated(flags))
-    return driver
-
-
-def _update_schema(
-    driver: DriverSpec, transform: IndexTransform | None, options: dict[str, Any]
-) -> tuple[DriverSpec, IndexTransform | None]:
-    start = Schema(dtype=driver.dtype) if driver.dtype is not None else Schema()
-    wanted = Schema()
-    if start.dtype is not None and "dtype" not in options:
-        wanted._dtype = start.dtype
-    wanted._apply(options)
-    if driver.dtype is not None and wanted.dtype is not None and wanted.dtype != driver.dtype:
-        raise InvalidArgumentError(
-            f"Specified dtype ({wanted.dtype.name}) does not match existing value ({driver.dtype.name})"
-        )
-    if transform is not None:
-        wanted = wanted.inverse_transformed(transform)
-    driver = driver.with_schema(wanted)
-    return driver, _identity(driver) if transform is None else transform

@@ -1,0 +1,119 @@
+"""The keywords of a schema, and what each of them sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.dtype.as_array import as_array
+from chunkwise.dtype.data_type import DataType, DTypeLike
+from chunkwise.dtype.data_type import dtype as as_dtype
+from chunkwise.errors import ChunkwiseError, prefix
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.constraint import int_item
+from chunkwise.spec.dimension_units import DimensionUnits, as_dimension_units
+from chunkwise.spec.unit import Unit
+
+if TYPE_CHECKING:
+    from chunkwise.spec.schema import Schema
+
+__all__ = ["SCHEMA_OPTIONS", "SchemaKeywords", "apply_schema_keywords"]
+
+
+class SchemaKeywords(TypedDict, total=False):
+    """Keywords of `Schema` and :meth:`Schema.update`; None stands for not given."""
+
+    rank: int | None
+    dtype: DTypeLike | None
+    domain: IndexDomain | None
+    shape: Iterable[int] | None
+    chunk_layout: ChunkLayout | None
+    codec: CodecSpec | None
+    fill_value: npt.ArrayLike | None
+    dimension_units: Iterable[Unit | str | float | tuple[float, str] | None] | None
+    schema: Schema | None
+
+
+SCHEMA_OPTIONS: Final = tuple(SchemaKeywords.__annotations__)
+"""The keywords in the order in which they are applied."""
+
+
+def apply_schema_keywords(schema: Schema, keywords: Mapping[str, Any]) -> None:
+    """Add the constraints that keywords say to `schema`.
+
+    Raises
+    ------
+    TypeError
+        For an unknown keyword, or a value of a wrong type.
+    InvalidArgumentError
+        If a constraint is invalid, or contradicts another; the text names the keyword.
+    """
+    for name in keywords:
+        if name not in SCHEMA_OPTIONS:
+            raise TypeError(
+                f"unexpected keyword argument {name!r}; expected one of {', '.join(SCHEMA_OPTIONS)}"
+            )
+    for name in SCHEMA_OPTIONS:
+        value = keywords.get(name)
+        if value is None:
+            continue
+        try:
+            _SETTERS[name](schema, value)
+        except ChunkwiseError as e:
+            if name == "dtype" and not isinstance(value, DataType) and not _is_dtype(value):
+                raise
+            raise prefix(e, f"Invalid {name}") from None
+
+
+def _is_dtype(value: Any) -> bool:
+    try:
+        as_dtype(value)
+    except ChunkwiseError:
+        return False
+    return True
+
+
+def _expect(kind: type, name: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError(f"Invalid {name}")
+        return value
+
+    return check
+
+
+def _as_fill(schema: Schema, value: Any) -> npt.NDArray[Any]:
+    if schema._dtype is not None:
+        return as_array(value, schema._dtype)
+    array = np.asarray(value)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _units(value: Any) -> DimensionUnits:
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        raise TypeError("Invalid dimension_units")
+    return as_dimension_units(value)
+
+
+def _shape_domain(shape: Iterable[int]) -> IndexDomain:
+    if isinstance(shape, str | bytes) or not hasattr(shape, "__iter__"):
+        raise TypeError("Invalid shape")
+    return IndexDomain(shape=list(shape))
+
+
+_SETTERS: dict[str, Callable[[Schema, Any], None]] = {
+    "rank": lambda s, v: s._set_rank(rank) if (rank := int_item(v, "rank")) != -1 else None,
+    "dtype": lambda s, v: s._set_dtype(as_dtype(v)),
+    "domain": lambda s, v: s._set_domain(_expect(IndexDomain, "domain")(v)),
+    "shape": lambda s, v: s._set_domain(_shape_domain(v), "shape"),
+    "chunk_layout": lambda s, v: s._set_layout(_expect(ChunkLayout, "chunk_layout")(v)),
+    "codec": lambda s, v: s._set_codec(_expect(CodecSpec, "codec")(v)),
+    "fill_value": lambda s, v: s._set_fill(_as_fill(s, v)),
+    "dimension_units": lambda s, v: s._set_units(_units(v)),
+    "schema": lambda s, v: s._merge(_expect(type(s), "schema")(v)),
+}

@@ -1,0 +1,139 @@
+"""Changing a spec: the options of ``Spec.update``, which ``open`` and ``TensorStore.spec`` have too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+from chunkwise.arguments import as_flag, as_float
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import IndexTransform
+from chunkwise.spec.context import Context
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.public_kvstore_spec import Spec as PublicKvStoreSpec
+from chunkwise.spec.public_kvstore_spec import as_kvstore_spec
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.schema_keywords import SCHEMA_OPTIONS, SchemaKeywords
+
+__all__ = ["SpecKeywords", "identity_of", "updated_spec"]
+
+_Recheck: TypeAlias = bool | float | Literal["open"] | None
+
+
+class SpecKeywords(SchemaKeywords, total=False):
+    """Keywords of :meth:`Spec.update`; None stands for not given."""
+
+    open_mode: OpenMode | None
+    open: bool | None
+    create: bool | None
+    delete_existing: bool | None
+    assume_metadata: bool | None
+    assume_cached_metadata: bool | None
+    minimal_spec: bool | None
+    unbind_context: bool | None
+    strip_context: bool | None
+    context: Context | None
+    kvstore: PublicKvStoreSpec | None
+    recheck_cached_metadata: _Recheck
+    recheck_cached_data: _Recheck
+    recheck_cached: _Recheck
+
+
+_OPTIONS: Final = tuple(SpecKeywords.__annotations__)
+_OPEN_FLAGS: Final = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
+_RECHECK: Final = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
+
+
+def updated_spec(
+    driver: DriverSpec, transform: IndexTransform | None, options: Mapping[str, Any]
+) -> tuple[DriverSpec, IndexTransform | None]:
+    """Return a spec, which is a driver and a transform, with options applied to it.
+
+    Raises
+    ------
+    TypeError
+        For an unknown option, or a value of a wrong type.
+    InvalidArgumentError
+        If an option contradicts the spec.
+    """
+    for name in options:
+        if name not in _OPTIONS:
+            raise TypeError(f"unexpected keyword argument {name!r}; expected one of {', '.join(_OPTIONS)}")
+    given = {name: value for name, value in options.items() if value is not None}
+    driver = _update_mode(driver, given)
+    if given.get("minimal_spec"):
+        driver = driver.minimal()
+    if given.get("strip_context"):
+        driver = driver.strip()
+    elif given.get("unbind_context"):
+        driver = driver.unbound()
+    if "context" in given:
+        if not isinstance(given["context"], Context):
+            raise TypeError("Invalid context")
+        driver = driver.bind(given["context"])
+    if "kvstore" in given:
+        if not isinstance(given["kvstore"], PublicKvStoreSpec):
+            raise TypeError("Invalid kvstore")
+        driver = driver.with_kvstore(as_kvstore_spec(given["kvstore"]))
+    bounds = {name: _recheck(name, given[name]) for name in _RECHECK if name in given}
+    if "recheck_cached" in bounds:
+        both = bounds.pop("recheck_cached")
+        bounds = {"recheck_cached_metadata": both, "recheck_cached_data": both}
+    driver = driver.with_recheck(**bounds)
+    schema_options = {name: given[name] for name in SCHEMA_OPTIONS if name in given}
+    if schema_options:
+        driver, transform = _update_schema(driver, transform, schema_options)
+    return driver, transform
+
+
+def identity_of(driver: DriverSpec) -> IndexTransform | None:
+    """Return the transform of a spec without one: that of its domain to itself, if the domain is known."""
+    domain = driver.domain
+    return None if domain is None else IndexTransform.identity(domain)
+
+
+def _recheck(name: str, value: Any) -> Any:
+    if isinstance(value, bool) or (isinstance(value, str) and value == "open"):
+        return value
+    try:
+        return as_float(value, name)
+    except TypeError:
+        raise TypeError(f"Invalid {name}") from None
+
+
+def _flag(name: str, value: object) -> bool:
+    try:
+        return as_flag(value, name)
+    except TypeError:
+        raise TypeError(f"Invalid {name}") from None
+
+
+def _update_mode(driver: DriverSpec, given: dict[str, Any]) -> DriverSpec:
+    flags = OpenMode(**{name: _flag(name, given[name]) for name in _OPEN_FLAGS if name in given})
+    if "open_mode" in given:
+        if not isinstance(given["open_mode"], OpenMode):
+            raise TypeError("Invalid open_mode")
+        if given["open_mode"] != OpenMode():
+            return driver.with_open_mode(given["open_mode"].merged(flags))
+    if flags != OpenMode():
+        return driver.with_open_mode(driver.own_mode().updated(flags))
+    return driver
+
+
+def _update_schema(
+    driver: DriverSpec, transform: IndexTransform | None, options: dict[str, Any]
+) -> tuple[DriverSpec, IndexTransform | None]:
+    start = Schema(dtype=driver.dtype) if driver.dtype is not None else Schema()
+    wanted = Schema()
+    if start.dtype is not None and "dtype" not in options:
+        wanted._dtype = start.dtype
+    wanted._apply(options)
+    if driver.dtype is not None and wanted.dtype is not None and wanted.dtype != driver.dtype:
+        raise InvalidArgumentError(
+            f"Specified dtype ({wanted.dtype.name}) does not match existing value ({driver.dtype.name})"
+        )
+    if transform is not None:
+        wanted = wanted.inverse_transformed(transform)
+    driver = driver.with_schema(wanted)
+    return driver, identity_of(driver) if transform is None else transform
