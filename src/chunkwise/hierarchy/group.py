@@ -24,6 +24,7 @@ from chunkwise.hierarchy.change import delete_node, make_link, move_node
 from chunkwise.hierarchy.copy import CopyReport, copy_found
 from chunkwise.hierarchy.create import check_no_link, make_group, make_groups
 from chunkwise.hierarchy.drawing import Drawing
+from chunkwise.hierarchy.lazy_array import lazy_array
 from chunkwise.hierarchy.link import Link
 from chunkwise.hierarchy.new_array import data_type, new_array
 from chunkwise.hierarchy.node_name import check_new_names, split_path
@@ -125,7 +126,7 @@ class Group:
         tree, names, node = found
         if node.kind == "group" or (not names and node.format == "n5"):
             return Group._make(tree, names, node)
-        return tree.open_array(names, node)
+        return tree.open_array(names, node) if tree.snapshot is None else lazy_array(tree, names, node)
 
     def __getitem__(self, path: str) -> Member:
         return self._open(self._find(path))

@@ -140,13 +140,16 @@ def new_array(
         name: to_json_value(value, f"attribute {dump(name)}", tree.non_finite)
         for name, value in attributes.items()
     }
-    if format == "n5":  # which are attributes to everybody else
-        metadata = {**{n: values.pop(n) for n in ("axes", "units", "resolution") if n in values}, **metadata}
+    if format == "n5":  # where these are members that the array is made with, and null is kept when asked for
+        own_members = [n for n in values if n in ("axes", "units", "resolution") or values[n] is None]
+        metadata = {**{n: values.pop(n) for n in own_members}, **metadata}
     target = target_spec(form.replaced({**given, "attributes": values}), format, list(given))
     left_out = [note for note in target.notes if note.startswith("attribute ")]
     if left_out:
         raise InvalidArgumentError("; ".join(left_out))
     own = {**target.spec["metadata"], **metadata}
+    if format == "zarr2" and fill_value is None and "fill_value" not in metadata and "filters" not in own:
+        own["fill_value"] = None  # xarray takes any other for the value of what is missing
     if codec_given:
         for name in ("codecs", "compressor", "compression"):
             own.pop(name, None)

@@ -80,7 +80,12 @@ class Tree:
 
     def location(self, names: Sequence[str]) -> Location:
         """Return the location of the node that `names` lead to from the root."""
-        return self.root.at("".join((self.root.path, *(f"{name}/" for name in names))))
+        if not names:
+            return self.root
+        below, root = "/".join(names), self.root
+        return Location(
+            root.kv, f"{root.path}{below}/", f"{root.text.rstrip('/')}/{below}", root.base, root.store
+        )
 
     def find(self, names: Sequence[str], inside: FormatName | None = None) -> Node | None:
         """Return the node that `names` lead to, no links followed; None if there is none.
