@@ -66,17 +66,20 @@ def open_file_reader(root: str) -> Reader:
         finally:
             os_close(fd)
 
-    def grow(size: int, keep: int) -> None:
+    def grow(size: int) -> None:
         nonlocal view, capacity
         if size > capacity:
-            capacity = 1 << (size - 1).bit_length()
-            old, view = view, memoryview(bytearray(capacity))
-            view[:keep] = old[:keep]
-            buffers[0] = view
+            # The smaller buffer goes before the larger one comes; chunks differ a little in size.
+            view, buffers[0], capacity = memoryview(b""), memoryview(b""), 0
+            # Whole sectors, since a read that ends within one is known to have reached the end.
+            view = memoryview(bytearray(-(-(size + (size >> 3)) // _SECTOR) * _SECTOR))
+            buffers[0], capacity = view, len(view)
 
     def read_rest(fd: int, n: int) -> Buffer:
         size = os_lseek(fd, 0, _SEEK_END)
-        grow(size + 1, n)  # with room for one more byte, the next file of this size is read at once
+        if size > capacity:
+            grow(size + 1)  # with room for one more byte, the next file of this size is read at once
+            n = 0
         return view[: n + read_fully(fd, view[n:size], n)]
 
     def read_range(fd: int, start: int, stop: int | None) -> Buffer:
@@ -84,7 +87,7 @@ def open_file_reader(root: str) -> Reader:
         if stop is None or stop == start or stop - start > capacity or stop > _MAX_OFFSET:
             # Also no memory is made for what a damaged index claims to be there.
             begin, end = resolve_range(start, stop, regular_status(fd).st_size)
-            grow(end - begin, 0)
+            grow(end - begin)
         else:
             begin, end = start, stop
         n = read_fully(fd, view[: end - begin], begin)
