@@ -5,7 +5,8 @@
 
 The server is Ceph's gateway, as the tests start it, or moto where Debian's packages can't be had; it runs
 on this machine, and takes most of the time of a request.  Each library runs in a process of its own, with
-its default settings; they take turns.  Figures are ratios of medians: how many times as fast chunkwise is.
+its default settings; they take turns.  Figures are ratios of medians: how many times as fast chunkwise is,
+and, because a busy machine changes that less, how many times as much processor time the other one takes.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def make_bucket(url: str) -> None:
 def measure(
     cell: Cell, url: str, edge: int, peers: list[Peer], repeat: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield, for writing and for reading, the median of each peer."""
+    """Yield, for writing and for reading and the processor time of both, the median of each peer."""
     import chunkwise
 
     places = {}
@@ -111,14 +112,16 @@ def measure(
         spec = {**cell.spec("", edge), "kvstore": places[peer.name]}
         chunkwise.open(spec, create=True, delete_existing=True).result()
     for operation in ("write", "read"):
-        times: dict[str, list[float]] = {peer.name: [] for peer in peers}
+        times: dict[str, list[tuple[float, float]]] = {peer.name: [] for peer in peers}
         for turn in range(repeat + 1):
             for peer in peers if turn % 2 else reversed(peers):
                 command = {"do": operation, "driver": cell.driver, "s3": places[peer.name]}
-                taken = peer.seconds(**command, planes=edge, check=turn == 0)
+                answer = peer.ask(**command, planes=edge, check=turn == 0)
                 if turn:
-                    times[peer.name].append(taken)
-        yield operation, {name: median(taken) for name, taken in times.items()}
+                    times[peer.name].append((answer["seconds"], answer["cpu"]))
+        for place, suffix in enumerate(("", " (cpu)")):
+            found = {name: median(taken[place] for taken in each) for name, each in times.items()}
+            yield operation + suffix, found
 
 
 def main() -> None:

@@ -35,7 +35,12 @@ def table(results: list[Result]) -> str:
     columns = list(dict.fromkeys((r.operation, r.peer) for r in results))
     columns.sort(key=lambda c: ([r.operation for r in results].index(c[0]), list(PEERS).index(c[1])))
     blocks = []
-    for group in (("read", "write"), ("write with sync",), ("read of 8 elements", "open", "index")):
+    for group in (
+        ("read", "write"),
+        ("read (cpu)", "write (cpu)"),
+        ("write with sync",),
+        ("read of 8 elements", "open", "index"),
+    ):
         chosen = [c for c in columns if c[0] in group]
         chosen.sort(key=lambda c: (group.index(c[0]), list(PEERS).index(c[1])))
         if chosen:

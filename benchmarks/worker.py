@@ -134,13 +134,16 @@ def main() -> None:
             return {"seconds": seconds(lambda: [act(array, *p) for p in places]) / LOOPS}
         planes = command["planes"]
         region = peer.region(array, planes)
+        cpu = time.process_time()
         if do == "write":
-            return {"seconds": seconds(lambda: peer.write(region, data[:planes]))}
+            taken = seconds(lambda: peer.write(region, data[:planes]))
+            return {"seconds": taken, "cpu": time.process_time() - cpu}
         out: list[np.ndarray] = []
         taken = seconds(lambda: out.append(peer.read(region)))
+        cpu = time.process_time() - cpu
         if command["check"] and not np.array_equal(out[0], data[:planes]):
             raise ValueError("what was read is not what was written")
-        return {"seconds": taken}
+        return {"seconds": taken, "cpu": cpu}
 
     for line in sys.stdin:
         try:
