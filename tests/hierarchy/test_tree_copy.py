@@ -90,7 +90,9 @@ def test_within_a_tree(tmp_path, format):
         group.copy(group["one"][1:], "x")
     with pytest.raises(ValueError, match="nowhere"):
         group.copy(cw.array([1]), "x")
-    group.copy(group["one"], "two", options={"chunks": (6, 10), "dtype": cw.float32})
+    with pytest.raises(ValueError, match="colour"):
+        group.copy(group["one"], "x", options={"colour": "red"})
+    group.copy(group["one"], "two", options={"chunks": (6, 10), "dtype": "f4", "codec": "gzip:1"})
     assert group["two"].dtype == cw.float32 and group["two"].chunk_layout.read_chunk.shape == (6, 10)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from chunkwise.api.array_copy import ArrayCopy
 from chunkwise.api.attribute_value import has_non_finite
 from chunkwise.api.attributes import DATASET_NAMES, change_attributes
+from chunkwise.api.compressor import parse_compressor
 from chunkwise.api.location import Location
 from chunkwise.api.node import Node
 from chunkwise.binding import dump
@@ -32,6 +33,7 @@ from chunkwise.errors import (
 from chunkwise.hierarchy.change import make_link
 from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.link import Link, target_names, without_links
+from chunkwise.hierarchy.new_array import data_type
 from chunkwise.hierarchy.resolve import Found, group_links, source_location
 from chunkwise.hierarchy.tree import Tree
 
@@ -125,7 +127,7 @@ def copy_found(
         source=source,
         target=target,
         names=tuple(names),
-        options=dict(options or {}),
+        options=_form_options(options or {}),
         resume=resume,
         verify=verify,
         strict=strict,
@@ -134,6 +136,26 @@ def copy_found(
     )
     _copy_node(copy, source.names, source.node)
     return copy.report
+
+
+def _form_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a copy as fields of a form.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one is not known, or malformed.
+    """
+    known = ("chunks", "shards", "codec", "fill_value", "dtype", "names", "units")
+    for name in options:
+        if name not in known:
+            raise InvalidArgumentError(f"options: expected some of {', '.join(known)}, not {name!r}")
+    out = dict(options)
+    if isinstance(out.get("codec"), str):
+        out["codec"] = parse_compressor(out["codec"])
+    if "dtype" in out:
+        out["dtype"] = data_type(out["dtype"])
+    return out
 
 
 def _copy_node(copy: _Copy, names: tuple[str, ...], node: Node) -> None:

@@ -1,0 +1,37 @@
+"""The page on hierarchies and the examples in docstrings do what they say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "hierarchies.md"
+MODULES = (
+    "chunkwise.api.attribute_value",
+    "chunkwise.api.node_attributes",
+    "chunkwise.hierarchy.group",
+    "chunkwise.hierarchy.n5_uri",
+    "chunkwise.hierarchy.new_array",
+    "chunkwise.hierarchy.node_name",
+)
+
+
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) >= 8
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)
+    assert "zarr3 uint16 (2, 3, 4)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+    assert name.endswith("group") or result.attempted
