@@ -20,7 +20,7 @@ from chunkwise.kvstore.file_generation import current_generation, stamp
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 
-__all__ = ["Writing", "delete_file", "fsync_directory", "replace_file", "write_all"]
+__all__ = ["Writing", "delete_file", "fsync_directory", "make_directories", "replace_file", "write_all"]
 
 _ATTEMPTS = 100
 
@@ -60,7 +60,7 @@ def replace_file(path: str, value: Buffer, if_equal: bytes | None, how: Writing)
             # The directory is missing, or was removed together with the lock file by delete_range.
             if attempt == _ATTEMPTS - 1:
                 raise
-            _make_directories(os.path.dirname(path), sync=how.sync)
+            make_directories(os.path.dirname(path), sync=how.sync)
     if how.sync and how.sync_directory and generation is not None:
         fsync_directory(os.path.dirname(path))
     return generation
@@ -155,15 +155,15 @@ def _unlink(path: str) -> bool:
     return True
 
 
-def _make_directories(directory: str, *, sync: bool) -> None:
+def make_directories(directory: str, *, sync: bool) -> None:
     """Make `directory` and those above it that are missing; with `sync` also their names are on disk."""
     try:
         os.mkdir(directory)
     except FileExistsError:
         return  # or a file or dangling link, which the next attempt to write says better
     except FileNotFoundError:
-        _make_directories(os.path.dirname(directory), sync=sync)
-        _make_directories(directory, sync=sync)
+        make_directories(os.path.dirname(directory), sync=sync)
+        make_directories(directory, sync=sync)
         return
     if sync:
         fsync_directory(os.path.dirname(directory))

@@ -18,7 +18,14 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore import file_lock
 from chunkwise.kvstore.file_error import file_error
 from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key, is_suspect
-from chunkwise.kvstore.file_write import Writing, delete_file, fsync_directory, replace_file, write_all
+from chunkwise.kvstore.file_write import (
+    Writing,
+    delete_file,
+    fsync_directory,
+    make_directories,
+    replace_file,
+    write_all,
+)
 from chunkwise.kvstore.protocol import Buffer
 
 if TYPE_CHECKING:
@@ -141,13 +148,17 @@ def _open_locked_write(
         lock = path + LOCK_SUFFIX
         replaced = False
         try:
-            fd = os_open(lock, flags, 0o666)
+            try:
+                fd = os_open(lock, flags, 0o666)
+            except FileNotFoundError:
+                make_directories(os.path.dirname(path), sync=sync)
+                fd = os_open(lock, flags, 0o666)
             try:
                 replaced = replace(fd, lock, path, value)
             finally:
                 os_close(fd)
         except FileNotFoundError:
-            pass  # no directory, or it was removed by delete_range
+            pass  # the directory was removed by delete_range
         except OSError as e:
             raise file_error(e, "write", path) from e
         if not replaced:
