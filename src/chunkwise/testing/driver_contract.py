@@ -280,7 +280,7 @@ class DriverContract:
         want = np.full((6, 6), self.fill_value or 0, np.uint16)
         np.testing.assert_array_equal(store.read().result(), want)
         strict = self.reopen(place, url, fill_missing_data_reads=False)
-        with pytest.raises(ValueError, match=r"(?s)NOT_FOUND.*chunk \{0, 0\} stored at .* is missing"):
+        with pytest.raises(ValueError, match=r"(?s)NOT_FOUND.*chunk \{\d, \d\} stored at .* is missing"):
             strict.read().result()
         strict[4, 1] = want[4, 1] = 9
         assert strict[4, 1].read().result() == 9
@@ -409,6 +409,70 @@ class DriverContract:
             list(pool.map(write, range(4)))
         want = np.repeat(np.arange(200, 240)[:, None], 8, axis=1)
         np.testing.assert_array_equal(self.reopen(place, url).read().result(), want)
+
+    def test_one_of_several_creators_wins(self, place: Place) -> None:
+        """Who creates at the same time as others gets the array, or is told that there is one."""
+        for open_too in (False, True):
+            url = place.new()
+
+            def create(size: int, url: str = url, open_too: bool = open_too) -> str:
+                shape = (6,) if open_too else (size + 1,)
+                try:
+                    self.create(place, url, shape, (2,), open=open_too)
+                except ValueError as e:
+                    assert "ALREADY_EXISTS" in str(e)
+                    return "late"
+                return str(shape)
+
+            with ThreadPoolExecutor(6) as pool:
+                told = list(pool.map(create, range(6)))
+            won = [answer for answer in told if answer != "late"]
+            assert len(won) == (6 if open_too else 1)
+            assert str(self.reopen(place, url).shape) == won[0]
+
+    def test_a_resize_among_writers(self, place: Place) -> None:
+        """Growing, and shrinking what nobody writes, loses nothing of what is written meanwhile."""
+        url = place.new()
+        self.create(place, url, (30, 8), (7, 5))
+
+        def write(worker: int) -> None:
+            store = self.reopen(place, url)
+            for row in range(worker, 30, 3):
+                store[row].write(row + 1).result()
+
+        def resize() -> None:
+            store = self.reopen(place, url)
+            for size in (35, 70, 31, 44):
+                store.resize(exclusive_max=[size, 8]).result()
+
+        with ThreadPoolExecutor(4) as pool:
+            jobs = [pool.submit(resize), *(pool.submit(write, worker) for worker in range(3))]
+            for job in jobs:
+                job.result()
+        got = self.reopen(place, url).read().result()
+        want = np.full((44, 8), self.fill_value or 0, np.uint16)
+        want[:30] = np.arange(1, 31)[:, None]
+        np.testing.assert_array_equal(got, want)
+
+    def test_repeatable_reads(self, place: Place) -> None:
+        """A transaction that has read a chunk fails if that was changed before the commit."""
+        url = place.new()
+        store = self.create(place, url, (6,), (6,))
+        store[...] = 1
+        for changed in (False, True):
+            transaction = ts.Transaction(repeatable_read=True)
+            inside = store.with_transaction(transaction)
+            before = inside[0].read().result()
+            if changed:
+                store[1] = 9
+            assert inside[0].read().result() == before
+            inside[2] = 5
+            if not changed:
+                transaction.commit_sync()
+                continue
+            with pytest.raises(ValueError, match=r"ABORTED|changed|generation|mismatch"):
+                transaction.commit_sync()
+        assert store.read().result().tolist() == [1, 9, 5, 1, 1, 1]
 
     def test_processes_that_share_a_chunk(self, tmp_path: Path) -> None:
         """Four processes with fifty writes each into one chunk lose nothing."""
