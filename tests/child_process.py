@@ -19,9 +19,11 @@ SECONDS = 120.0
 
 # Runs in the child, before its program: the kernel is to kill it when the parent ends, however that ends.
 # The parent may have ended already.  A program of its own, since code between fork and exec may deadlock.
+# What a shell starts in the background ignores Ctrl-C, and so would all of its children.
 _BOUND = """
-import os, sys
+import os, signal, sys
 parent, program = int(sys.argv[1]), sys.argv[2:]
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 if sys.platform == "linux":
     import ctypes
     ctypes.CDLL(None).prctl(1, 9)

@@ -61,6 +61,15 @@ def test_a_late_command_is_killed(tmp_path: Path) -> None:
     assert run(["sh", "-c", "exit 3"], log=tmp_path / "log") == 3
 
 
+def test_children_of_background_jobs_take_ctrl_c(children: Children) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = children.python("import signal; print(signal.getsignal(signal.SIGINT).__name__)")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert process.communicate(timeout=30) == (b"default_int_handler\n", b"")
+
+
 def test_streams_are_not_shared() -> None:
     code = "import os, sys; sys.stderr.write(' '.join(os.readlink(f'/dev/fd/{n}') for n in (0, 1)))"
     process = start([sys.executable, "-c", code], stderr=subprocess.PIPE)
@@ -68,10 +77,20 @@ def test_streams_are_not_shared() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process")
-def test_forked_children_are_waited_for() -> None:
+def test_forked_children_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    children: list[int] = []
+
+    def fork() -> int:
+        children.append(fork_really())
+        return children[-1]
+
+    fork_really = os.fork
+    monkeypatch.setattr(os, "fork", fork)
     assert forked_exit_code(lambda: 7) == 7
     assert forked_exit_code(lambda: 1 // 0) == 99
     with pytest.raises(pytest.fail.Exception, match="did not end within"):
         forked_exit_code(lambda: time.sleep(600) or 0, 0.1)
-    with pytest.raises(ChildProcessError):  # none is left
-        os.waitpid(-1, os.WNOHANG)
+    assert len(children) == 3
+    for child in children:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from chunkwise.binding import dump
 from chunkwise.errors import NotFoundError
+from chunkwise.kvstore.file_error import file_error
 from chunkwise.kvstore.file_path import LOCK_SUFFIX, is_valid
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import Children
@@ -129,7 +130,10 @@ def _scan(directory: str, *, top: bool) -> list[os.DirEntry[str]]:
             return list(entries)
     except FileNotFoundError:
         return []
-    except NotADirectoryError:
+    except NotADirectoryError as e:
         if top:
-            raise NotFoundError(f"Cannot list non-directory: {dump(directory.rstrip('/'))}") from None
+            path = directory.rstrip("/")
+            if not os.path.lexists(path):  # a file stands where a directory above is expected
+                raise file_error(e, "stat", path) from None
+            raise NotFoundError(f"Cannot list non-directory: {dump(path)}") from None
         return []  # it has been replaced by a file meanwhile
