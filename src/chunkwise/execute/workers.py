@@ -44,7 +44,7 @@ _READ = _Rates(
 _WRITE = _Rates(
     0.45,
     {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 1.0, "lz4": 1.0, "transpose": 0.3},
-    5.0,
+    7.0,
     40_000,
     50_000,
 )

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -112,6 +113,7 @@ class FileStore:
         self.io_mode = io_mode
         self.io_limit = io_limit
         self._real: str | None = None
+        self._turn = threading.Lock()
 
     def __repr__(self) -> str:
         how = self.writing
@@ -119,6 +121,13 @@ class FileStore:
             f"FileStore({self.root!r}, sync={how.sync}, locking={how.locking!r}, "
             f"acquire_timeout={how.timeout:g}, io_mode={self.io_mode!r})"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_turn"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._turn = threading.Lock()
 
     @property
     def identity(self) -> Any:
@@ -202,7 +211,7 @@ class FileStore:
 
     def open_writer(self) -> FileWriter:
         """Return a writer for one worker, for values that replace whatever is there."""
-        return FileWriter(self.root, self.writing)
+        return FileWriter(self.root, self.writing, self._turn)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""

@@ -5,12 +5,18 @@ conditional writer loses an update; what it saves is work around it.  The genera
 is not computed.  A directory is waited for once, when the writer is flushed, and not after each file in
 it; the data of a file is still on disk before it gets its name.  Whatever is unusual, such as a missing
 directory or a key that somebody else is writing, is done by ``replace_file``.
+
+Workers take turns at small files.  Each of the system calls of a write gives up the interpreter lock, and
+two threads that are both in the middle of one would wake each other at every call; so one encodes while the
+other writes.  Who waits long for a turn takes none any more: where files are slow, several are written at
+the same time.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["FileWriter"]
 
 _HELD = (errno.EAGAIN, errno.EACCES)
+_SMALL = 1 << 17  # bytes; copying more takes longer than waking a thread
+_PATIENCE = 0.002  # seconds
 
 
 class FileWriter:
@@ -45,9 +53,11 @@ class FileWriter:
         The directory, ending in ``/``.
     how : Writing
         How files are written.
+    turn : Lock, optional
+        Shared with the other workers.
     """
 
-    def __init__(self, root: str, how: Writing) -> None:
+    def __init__(self, root: str, how: Writing, turn: threading.Lock | None = None) -> None:
         self._root = root
         self._how = how
         # Directories are waited for by flush().
@@ -55,7 +65,9 @@ class FileWriter:
         self._touched: set[str] = set()
         self.write: Callable[[str, Buffer], None] = self._write
         if how.locking == "os":
-            self.write = _open_locked_write(root, how.sync, self._touched, self._write)
+            self.write = _open_locked_write(
+                root, how.sync, None if how.sync else turn, self._touched, self._write
+            )
 
     def flush(self) -> None:
         """Wait until all that was written or deleted is on disk, if the store is to do so."""
@@ -96,7 +108,11 @@ class FileWriter:
 
 
 def _open_locked_write(
-    root: str, sync: bool, touched: set[str], general: Callable[[str, Buffer], None]
+    root: str,
+    sync: bool,
+    turn: threading.Lock | None,
+    touched: set[str],
+    general: Callable[[str, Buffer], None],
 ) -> Callable[[str, Buffer], None]:
     """Return a function that replaces a value under an ``os`` lock, leaving what is unusual to `general`.
 
@@ -141,13 +157,18 @@ def _open_locked_write(
             unlock(fd)
 
     def write(key: str, value: Buffer) -> None:
+        nonlocal turn
         rooted = "/" + key  # is_suspect, without the call
         if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
             return general(key, value)
         path = root + key
         lock = path + LOCK_SUFFIX
-        replaced = False
+        replaced = mine = False
         try:
+            if turn is not None and len(value) <= _SMALL:
+                mine = turn.acquire(timeout=_PATIENCE)
+                if not mine:
+                    turn = None
             try:
                 fd = os_open(lock, flags, 0o666)
             except FileNotFoundError:
@@ -161,6 +182,9 @@ def _open_locked_write(
             pass  # the directory was removed by delete_range
         except OSError as e:
             raise file_error(e, "write", path) from e
+        finally:
+            if mine and turn is not None:  # which is the one that was acquired
+                turn.release()
         if not replaced:
             return general(key, value)
         if sync:
