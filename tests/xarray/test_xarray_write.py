@@ -160,6 +160,37 @@ def test_layouts(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "d/a/.zarray").read_text())["compressor"] == {"id": "zlib", "level": 2}
 
 
+def test_layouts_that_no_longer_fit_are_forgotten(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"a": (("x", "y"), np.arange(48.0).reshape(8, 6))})
+    encoding = {"a": {"chunks": (2, 3), "shards": (4, 6), "codec": "gzip:1"}}
+    write_dataset(dataset, tmp_path / "a", encoding=encoding)
+    opened = xr.open_dataset(tmp_path / "a", engine="chunkwise")
+    fewer = opened.isel(y=2)
+    write_dataset(fewer, tmp_path / "b")
+    write_dataset(opened.astype("i4", keep_attrs=True), tmp_path / "c")
+    for key in ("chunks", "shards", "fill_value"):
+        opened["a"].encoding[key] = {"chunks": (2, 3), "shards": None, "fill_value": np.nan}[key]
+    opened["a"].encoding["dtype"] = "i2"
+    opened["a"].encoding["_FillValue"] = -1
+    write_dataset(opened, tmp_path / "d")
+    xr.testing.assert_identical(read_with_chunkwise(tmp_path / "b"), fewer.load())
+    xr.testing.assert_identical(read_with_chunkwise(tmp_path / "d"), opened.load())
+    assert json.loads((tmp_path / "d/a/zarr.json").read_text())["fill_value"] == -1
+    with pytest.raises(ValueError, match="does not fit"):
+        write_dataset(fewer, tmp_path / "e", encoding={"a": {"chunks": (2, 3)}})
+
+
+def test_open_groups_keep_their_mode(tmp_path: Path) -> None:
+    dataset = xr.Dataset({"a": ("x", [1, 2])})
+    write_dataset(dataset, tmp_path / "a")
+    with pytest.raises(ValueError, match="for reading only"):
+        write_dataset(dataset, cw.open_group(tmp_path / "a"), mode="w")
+    with pytest.raises(ValueError, match="this one is open"):
+        read_with_chunkwise(cw.open_group(tmp_path / "a"), consolidated=False)
+    with pytest.raises(ValueError, match="at once"):
+        write_datatree(xr.DataTree(dataset), tmp_path / "b", compute=False)
+
+
 def test_dask_blocks_of_any_size_are_stored(tmp_path: Path) -> None:
     values = np.arange(300.0).reshape(20, 15)
     lazy = xr.Dataset({"a": (("x", "y"), da.from_array(values, chunks=(3, 4)))})

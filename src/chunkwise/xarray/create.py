@@ -58,7 +58,7 @@ def create_variable(
             chunks=chunks,
             shards=shards,
             codec=_codec(encoded.layout.get("codec"), asked=asked),
-            fill_value=None if format == "n5" else _fill_value(encoded, format),
+            fill_value=None if format == "n5" else _fill_value(encoded, format, asked=asked),
             names=() if format == "zarr2" else names,
             attributes=attributes,
         )
@@ -76,10 +76,12 @@ def _with_null(metadata: dict[str, Any]) -> dict[str, Any]:
     return {**metadata, "fill_value": None}
 
 
-def _fill_value(encoded: Encoded, format: str) -> Any:
+def _fill_value(encoded: Encoded, format: str, *, asked: bool) -> Any:
     """Return what is read where nothing is stored."""
     dtype = encoded.element_type
     value = encoded.layout.get("fill_value") if format == "zarr3" else None
+    if value is not None and not asked and not np.can_cast(np.asarray(value).dtype, dtype, "same_kind"):
+        value = None  # that of another type, which it had where it came from
     if value is None:
         value = encoded.fill_value
     if value is None and dtype.kind in "fc" and format == "zarr3":
@@ -93,6 +95,12 @@ def _chunks(
     """Return chunks and shards: those that were asked for, dask's, those it came with, or None."""
     variable, layout = encoded.variable, encoded.layout
     shape = variable.shape
+    if not asked and any(
+        len(layout[key] or shape) != len(shape)
+        for key in ("chunks", "shards")
+        if _is_sequence(layout.get(key))
+    ):
+        layout = {}  # that of an array with other dimensions, which it had where it came from
     chunks, shards = _sizes("chunks", layout, shape), _sizes("shards", layout, shape)
     if shards is not None and format != "zarr3":
         if asked:
@@ -106,6 +114,10 @@ def _chunks(
     if chunks is not None and _aligned(blocks, shards or chunks):
         return chunks, shards
     return tuple(max(1, *along) for along in blocks), None
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, list | tuple)
 
 
 def _sizes(key: str, layout: dict[str, Any], shape: Sequence[int]) -> tuple[int, ...] | None:

@@ -59,10 +59,12 @@ def group_at(
     NotFoundError
         If there is no such group.
     InvalidArgumentError
-        If it is an array.
+        If it is an array, or an open group is to be opened in another way.
     """
     names = split_path(path or "")
     if isinstance(place, Group):
+        if format is not None or consolidated is not None:
+            raise InvalidArgumentError("format and consolidated are for opening a group; this one is open")
         return _below(place, names)
     location = locate(place)
     if names and consolidated is not False:

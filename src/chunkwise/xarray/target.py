@@ -52,6 +52,8 @@ class DatasetTarget:
     def __init__(
         self, place: Any, path: str | None, format: str | None, mode: str, non_finite: NonFinite
     ) -> None:
+        if isinstance(place, Group) and place.mode == "r":
+            raise InvalidArgumentError(f"{place.location.text} was opened with mode 'r', for reading only")
         location = place.location if isinstance(place, Group) else locate(place)
         for name in split_path(path or ""):
             location = location.child(name)

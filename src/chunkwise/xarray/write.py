@@ -152,6 +152,8 @@ def write_datatree(
     xr = xarray_module("write_datatree")
     if not isinstance(tree, xr.DataTree):
         raise TypeError(f"expected a DataTree, got {type(tree).__name__}")
+    if not options.get("compute", True):
+        raise InvalidArgumentError("compute: a tree is written at once; write its datasets one by one")
     encodings = options.pop("encoding", None) or {}
     consolidated = options.pop("consolidated", None)
     root = tree.path
