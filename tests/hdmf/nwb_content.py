@@ -192,7 +192,7 @@ def images(nwb: NWBFile) -> None:
             "ext",
             external_file=["a.tif", "b.tif"],
             starting_frame=[0, 5],
-            rate=1.0,
+            timestamps=np.arange(8.0),
             format="external",
             unit="n.a.",
         )

@@ -85,11 +85,11 @@ def test_opening_a_hostile_file_as_builders_runs_nothing(
     stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with ZarrIO(str(stores / "v2-hostile" / "hostile.zarr")) as io:
-        with pytest.raises(UnsafePickleError, match="pickle"):
-            root = io.read_builder()
-            for builder in root.datasets.values():
-                _ = builder.data[0]
+    path = str(stores / "v2-hostile" / "hostile.zarr")
+    with ZarrIO(path) as io, pytest.raises(UnsafePickleError, match="pickle"):
+        root = io.read_builder()
+        for builder in root.datasets.values():
+            _ = builder.data[0]
     assert os.listdir(tmp_path) == []
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chunkwise.hdmf.convert import convert
+    from chunkwise.hdmf.conversion import convert
     from chunkwise.hdmf.data_io import ZarrDataIO
     from chunkwise.hdmf.io import ZarrIO
     from chunkwise.hdmf.nwb import NWBZarrIO, read_nwb, validate
@@ -46,7 +46,7 @@ _MODULES = {
     "UnsafePickleError": "safe_pickle",
     "ZarrDataIO": "data_io",
     "ZarrIO": "io",
-    "convert": "convert",
+    "convert": "conversion",
     "open_store": "store",
     "read_nwb": "nwb",
     "validate": "nwb",

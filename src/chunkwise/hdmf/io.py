@@ -151,6 +151,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc, unused-ignore]
         if manager is None:
             manager = BuildManager(TypeMap(NamespaceCatalog()))
         super().__init__(manager=manager, source=self._source, herd_path=herd_path)
+        # hdmf takes URLs whose schemes it doesn't know for local paths.
+        self._HDMFIO__source = self._source
 
     # -- what it is -------------------------------------------------------------------------------
 

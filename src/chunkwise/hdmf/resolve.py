@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, StorageError
 from chunkwise.hdmf.place import is_absolute, join_source
-from chunkwise.hdmf.reference import Reference, canonical_path
+from chunkwise.hdmf.reference import Reference, canonical_path, join_path, split_path
 from chunkwise.hdmf.store import HdmfStore
 from chunkwise.spec.url import is_url
 
@@ -22,6 +22,9 @@ __all__ = ["BrokenLinkError", "BrokenLinkWarning", "ExternalLinks", "StoreSet", 
 
 ExternalLinks: TypeAlias = Literal["siblings", "any", "none"]
 """Which other stores may be opened: those near the one that holds the link, all, or none."""
+
+N_LEVELS = 3
+"""How many directories above a store its neighbours may lie in."""
 
 MAX_FOLLOWED = 16
 """How many links are followed one after the other."""
@@ -52,8 +55,8 @@ class StoreSet:
     open_other : callable
         Opens the store of a name; None if there is none.
     external : {"siblings", "any", "none"}
-        With "siblings" a relative source may lead to what is below the directory that holds the directory
-        of the store in which it is written, and no further.
+        With "siblings" a relative source may lead to what is below the third directory above the store in
+        which it is written, and no further; never to anywhere in the file system.
     roots : sequence of str
         Other directories or URLs below which stores may be opened.
     """
@@ -92,12 +95,22 @@ class StoreSet:
         BrokenLinkError
             If there is no such object, or it may not be looked at.
         """
+        rest: list[str] = []
         for _ in range(MAX_FOLLOWED):
             target = self._one(reference, holder)
-            if target.path in target.store.tree.nodes:
-                return target
-            parent, _, name = target.path.rpartition("/")
-            reference, holder = target.store.links(parent or "/")[name], target.store
+            names = [*split_path(target.path), *rest]
+            at = "/"
+            while names and join_path(at, names[0]) in target.store.tree.nodes:
+                at = join_path(at, names.pop(0))
+            if not names:
+                return Target(target.store, at)
+            # The first name that is no object is a link, or the target doesn't exist.
+            links = {} if target.store.is_dataset(at) else target.store.links(at)
+            if names[0] not in links:
+                raise BrokenLinkError(
+                    f"there is no object {join_path(at, names[0])} in {target.store.source}"
+                )
+            reference, holder, rest = links[names[0]], target.store, names[1:]
         raise BrokenLinkError(
             f"link leads to a link {MAX_FOLLOWED} times: {reference.path} in {reference.source}"
         )
@@ -130,7 +143,7 @@ class StoreSet:
                 return Target(store, path)
             if is_absolute(reference.source):
                 break
-        if holder.contains(path):
+        if path in holder.tree.nodes:
             warnings.warn(
                 f'{path} is said to be in "{reference.source}", which is not there; '
                 f"that of {holder.source} is taken",
@@ -162,8 +175,11 @@ class StoreSet:
             return f'external source "{source}" is refused: external links are not allowed'
         if is_absolute(source):
             return f'absolute source "{source}" is refused unless external links are allowed to be "any"'
-        near = _parent(holder.source)
-        if not _is_below(name, near) and not _is_below(name, _parent(near)):
+        near, allowed = holder.source, False
+        for _ in range(N_LEVELS):
+            near = _parent(near)
+            allowed = allowed or _is_below(name, near)
+        if not allowed:
             return f'source "{source}" leads too far away from {holder.source} and is refused'
         return None
 

@@ -170,12 +170,16 @@ class HdmfStore:
         return PhysicalArray(self.location, self.format, node, self.pool, self.shared)
 
     def contains(self, path: str) -> bool:
-        """Whether there is a group, a dataset or a link at a canonical path."""
+        """Whether there is a group or dataset at a canonical path, or a link on the way to it."""
         if path in self.tree.nodes:
             return not self._inside_encoded(path)
-        parent, _, name = path.rpartition("/")
-        node = self.tree.nodes.get(parent or "/")
-        return node is not None and not node.is_array and name in self.links(parent or "/")
+        at = path
+        while at:
+            at, _, name = at.rpartition("/")
+            node = self.tree.nodes.get(at or "/")
+            if node is not None:
+                return not self.is_dataset(at or "/") and name in self.links(at or "/")
+        return False
 
     def _inside_encoded(self, path: str) -> bool:
         if self.format != "n5":

@@ -138,9 +138,21 @@ def read_tree(
         walked.add(node)
     if root not in walked.nodes:
         raise NotFoundError(f"there is no {format} group at {location.text}")
-    if tree is not None and tree.nodes == walked.nodes:
+    if tree is not None and _said(tree) == _said(walked):
         return tree
     return walked
+
+
+def _said(tree: Tree) -> dict[str, Any]:
+    """Return what a tree says of its nodes, without copies of other documents."""
+    return {
+        path: (
+            node.is_array,
+            node.attributes,
+            {k: v for k, v in node.document.items() if k != "consolidated_metadata"},
+        )
+        for path, node in tree.nodes.items()
+    }
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:

@@ -1,0 +1,194 @@
+"""External links: siblings, nested directories, chains; moved together, moved apart, renamed, refused."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
+from nwb_content import file_of, new_file
+from pynwb import TimeSeries, get_manager
+
+from chunkwise.hdmf import BrokenLinkWarning, NWBZarrIO, ZarrIO, convert, open_store
+from chunkwise.hdmf.place import join_source, relative_source
+
+FORMATS = ("zarr2", "zarr3", "n5")
+# pynwb warns of its own future; links are what counts here.
+pytestmark = pytest.mark.filterwarnings("ignore", "error::chunkwise.hdmf.resolve.BrokenLinkWarning")
+
+
+def write_raw(path: Path, format: str) -> None:
+    nwb = new_file("raw")
+    nwb.add_acquisition(TimeSeries("src", np.arange(12.0).reshape(6, 2), "V", timestamps=np.arange(6.0)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NWBZarrIO(path, mode="w", format=format) as io:
+        io.write(nwb)
+
+
+def write_linked(path: Path, to: Path, format: str, name: str = "src", own: str = "shares") -> None:
+    """A file whose acquisition is a link to that of another, and whose own data is shared."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    manager = get_manager()  # hdmf wants one for both files
+    with NWBZarrIO(to, manager=manager) as source:
+        series = source.read().acquisition[name]
+        nwb = new_file(path.name)
+        nwb.add_acquisition(series)
+        nwb.add_acquisition(TimeSeries(own, series.data, "V", timestamps=series))
+        with NWBZarrIO(path, mode="w", format=format, manager=manager) as io:
+            io.write(nwb)
+
+
+def check(path: Path, own: str = "shares", **options: Any) -> None:
+    with NWBZarrIO(path, strict_links=True, **options) as io:
+        nwb = io.read()
+        np.testing.assert_array_equal(nwb.acquisition["src"].data[()], np.arange(12.0).reshape(6, 2))
+        np.testing.assert_array_equal(nwb.acquisition[own].data[()], np.arange(12.0).reshape(6, 2))
+        np.testing.assert_array_equal(nwb.acquisition[own].timestamps[()], np.arange(6.0))
+        assert io.broken_links == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_checklist_links_to_siblings_and_nested_directories(tmp_path: Path, format: str) -> None:
+    write_raw(tmp_path / "raw.nwb.zarr", format)
+    write_linked(tmp_path / "b.nwb.zarr", tmp_path / "raw.nwb.zarr", format)
+    write_linked(tmp_path / "sub" / "c.nwb.zarr", tmp_path / "raw.nwb.zarr", format)
+    stored = open_store(str(tmp_path / "sub" / "c.nwb.zarr")).links("/acquisition")["src"]
+    assert (stored.source, stored.path) == ("../../raw.nwb.zarr", "/acquisition/src")
+    check(tmp_path / "b.nwb.zarr")
+    check(tmp_path / "sub" / "c.nwb.zarr")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_checklist_links_in_a_chain_of_three_across_directories(tmp_path: Path, format: str) -> None:
+    raw, b, c = tmp_path / "raw.nwb.zarr", tmp_path / "x" / "b.nwb.zarr", tmp_path / "x" / "y" / "c.nwb.zarr"
+    write_raw(raw, format)
+    write_linked(b, raw, format)
+    write_linked(c, b, format, own="again")
+    check(c, own="again")
+    moved = tmp_path.parent / f"{tmp_path.name}-moved"
+    shutil.move(tmp_path, moved)
+    try:
+        check(moved / "x" / "y" / "c.nwb.zarr", own="again")  # all moved together
+    finally:
+        shutil.move(moved, tmp_path)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_checklist_links_of_stores_that_were_moved_apart_or_renamed(tmp_path: Path, format: str) -> None:
+    write_raw(tmp_path / "raw.nwb.zarr", format)
+    write_linked(tmp_path / "b.nwb.zarr", tmp_path / "raw.nwb.zarr", format)
+    (tmp_path / "b.nwb.zarr").rename(tmp_path / "renamed.nwb.zarr")
+    check(tmp_path / "renamed.nwb.zarr")
+    (tmp_path / "raw.nwb.zarr").rename(tmp_path / "gone.nwb.zarr")
+    with (
+        pytest.warns(BrokenLinkWarning, match="raw.nwb.zarr"),
+        NWBZarrIO(tmp_path / "renamed.nwb.zarr") as io,
+    ):
+        root = io.read_builder()
+        assert "src" not in root.groups["acquisition"].links
+        assert len(io.broken_links) == 3
+    with pytest.raises(ValueError, match="Found bad link to object /acquisition/src"):
+        NWBZarrIO(tmp_path / "renamed.nwb.zarr", strict_links=True).read_builder()
+
+
+def test_links_out_of_the_neighbourhood_are_refused_unless_allowed(tmp_path: Path) -> None:
+    deep = tmp_path / "a" / "b" / "c" / "d" / "far.nwb.zarr"
+    write_raw(tmp_path / "raw.nwb.zarr", "zarr3")
+    write_linked(deep, tmp_path / "raw.nwb.zarr", "zarr3")
+    with pytest.warns(BrokenLinkWarning, match="too far away"), ZarrIO(deep) as io:
+        io.read_builder()
+        assert [store.source for store in io.stores.stores] == [str(deep)]
+    check(deep, link_roots=[str(tmp_path)])
+    check(deep, allow_external_links="any")
+    with pytest.warns(BrokenLinkWarning, match="not allowed"):
+        ZarrIO(deep, allow_external_links="none").read_builder()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_export_is_free_of_its_source(tmp_path: Path, format: str) -> None:
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", mode="w", format=format) as io:
+        io.write(file_of("intervals"))
+    with (
+        NWBZarrIO(tmp_path / "a.nwb.zarr") as source,
+        NWBZarrIO(tmp_path / "b.nwb.zarr", mode="w", format=format) as io,
+    ):
+        io.export(source)
+    shutil.rmtree(tmp_path / "a.nwb.zarr")
+    with NWBZarrIO(tmp_path / "b.nwb.zarr", strict_links=True) as io:
+        nwb = io.read()
+        assert nwb.trials["timeseries"][1][0].timeseries is nwb.acquisition["ts"]
+        assert nwb.acquisition["shared"].timestamps is not None
+
+
+def test_an_export_may_link_to_its_source(tmp_path: Path) -> None:
+    write_raw(tmp_path / "a.nwb.zarr", "zarr3")
+    with NWBZarrIO(tmp_path / "a.nwb.zarr") as source, NWBZarrIO(tmp_path / "b.nwb.zarr", mode="w") as io:
+        io.export(source, write_args={"link_data": True})
+    assert (
+        open_store(str(tmp_path / "b.nwb.zarr")).links("/acquisition/src")["data"].source == "../a.nwb.zarr"
+    )
+    with NWBZarrIO(tmp_path / "b.nwb.zarr", strict_links=True) as io:
+        np.testing.assert_array_equal(io.read().acquisition["src"].data[2], [4.0, 5.0])
+
+
+def test_conversion_keeps_links_to_other_stores(tmp_path: Path) -> None:
+    write_raw(tmp_path / "raw.nwb.zarr", "zarr3")
+    write_linked(tmp_path / "b.nwb.zarr", tmp_path / "raw.nwb.zarr", "zarr2")
+    convert(tmp_path / "b.nwb.zarr", tmp_path / "sub" / "c.nwb.zarr", format="zarr3")
+    check(tmp_path / "sub" / "c.nwb.zarr")
+
+
+def test_a_store_reached_through_a_symbolic_link_is_the_same_store(tmp_path: Path) -> None:
+    """An unresolved link made an export of hdmf-zarr consist of nothing but links."""
+    write_raw(tmp_path / "a.nwb.zarr", "zarr3")
+    (tmp_path / "alias.nwb.zarr").symlink_to(tmp_path / "a.nwb.zarr")
+    with NWBZarrIO(tmp_path / "alias.nwb.zarr") as source, NWBZarrIO(tmp_path / "b.nwb.zarr", mode="w") as io:
+        io.export(source)
+    assert open_store(str(tmp_path / "b.nwb.zarr")).links("/acquisition/src") == {}
+
+
+def test_cycles_end_and_a_link_may_lead_to_a_link(tmp_path: Path) -> None:
+    inner = GroupBuilder("inner")
+    outer = GroupBuilder("outer", groups=[inner])
+    inner.set_link(LinkBuilder(outer, "up"))
+    outer.set_link(LinkBuilder(inner, "down"))
+    root = GroupBuilder("root", groups=[outer], datasets=[DatasetBuilder("d", np.arange(3))])
+    with ZarrIO(tmp_path / "a.zarr", mode="w") as io:
+        io.write_builder(root)
+        from chunkwise.hdmf import Reference
+
+        assert io._writer is not None
+        io._writer.group("/", {}, {"first": Reference("/second"), "second": Reference("/outer/down/up")})
+        io._writer.finish(consolidate=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BrokenLinkWarning)
+        with ZarrIO(tmp_path / "a.zarr") as io:
+            read = io.read_builder()
+            assert read.groups["outer"].groups["inner"].links["up"].builder is read.groups["outer"]
+
+
+@pytest.mark.parametrize(
+    ("base", "source", "parent", "joined"),
+    [
+        ("/d/a.zarr", "../b.zarr", False, "/d/b.zarr"),
+        ("/d/a.zarr", "a.zarr", True, "/d/a.zarr"),
+        ("s3://bucket/x/a.zarr", "../../b.zarr", False, "s3://bucket/b.zarr"),
+        ("https://h/x/a.zarr?sig=1", "../b.zarr", False, "https://h/x/b.zarr?sig=1"),
+        ("s3://bucket/a.zarr", "../../b.zarr", False, None),
+    ],
+)
+def test_sources_are_joined_by_the_rules_of_paths_and_urls(
+    base: str, source: str, parent: bool, joined: Any
+) -> None:
+    assert join_source(base, source, from_parent=parent) == joined
+
+
+def test_sources_are_written_relative() -> None:
+    assert relative_source("/d/raw.zarr", "/d/sub/p.zarr") == "../../raw.zarr"
+    assert relative_source("s3://b/x/raw.zarr", "s3://b/p.zarr") == "../x/raw.zarr"
+    assert relative_source("s3://b/raw.zarr", "s3://c/p.zarr") is None
+    assert relative_source("/d/a.zarr", "/d/a.zarr") == "."

@@ -1,0 +1,233 @@
+"""Region references: every canonical type, in datasets, attributes and compounds, in v2, v3 and N5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from chunkwise.hdmf import RegionReference, ZarrIO, open_store
+from chunkwise.hdmf.h5_source import region_of_h5
+from chunkwise.hdmf.region import normalize_region, parse_region, select_region
+
+FORMATS = ("zarr2", "zarr3", "n5")
+SHAPE = (6, 4)
+DATA = np.arange(24, dtype="i4").reshape(SHAPE)
+
+# Each with what NumPy selects.
+REGIONS: dict[str, tuple[Any, Any]] = {
+    "all": (..., DATA),
+    "none": ({"type": "none", "ndim": 2}, np.empty(0, "i4")),
+    "slices": ((slice(1, 5, 2), slice(0, 3)), DATA[1:5:2, :3]),
+    "hyperslab": (
+        {"type": "hyperslab", "start": [0, 1], "stride": [3, 2], "count": [2, 2], "block": [2, 1]},
+        DATA[np.ix_([0, 1, 3, 4], [1, 3])],
+    ),
+    "blocks": ([4, 0, 1], DATA[[4, 0, 1]]),
+    "scattered": (
+        {"type": "blocks", "blocks": [[[0, 0], [1, 1]], [[3, 2], [3, 3]]]},
+        np.array([0, 1, 4, 5, 14, 15], "i4"),
+    ),
+    "points": ([(5, 0), (0, 3), (2, 2)], np.array([20, 3, 10], "i4")),
+}
+
+
+def builders(region: Any) -> GroupBuilder:
+    data = DatasetBuilder("data", DATA.copy(), attributes={"object_id": "d-1"})
+    group = GroupBuilder("group", attributes={"object_id": "g-1"})
+    reference = RegionReference(region, data)
+    rows = [(1, "one", reference, ReferenceBuilder(group)), (2, "two", reference, ReferenceBuilder(data))]
+    dtype = [
+        {"name": "id", "dtype": "int32"},
+        {"name": "label", "dtype": "utf8"},
+        {"name": "roi", "dtype": "region"},
+        {"name": "whole", "dtype": "object"},
+    ]
+    return GroupBuilder(
+        "root",
+        groups=[group],
+        datasets=[
+            data,
+            DatasetBuilder("regions", [reference, RegionReference(slice(0, 2), data)], dtype="region"),
+            DatasetBuilder("one", reference, dtype="region"),
+            DatasetBuilder("table", rows, dtype=dtype),
+        ],
+        attributes={"object_id": "root-1", "roi": reference, "plain": ReferenceBuilder(group)},
+    )
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("kind", REGIONS)
+def test_checklist_regions_of_every_type_and_place(tmp_path: Path, kind: str, format: str) -> None:
+    region, expected = REGIONS[kind]
+    with ZarrIO(tmp_path / "a.zarr", mode="w", format=format) as io:
+        io.write_builder(builders(region))
+    with ZarrIO(tmp_path / "a.zarr") as io:
+        root = io.read_builder()
+        data = root.datasets["data"]
+        attribute = root.attributes["roi"]
+        assert isinstance(attribute, RegionReference)
+        assert isinstance(attribute, ReferenceBuilder)
+        assert attribute.builder is data
+        np.testing.assert_array_equal(attribute.data(), expected)
+        assert root.attributes["plain"] is root.groups["group"]
+
+        regions = root.datasets["regions"].data
+        assert (len(regions), regions.shape, regions.dtype) == (2, (2,), "region")
+        np.testing.assert_array_equal(regions[0], expected)
+        np.testing.assert_array_equal(regions[0:2][1], DATA[:2])
+        assert regions.ref(0).region == attribute.region
+        assert regions.ref(0).builder is data
+        np.testing.assert_array_equal(regions.invert()[0], expected)
+
+        scalar = root.datasets["one"].data
+        assert isinstance(scalar, RegionReference)
+        assert scalar.region == attribute.region
+
+        table = root.datasets["table"].data
+        row = table[1]
+        assert (row["id"], row["label"]) == (2, "two")
+        np.testing.assert_array_equal(row["roi"], expected)
+        assert row["whole"] is data
+        assert table[0]["whole"] is root.groups["group"]
+        assert io.broken_links == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_checklist_regions_of_targets_that_grew_or_shrank(tmp_path: Path, format: str) -> None:
+    with ZarrIO(tmp_path / "a.zarr", mode="w", format=format) as io:
+        io.write_builder(builders((slice(2, 6), slice(None))))
+    for n_rows, fits in ((9, True), (6, True), (4, False)):
+        store = open_store(str(tmp_path / "a.zarr"), consolidated=False)
+        store.dataset("/data").physical.resize((n_rows, 4))
+        with ZarrIO(tmp_path / "a.zarr", mode="r-") as io:
+            root = io.read_builder()  # opening never fails
+            if fits:
+                np.testing.assert_array_equal(root.attributes["roi"].data(), DATA[2:6])
+            else:
+                with pytest.raises(IndexError, match="reaches up to"):
+                    root.attributes["roi"].data()
+                with pytest.raises(IndexError):
+                    root.datasets["regions"].data[0]
+
+
+def test_checklist_regions_out_of_range_are_not_written() -> None:
+    data = DatasetBuilder("data", DATA)
+    for region in ([6], [(0, 4)], (slice(None), 4), {"type": "slices", "slices": [[0, 7, 1], [0, 4, 1]]}):
+        with pytest.raises(IndexError):
+            RegionReference(region, data)
+    for region in (["x"], (slice(None),) * 3, np.ones((2, 2), bool)):
+        with pytest.raises((ValueError, IndexError)):
+            RegionReference(region, data)
+
+
+@pytest.mark.parametrize("form", ["spec", "compat"])
+def test_regions_in_attributes_of_zarr2_have_two_forms(tmp_path: Path, form: Any) -> None:
+    with ZarrIO(tmp_path / "a.zarr", mode="w", format=2, region_attributes=form) as io:
+        io.write_builder(builders(slice(0, 3)))
+    stored = open_store(str(tmp_path / "a.zarr")).tree.nodes["/"].attributes["roi"]
+    if form == "spec":
+        assert stored["zarr_dtype"] == "region"
+        assert stored["value"]["region"]["type"] == "slices"
+    else:
+        assert list(stored) == ["_REGION_REFERENCE"]
+    with ZarrIO(tmp_path / "a.zarr") as io:
+        np.testing.assert_array_equal(io.read_builder().attributes["roi"].data(), DATA[:3])
+
+
+def test_long_regions_of_zarr3_compounds_go_to_a_dataset_beside(tmp_path: Path) -> None:
+    points = [(i % 6, i % 4) for i in range(2000)]
+    with ZarrIO(tmp_path / "a.zarr", mode="w", format=3) as io:
+        io.write_builder(builders(points))
+    store = open_store(str(tmp_path / "a.zarr"))
+    assert store.tree.nodes["/table"].attributes["_REGION_FIELDS"] == {"roi": "table__roi_regions"}
+    with ZarrIO(tmp_path / "a.zarr") as io:
+        row = io.read_builder().datasets["table"].data[0]
+        np.testing.assert_array_equal(row["roi"], [DATA[p] for p in points])
+
+
+def test_checklist_regions_from_hdf5(tmp_path: Path) -> None:
+    """h5py's references become regions that select what h5py selects."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        dataset = f.create_dataset("data", data=DATA)
+        references = [
+            dataset.regionref[1:5:2, :3],
+            dataset.regionref[...],
+            dataset.regionref[[0, 2, 5]],
+            dataset.regionref[DATA % 5 == 0],
+        ]
+        stored = f.create_dataset("regions", (len(references),), h5py.regionref_dtype)
+        for i, reference in enumerate(references):
+            stored[i] = reference
+            region = region_of_h5(f, reference, DATA.shape)
+            assert parse_region(region)["type"] in ("hyperslab", "all", "blocks", "points")
+            np.testing.assert_array_equal(
+                np.sort(select_region(DATA, region), axis=None), np.sort(dataset[reference], axis=None)
+            )
+            if region["type"] != "points":
+                np.testing.assert_array_equal(select_region(DATA, region), dataset[reference])
+        root = GroupBuilder(
+            "root",
+            datasets=[DatasetBuilder("data", dataset), DatasetBuilder("regions", stored, dtype="region")],
+        )
+        for format in FORMATS:
+            with ZarrIO(tmp_path / f"{format}.zarr", mode="w", format=format) as io:
+                io.write_builder(root)
+            with ZarrIO(tmp_path / f"{format}.zarr") as io:
+                regions = io.read_builder().datasets["regions"].data
+                for i, reference in enumerate(references):
+                    assert np.size(regions[i]) == np.size(dataset[reference])
+                np.testing.assert_array_equal(regions[0], dataset[references[0]])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_regions_select_what_numpy_does(data: st.DataObject) -> None:
+    shape = data.draw(hnp.array_shapes(max_dims=3, max_side=6))
+    array = np.arange(np.prod(shape)).reshape(shape)
+    index = data.draw(hnp.basic_indices(shape, allow_newaxis=False))
+    terms = index if isinstance(index, tuple) else (index,)
+    negative = sum(isinstance(t, slice) and (t.step or 1) < 0 for t in terms)
+    try:
+        region = normalize_region(index, shape)
+    except ValueError:
+        assert negative > 1 or (negative and any(isinstance(t, slice) and (t.step or 1) > 1 for t in terms))
+        return
+    expected = array[index]
+    selected = select_region(array, parse_region(region, shape))
+    np.testing.assert_array_equal(np.ravel(selected), np.ravel(expected))
+
+
+@settings(max_examples=80, deadline=None)
+@given(hnp.arrays(bool, hnp.array_shapes(max_dims=3, max_side=5)))
+def test_masks_select_in_c_order(mask: Any) -> None:
+    array = np.arange(mask.size).reshape(mask.shape)
+    np.testing.assert_array_equal(select_region(array, normalize_region(mask, mask.shape)), array[mask])
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        {},
+        {"type": "cube", "shape": [2]},
+        {"type": "slices", "shape": [2], "slices": [[0, 1, 0]]},
+        {"type": "slices", "shape": [2], "slices": [[1, 0, 1]]},
+        {"type": "slices", "shape": [2, 2], "slices": [[0, 1, 1]]},
+        {"type": "points", "shape": [2], "points": [[-1]]},
+        {"type": "points", "shape": [2], "points": [[0, 0]]},
+        {"type": "blocks", "shape": [2], "blocks": [[[1], [0]]]},
+        {"type": "hyperslab", "shape": [9], "start": [0], "stride": [1], "count": [2], "block": [2]},
+        {"type": "slices", "shape": [2], "slices": [[0, True, 1]]},
+    ],
+    ids=str,
+)
+def test_malformed_regions_are_named(region: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"region|slices|box|points|Expected|overlap|start"):
+        parse_region(region)
