@@ -33,7 +33,7 @@ def endless(spec: dict) -> None:
         if number % 2:
             store.write(np.full(store.shape, number, np.uint16)).result()
         else:
-            store[1:-1].write(np.uint16(number)).result()
+            store[1 : store.shape[0] - 1].write(np.uint16(number)).result()
 
 
 if __name__ == "__main__":
