@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import chunkwise as cw
 from chunkwise.api.attribute_value import has_non_finite, to_json_value
+from chunkwise.errors import FailedPreconditionError
 from chunkwise.kvstore.adapter.trace import TraceStore
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
@@ -266,6 +267,16 @@ def test_arrays_that_are_stored_nowhere():
     assert array.attrs == {} and array.name is None and array.path is None
     with pytest.raises(ValueError, match="no place"):
         array.attrs["a"] = 1
+
+
+def test_attributes_of_what_is_gone(nodes):
+    group = nodes[0]
+    for path in ("g", "a"):
+        attrs = group[path].attrs
+        del group[path]
+        with pytest.raises(FailedPreconditionError, match="deleted"):
+            attrs["x"] = 1
+        assert path not in group
 
 
 def test_others_members_stay(tmp_path):
