@@ -56,7 +56,7 @@ def credentials() -> Iterator[None]:
 def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of an S3 server."""
     port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, str(Path(__file__).parent / "moto_server.py"), str(port)]
     with server(command, port, tmp_path_factory.mktemp("moto") / "log"):
         yield f"http://127.0.0.1:{port}"
 
