@@ -1,0 +1,102 @@
+"""``chunkwise nwb``: info, validate, convert and repack."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "hdmf"))
+
+from nwb_content import file_of
+from nwb_fixtures import unpack_all
+
+from chunkwise.cli.main import main
+from chunkwise.hdmf import NWBZarrIO, open_store, read_nwb
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """pynwb warns of its own deprecations."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(path, mode="w", format="zarr3") as io:
+        io.write(file_of("ecephys"))
+    return path
+
+
+def test_info(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nwb", "info", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "type: NWBFile" in text and "ElectricalSeries" in text and "namespace: core" in text
+    assert main(["nwb", "info", "--json", str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["format"], found["types"]["ElectrodeGroup"]) == ("zarr3", 2)
+    assert found["counts"]["references"] == 2
+
+
+def test_validate_is_content_with_a_good_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nwb", "validate", str(path)]) == 0
+    assert "all good" in capsys.readouterr().out
+
+
+def test_validate_names_broken_links_and_references(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with NWBZarrIO(path, mode="r+") as io:
+        assert io._writer is not None
+        io._writer.delete("/general/extracellular_ephys/shank1")
+    assert main(["nwb", "validate", "--links-only", "--json", str(path)]) == 1
+    broken = json.loads(capsys.readouterr().out)["broken"]
+    assert any(text.startswith("reference 1 in dataset") and "shank1" in text for text in broken)
+
+
+def test_validate_names_every_bad_link_of_the_hostile_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = unpack_all(tmp_path / "nwb") / "v2-hostile" / "bad_links.zarr"
+    assert main(["nwb", "validate", "--links-only", str(store)]) == 1
+    text = capsys.readouterr().out
+    for group in ("missing_store", "missing_path", "absolute_source", "parent_escape", "path_dotdot"):
+        assert f'link "x" of group /{group}' in text
+    for group in ("good_link", "to_root", "self_cycle"):
+        assert f"/{group}:" not in text
+
+
+@pytest.mark.parametrize("format", ["zarr2", "n5", "hdf5"])
+def test_convert_there_and_back(path: Path, tmp_path: Path, format: str) -> None:
+    there = tmp_path / ("b.nwb" if format == "hdf5" else "b.store")
+    assert main(["nwb", "convert", str(path), str(there), "--format", format]) == 0
+    assert main(["nwb", "convert", str(path), str(there), "--format", format]) == 1  # it exists
+    back = tmp_path / "c.nwb.zarr"
+    assert main(["nwb", "convert", str(there), str(back)]) == 0
+    nwb = read_nwb(back)
+    np.testing.assert_array_equal(nwb.acquisition["raw"].data[()], np.arange(60).reshape(20, 3))
+    assert nwb.electrodes["group"][1] is nwb.electrode_groups["shank1"]
+
+
+def test_repack_replaces_pickles(tmp_path: Path) -> None:
+    path = unpack_all(tmp_path / "nwb") / "v2-h013-ecephys" / "ecephys.nwb.zarr"
+    assert main(["nwb", "repack", str(path)]) == 0
+    documents = [n.document for n in open_store(str(path)).tree.nodes.values() if n.is_array]
+    assert not any(f["id"] == "pickle" for d in documents for f in d["filters"] or ())
+    assert read_nwb(path).identifier == "fx-ecephys"
+    assert sorted(p.name for p in path.parent.iterdir()) == ["ecephys.nwb.zarr"]
+    assert main(["nwb", "repack", "--format", "zarr3", str(path)]) == 0
+    assert open_store(str(path)).format == "zarr3"
+
+
+def test_wrong_command_lines(path: Path, tmp_path: Path) -> None:
+    assert main(["nwb"]) == 2
+    assert main(["nwb", "repack", str(tmp_path / "none")]) == 2
+    assert main(["nwb", "info", str(tmp_path / "none")]) == 1
+    assert main(["nwb", "convert", str(path), str(tmp_path / "x"), "--pickled-references"]) == 2
