@@ -61,7 +61,7 @@ class Base:
         return self.array.bounded(onto)
 
     def part(self, request: IndexTransform) -> IndexTransform:
-        """Return the transform of a strided request that lies in the domain of what is seen onto `array`.
+        """Return the transform of a request that lies in the domain of what is seen onto `array`.
 
         As :meth:`bounded`, without a look at bounds of which it is known that they hold.
         """
@@ -73,7 +73,8 @@ class Base:
                 output.append(m)
                 continue
             inner = request._output[m._dim]
-            assert inner._dim is not None
+            if inner._dim is None:
+                return self.bounded(request)
             output.append(
                 single_map(m._offset + m._stride * inner._offset, m._stride * inner._stride, inner._dim)
             )

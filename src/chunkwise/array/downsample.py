@@ -109,7 +109,7 @@ class DownsampleArray:
             self._chunk = chunk_shape(self._base)
 
         def read(part: IndexTransform, values: Array) -> None:
-            base.read_into(onto.compose(part), values).result()
+            base.read_into(self._base.part(part), values).result()
 
         return downsample_into(
             transform,

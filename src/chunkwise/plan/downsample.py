@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
+from chunkwise.index_space.output_map import single_map
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.layout import Layout
 from chunkwise.plan.partition import Transform, partition
@@ -106,6 +107,10 @@ class CellPiece(NamedTuple):
     def request(self) -> IndexTransform:
         """Return what to read of the base: for each strided set one dimension, for an indexed one several."""
         shape = self._shape()
+        if not any(s.indexed for s in self.sets):
+            quick = self._strided(shape)
+            if quick is not None:
+                return quick
         output: list[OutputIndexMap | None] = [None] * sum(len(s.dims) for s in self.sets)
         axis = 0
         for s in self.sets:
@@ -126,6 +131,18 @@ class CellPiece(NamedTuple):
                 output[dim] = OutputIndexMap(_along(values, (axis, axis + k), len(shape)))
             axis += 1 + len(s.dims)
         return IndexTransform(IndexDomain(shape=shape), [m for m in output if m is not None])
+
+    def _strided(self, shape: list[int]) -> IndexTransform | None:
+        """Return the request for whole cells next to each other, which most requests are; else None."""
+        output: dict[int, OutputIndexMap] = {}
+        for axis, s in enumerate(self.sets):
+            along = s.starts[0]
+            assert isinstance(along, range)
+            if s.extents[0] != along.step and len(along) > 1:
+                return None
+            output[s.dims[0]] = single_map(along.start, 1, axis)
+        maps = tuple([output[dim] for dim in sorted(output)])
+        return IndexTransform._make(IndexDomain._of_shape(shape), maps)
 
     def block(self, values: Array) -> Array:
         """Return what was read as a block of shape ``(n0, e0, n1, e1, ...)``, by base dimension."""
