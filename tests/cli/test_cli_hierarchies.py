@@ -13,6 +13,7 @@ from cli_arrays import Run, make, read
 from cli_trees import FORMATS, RAW, files, make_tree
 
 import chunkwise as cw
+from chunkwise.kvstore.file import FileStore
 
 
 @pytest.mark.parametrize("source", FORMATS)
@@ -181,6 +182,28 @@ def test_tree_shows_sizes_attributes_and_links(run: Run, tmp_path: Path, format:
     assert nodes["raw/s0"]["attributes"]["unit"] == "nm" and nodes["raw/s0"]["chunks"] == [10, 10]
     assert nodes[""]["links"] == {"latest": {"path": "/raw/s0", "source": "."}}
     assert run("tree", "-d", "-1", tmp_path / "a").status == 2
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_a_consolidated_tree_is_shown_with_one_request(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    make_tree(tmp_path / "a", format)
+    plain = run("tree", "-a", tmp_path / "a").out
+    cw.open_group(tmp_path / "a", "r+").consolidate()
+    keys: list[str] = []
+    for name in ("read", "list_children"):
+        before = getattr(FileStore, name)
+
+        def counted(self: FileStore, key: str, *args: Any, _before: Any = before, **options: Any) -> Any:
+            keys.append(key)
+            return _before(self, key, *args, **options)
+
+        monkeypatch.setattr(FileStore, name, counted)
+    assert run("tree", "-a", tmp_path / "a").out == plain
+    assert len(keys) == (1 if format == "zarr3" else 2)  # zarr.json is looked for first
+    assert run("tree", "-a", tmp_path / "a", "--no-consolidated").out == plain
+    assert len(keys) > 8
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.api.attributes import node_attributes
 from chunkwise.api.location import locate
-from chunkwise.api.node import Node, find_node
+from chunkwise.api.node import Node
 from chunkwise.api.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.api.summary import shape_text, summarize
-from chunkwise.api.walk import WalkedNode, walk
 from chunkwise.cli.command import UsageError, print_json
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
-from chunkwise.errors import ChunkwiseError, NotFoundError
+from chunkwise.cli.tree_nodes import ShownNode, shown_nodes
+from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.link import parse_links, without_links
 
 __all__ = ["add_arguments", "draw_tree", "run"]
@@ -29,6 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-s", "--sizes", action="store_true", help="count stored chunks and their bytes; takes a listing"
     )
+    parser.add_argument(
+        "--no-consolidated",
+        action="store_true",
+        help="look at the nodes themselves, not at copies of metadata",
+    )
     parser.add_argument("-d", "--depth", type=int, metavar="N", help="show N levels below PATH")
 
 
@@ -36,21 +40,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if arguments.depth is not None and arguments.depth < 0:
         raise UsageError("--depth: expected 0 or more levels")
-    root = find_node(locate(arguments.path))
-    if root is None:
-        raise NotFoundError(f"there is no array or group at {arguments.path}, and nothing below it")
+    nodes = shown_nodes(locate(arguments.path), consolidated=not arguments.no_consolidated)
     walked = [
-        walked
-        for walked in walk(root)
-        if arguments.depth is None or not walked.name or walked.name.count("/") < arguments.depth
+        shown
+        for shown in nodes
+        if arguments.depth is None or not shown.name or shown.name.count("/") < arguments.depth
     ]
-    lines = [_line(name, node, arguments) for name, node in walked]
+    lines = [_line(shown, arguments) for shown in walked]
     if arguments.json:
         print_json([line.json for line in lines])
     else:
         for text in draw_tree(arguments.path.rstrip("/") or arguments.path, walked, lines):
             print(text)
-    return 1 if root.error else 0
+    return 1 if nodes[0].node.error else 0
 
 
 class _Line(NamedTuple):
@@ -61,9 +63,10 @@ class _Line(NamedTuple):
     json: dict[str, Any]
 
 
-def _line(name: str, node: Node, arguments: argparse.Namespace) -> _Line:
-    text, out, below = _describe(node), _as_json(name, node), []
-    attributes = _attributes(node) if arguments.attributes or node.kind == "group" else {}
+def _line(shown: ShownNode, arguments: argparse.Namespace) -> _Line:
+    node = shown.node
+    text, out, below = _describe(node), _as_json(shown.name, node), []
+    attributes = shown.attributes() if arguments.attributes or node.kind == "group" else {}
     for link, target in parse_links(attributes).items() if node.kind == "group" else ():
         below.append(f"{link} -> {target}")
         out.setdefault("links", {})[link] = {"path": target.path, "source": target.source}
@@ -79,19 +82,10 @@ def _line(name: str, node: Node, arguments: argparse.Namespace) -> _Line:
         if nbytes is not None and not arguments.sizes:
             text += f"  {format_nbytes(nbytes)}"
     if arguments.attributes:
-        shown = without_links(attributes)
-        below += [f"@{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in shown.items()]
-        out["attributes"] = attributes
+        own = without_links(attributes)
+        below += [f"@{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in own.items()]
+        out["attributes"] = dict(attributes)
     return _Line(text, below, out)
-
-
-def _attributes(node: Node) -> dict[str, Any]:
-    if node.error or (node.implicit and node.format != "n5") or not node.key:
-        return {}
-    try:
-        return node_attributes(node)
-    except ChunkwiseError:
-        return {}  # that they can't be read is what `attrs` and `verify` say
 
 
 def _sizes(node: Node) -> Occupancy | None:
@@ -115,21 +109,21 @@ def _size_text(counted: Occupancy) -> str:
     return f"{text} stored in {format_nbytes(counted.stored_nbytes)}"
 
 
-def draw_tree(title: str, walked: Sequence[WalkedNode], lines: Sequence[_Line]) -> Iterator[str]:
+def draw_tree(title: str, walked: Sequence[ShownNode], lines: Sequence[_Line]) -> Iterator[str]:
     """Yield the lines of the tree, what the nodes are in a column of its own.
 
     Parameters
     ----------
     title : str
         What the root is called.
-    walked : sequence of WalkedNode
+    walked : sequence of ShownNode
         Each group before its children.
     lines : sequence of _Line
         What to say of each.
     """
     left = [title]
-    for number, (name, _) in enumerate(walked[1:], 1):
-        parts = name.split("/")
+    for number, shown in enumerate(walked[1:], 1):
+        parts = shown.name.split("/")
         rails = ""
         for depth in range(1, len(parts)):
             rails += "│   " if _has_sibling(walked, number, parts[:depth]) else "    "
@@ -143,7 +137,7 @@ def draw_tree(title: str, walked: Sequence[WalkedNode], lines: Sequence[_Line]) 
             yield rails + below
 
 
-def _rails_below(walked: Sequence[WalkedNode], number: int, text: str) -> str:
+def _rails_below(walked: Sequence[ShownNode], number: int, text: str) -> str:
     """Return what stands in front of lines that belong to a node."""
     name = walked[number].name
     has_children = number + 1 < len(walked) and walked[number + 1].name.startswith(f"{name}/" if name else "")
@@ -154,11 +148,11 @@ def _rails_below(walked: Sequence[WalkedNode], number: int, text: str) -> str:
     return rails.replace("├── ", "│   ").replace("└── ", "    ") + own
 
 
-def _has_sibling(walked: Sequence[WalkedNode], number: int, parts: list[str]) -> bool:
+def _has_sibling(walked: Sequence[ShownNode], number: int, parts: list[str]) -> bool:
     """Whether a node after `number` is in the same group as the one that `parts` leads to."""
     parent = parts[:-1]
-    for name, _ in walked[number + 1 :]:
-        other = name.split("/")
+    for shown in walked[number + 1 :]:
+        other = shown.name.split("/")
         if other[: len(parent)] != parent:
             return False
         if other[: len(parts)] != parts:

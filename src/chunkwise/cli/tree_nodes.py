@@ -1,0 +1,80 @@
+"""The nodes that ``chunkwise tree`` shows: from consolidated metadata, one request, or by going through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.api.attributes import node_attributes
+from chunkwise.api.location import Location
+from chunkwise.api.node import Node, find_node
+from chunkwise.api.walk import walk
+from chunkwise.errors import ChunkwiseError, NotFoundError
+from chunkwise.hierarchy.open_group import open_group
+from chunkwise.hierarchy.tree import Tree
+
+__all__ = ["ShownNode", "shown_nodes"]
+
+
+class ShownNode(NamedTuple):
+    """A node of the tree.
+
+    Attributes
+    ----------
+    name : str
+        Path relative to the root; empty for that.
+    node : Node
+    known : mapping or None
+        Its attributes, if nothing has to be read for them.
+    """
+
+    name: str
+    node: Node
+    known: Mapping[str, Any] | None = None
+
+    def attributes(self) -> Mapping[str, Any]:
+        """Return the attributes; none of what has none, or none that can be read."""
+        if self.known is not None:
+            return self.known
+        if self.node.error or not self.node.key:
+            return {}
+        try:
+            return node_attributes(self.node)
+        except ChunkwiseError:
+            return {}  # that they can't be read is what `attrs` and `verify` say
+
+
+def shown_nodes(location: Location, *, consolidated: bool) -> list[ShownNode]:
+    """Return a node and all below it, each group before its children.
+
+    Parameters
+    ----------
+    location : Location
+    consolidated : bool
+        Whether to believe consolidated metadata, if there are any.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    """
+    if consolidated:
+        try:
+            tree = open_group(location, "r", consolidated=True)._tree
+            return list(_remembered(tree, ()))
+        except ChunkwiseError:
+            pass  # there are none, or they are damaged: the nodes themselves tell
+    root = find_node(location)
+    if root is None:
+        raise NotFoundError(f"there is no array or group at {location.text}, and nothing below it")
+    return [ShownNode(name, node) for name, node in walk(root)]
+
+
+def _remembered(tree: Tree, names: tuple[str, ...]) -> Iterator[ShownNode]:
+    node = tree.find(names)
+    if node is None:
+        return
+    yield ShownNode("/".join(names), node, tree.attributes(names, node).asdict())
+    if node.kind == "group":
+        for child in tree.children(names, node):
+            yield from _remembered(tree, (*names, child))
