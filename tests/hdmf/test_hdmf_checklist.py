@@ -374,7 +374,8 @@ warnings.simplefilter("ignore")
 real, seen = builtins.__import__, []
 def hook(name, globals=None, *args, **kwargs):
     who = (globals or {}).get("__name__") or ""
-    if name.partition(".")[0] in ("zarr", "hdmf_zarr", "pickle", "_pickle") and who.startswith("chunkwise.hdmf"):
+    foreign = name.partition(".")[0] in ("zarr", "hdmf_zarr", "pickle", "_pickle")
+    if foreign and who.startswith("chunkwise.hdmf"):
         seen.append((who, name))
     return real(name, globals, *args, **kwargs)
 builtins.__import__ = hook
