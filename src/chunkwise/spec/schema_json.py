@@ -59,7 +59,8 @@ def schema_to_json(schema: Schema) -> dict[str, JSON]:
     if schema._fill_is_json and fill is not None:
         out["fill_value"] = fill.tolist()
     elif fill is not None:
-        out["fill_value"] = array_to_json(fill, schema._dtype or as_dtype(fill.dtype))
+        dtype = schema._dtype or as_dtype("json" if fill.dtype == object else fill.dtype)
+        out["fill_value"] = array_to_json(fill, dtype)
     if schema._rank is not None:
         out["rank"] = schema._rank
     return out

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.dtype.as_array import as_array
-from chunkwise.dtype.data_type import DataType, DTypeLike
+from chunkwise.dtype.data_type import DataType, DTypeLike, dtypes
 from chunkwise.dtype.data_type import dtype as as_dtype
 from chunkwise.errors import ChunkwiseError, prefix
 from chunkwise.index_space import IndexDomain
@@ -91,6 +91,8 @@ def _as_fill(schema: Schema, value: Any) -> npt.NDArray[Any]:
     if schema._dtype is not None:
         return as_array(value, schema._dtype)
     array = np.asarray(value)
+    if array.dtype.kind == "O":
+        return as_array(value, dtypes["json"])
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 

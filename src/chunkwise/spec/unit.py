@@ -150,6 +150,8 @@ def _arguments(
 
 def _pair(multiplier: Any, base_unit: Any) -> tuple[float, str] | None:
     number = _as_float(multiplier)
+    if isinstance(base_unit, bytes):
+        base_unit = base_unit.decode()
     return (number, base_unit) if number is not None and isinstance(base_unit, str) else None
 
 

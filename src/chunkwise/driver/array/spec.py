@@ -19,6 +19,7 @@ from chunkwise.dtype.data_type import DataType
 from chunkwise.dtype.schema_value import array_from_json, array_to_json
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain
+from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.resource_members import take_resources
@@ -58,8 +59,13 @@ class ArraySpec(DriverSpec):
         return {"array": array_to_json(self.array, self.element_type)}
 
     def effective_schema(self) -> Schema:
-        """Return type, domain and dimension units."""
-        out = Schema(dtype=self.element_type, domain=IndexDomain(shape=self.array.shape))
+        """Return type, domain, layout in memory and dimension units."""
+        rank = self.array.ndim
+        layout = ChunkLayout(rank=rank)
+        layout.set_grid_origin([0] * rank, hard=True)
+        layout.set_inner_order(range(rank), hard=True)
+        domain = IndexDomain(shape=self.array.shape)
+        out = Schema(dtype=self.element_type, domain=domain, chunk_layout=layout)
         units = self.schema.dimension_units
         if units is not None and len(units) == self.array.ndim:
             out.update(dimension_units=units)

@@ -232,10 +232,7 @@ class ChunkedSpec(DriverSpec):
         return replace(
             self,
             constraints=constraints,
-            mode=OpenMode(
-                assume_metadata=self.mode.assume_metadata,
-                assume_cached_metadata=self.mode.assume_cached_metadata,
-            ),
+            mode=OpenMode(assume_metadata=self.mode.assume_metadata),
             schema=Schema(dtype=schema.dtype, rank=schema.rank),
             lazy=False,
         )
