@@ -7,13 +7,14 @@ an array with half of its chunks, and what a killed process leaves behind is key
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache, partial
 
 from chunkwise.api.consolidated import move_consolidated, update_consolidated
 from chunkwise.api.consolidated_tree import subtree_copies
 from chunkwise.api.location import Location
 from chunkwise.api.node import Node
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NodeNotFoundError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NodeNotFoundError
 from chunkwise.hierarchy.create import check_no_link, make_groups
 from chunkwise.hierarchy.link import Link, add_link, remove_link, target_names
 from chunkwise.hierarchy.node_name import check_new_names
@@ -156,8 +157,14 @@ def _move(here: Location, there: Location, node: Node) -> None:
     keys = KeyRange.of_prefix(here.path)
     own = here.path + node.key
     moved = [key for key in kv.list(keys.start, keys.stop) if key != own]
-    for key in (*moved, *([own] if node.key else [])):  # the document last: then it is whole
-        value = kv.read(key).value
-        if value is not None:
-            kv.write(there.path + key[len(here.path) :], value)
+    try:
+        for key in (*moved, *([own] if node.key else [])):  # the document last: then it is whole
+            value = kv.read(key).value
+            if value is not None:
+                kv.write(there.path + key[len(here.path) :], value)
+    except BaseException:
+        with suppress(ChunkwiseError):  # the store may have failed for good
+            begun = KeyRange.of_prefix(there.path)
+            kv.delete_range(begun.start, begun.stop)
+        raise
     _delete(here, node)

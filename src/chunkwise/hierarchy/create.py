@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chunkwise.api.attribute_value import to_json_value
-from chunkwise.api.attributes import DATASET_NAMES
 from chunkwise.api.consolidated import update_consolidated
 from chunkwise.api.document import change_document
 from chunkwise.api.location import Location
 from chunkwise.api.node import FormatName, Node
 from chunkwise.binding import dump
+from chunkwise.driver.n5.document import is_dataset
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
-from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.kvstore.protocol import MISSING_GENERATION, KvStoreDriver
 
 __all__ = ["check_no_link", "make_group", "make_groups", "write_group"]
 
@@ -82,9 +82,12 @@ def make_group(
     if node is None:
         check_no_link(tree, names)
     if node is None or node.implicit:
-        write_group(tree.location(names), tree.format, values)
+        written = write_group(tree.location(names), tree.format, values)
         node = tree.find(names)
-        assert node is not None
+        if node is None or not (written or exist_ok):
+            raise AlreadyExistsError(
+                f"{tree.location(names).text} was made, or deleted, by somebody else meanwhile"
+            )
     return node
 
 
@@ -102,7 +105,7 @@ def check_no_link(tree: Tree, names: Sequence[str]) -> None:
         )
 
 
-def write_group(location: Location, format: FormatName, attributes: Mapping[str, Any]) -> None:
+def write_group(location: Location, format: FormatName, attributes: Mapping[str, Any]) -> bool:
     """Write the documents of a group unless it has them; consolidated metadata above follows.
 
     Parameters
@@ -111,24 +114,32 @@ def write_group(location: Location, format: FormatName, attributes: Mapping[str,
     format : {"zarr3", "zarr2", "n5"}
     attributes : mapping
         JSON values.
+
+    Returns
+    -------
+    bool
+        Whether it is this call that made the group: its attributes are those given.
     """
     kv, path = location.kv, location.path
     if format == "n5":
-        for name in attributes:
-            if name == "n5":
-                raise InvalidArgumentError('"n5" says the version of the container; it is no attribute')
-        if all(name in attributes for name in DATASET_NAMES[:4]):
+        if "n5" in attributes:
+            raise InvalidArgumentError('"n5" says the version of the container; it is no attribute')
+        if is_dataset({**attributes}):
             raise InvalidArgumentError("these attributes would make a dataset of an N5 group")
-        kv.write(path + "attributes.json", _encode(dict(attributes)), if_equal=MISSING_GENERATION)
-        return
+        return _write_new(kv, path + "attributes.json", dict(attributes))
     if format == "zarr2":
-        if attributes:
-            change_document(kv, path + ".zattrs", lambda _: dict(attributes))
-        kv.write(path + ".zgroup", _encode({"zarr_format": 2}), if_equal=MISSING_GENERATION)
+        made = _write_new(kv, path + ".zgroup", {"zarr_format": 2})
+        if made and attributes:
+            change_document(kv, path + ".zattrs", lambda before: {**(before or {}), **attributes})
     else:
         document = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}
-        kv.write(path + "zarr.json", _encode(document), if_equal=MISSING_GENERATION)
+        made = _write_new(kv, path + "zarr.json", document)
     update_consolidated(kv, path)
+    return made
+
+
+def _write_new(kv: KvStoreDriver, key: str, document: Any) -> bool:
+    return kv.write(key, _encode(document), if_equal=MISSING_GENERATION) is not None
 
 
 def _encode(document: Any) -> bytes:
