@@ -1,13 +1,18 @@
 """chunkwise next to TensorStore and zarr-python: whole-array reads and writes, small reads, opening.
 
-    python benchmarks/compare.py [--quick] [--cells PATTERN] [--peers tensorstore,zarr,fused]
-                                 [--repeat N] [--json FILE] [--docs FILE]
+    python benchmarks/compare.py [--quick] [--only PATTERN,...] [--operations read,write,small,sync]
+                                 [--peers tensorstore,zarr,fused] [--rounds N] [--json FILE] [--docs FILE]
 
 Each library runs in a process of its own, with its default settings; they take turns, so that a busy
 machine is as busy for all.  Files lie in memory if there is such a directory (``--directory`` for
 another), so caches are warm; those of the rows "with sync" lie on disk, and a write ends when it is there.
 What is read is checked once for each library.  Figures are ratios of medians: how many times as fast
-chunkwise is as the other.
+chunkwise is as the other.  "(cpu)" is the same for the processor time of all threads, which hardly depends
+on what else the machine does.
+
+To measure a few cells again, quickly:
+
+    python benchmarks/compare.py --quick --only "zarr3 raw *,zarr3 blosc 32" --peers tensorstore --rounds 7
 """
 
 from __future__ import annotations
@@ -33,17 +38,22 @@ from report import Result, document, table
 HERE = Path(__file__).resolve().parent
 
 
-def by_turns(
-    peers: list[Peer], repeat: int, act: Callable[[Peer], float], *, warm: bool = True
-) -> dict[str, float]:
-    """Return the median of what `act` says for each peer."""
-    times: dict[str, list[float]] = {peer.name: [] for peer in peers}
-    for turn in range(repeat + warm):
+Answer = dict[str, Any]
+"""What a peer says it needed: ``seconds`` and, perhaps, ``cpu``."""
+
+
+def by_turns(peers: list[Peer], repeat: int, act: Callable[[Peer], Answer]) -> dict[str, dict[str, float]]:
+    """Return the medians of what `act` says for each peer, after one turn that does not count."""
+    answers: dict[str, list[Answer]] = {peer.name: [] for peer in peers}
+    for turn in range(repeat + 1):
         for peer in peers if turn % 2 else reversed(peers):
-            taken = act(peer)
-            if turn or not warm:
-                times[peer.name].append(taken)
-    return {name: median(taken) for name, taken in times.items()}
+            answer = act(peer)
+            if turn:
+                answers[peer.name].append(answer)
+    return {
+        name: {key: median(answer[key] for answer in given) for key in given[0]}
+        for name, given in answers.items()
+    }
 
 
 class Comparison:
@@ -51,7 +61,8 @@ class Comparison:
 
     def __init__(self, options: argparse.Namespace, edge: int, peers: dict[str, Peer], work: Path) -> None:
         self.edge = edge
-        self.repeat = options.repeat
+        self.repeat = options.rounds
+        self.operations = options.operations.split(",")
         self.ours = peers["chunkwise"]
         self.peers = [peer for name, peer in peers.items() if name != "chunkwise"]
         self.work = work
@@ -63,11 +74,16 @@ class Comparison:
         tensorstore.open(cell.spec(path, self.edge), create=True, delete_existing=True).result()
         return {"driver": cell.driver, "path": path}
 
-    def add(self, row: str, operation: str, peer: Peer, times: dict[str, float]) -> None:
-        """Keep a ratio, and show it."""
-        result = Result(row, operation, peer.name, times[self.ours.name], times[peer.name])
-        self.results.append(result)
-        print(f"  {row:22} {operation:22} {result.ratio:6.2f}x {peer.name}", flush=True)
+    def add(self, row: str, operation: str, peer: Peer, times: dict[str, dict[str, float]]) -> None:
+        """Keep the ratios, and show them."""
+        ours, theirs = times[self.ours.name], times[peer.name]
+        for key in ours:
+            name = operation if key == "seconds" else f"{operation} ({key})"
+            result = Result(row, name, peer.name, ours[key], theirs[key])
+            if key == "seconds" or (peer.name == "tensorstore" and operation != "write with sync"):
+                self.results.append(result)
+            shown = f"{1000 * result.ours:9.3f} {1000 * result.theirs:9.3f} ms"
+            print(f"  {row:18} {name:18} {shown} {result.ratio:6.2f}x {peer.name}", flush=True)
 
     def planes(self, peer: Peer) -> int:
         # zarr-python takes long: a quarter of the array will do, for either side.
@@ -76,18 +92,19 @@ class Comparison:
     def cell(self, cell: Cell) -> None:
         """Read and write one array."""
         array = self.make(cell, self.work)
-        self.write(cell, array, "write", self.repeat)
+        if "write" in self.operations:
+            self.write(cell, array, "write", self.repeat)
         tensorstore_write(array, self.edge)
-        for peer in self.peers:
+        for peer in self.peers if "read" in self.operations else ():
             if not self.able(peer, cell):
                 continue
             planes = self.planes(peer)
             checked: set[str] = set()
 
-            def read(p: Peer, planes: int = planes, checked: set[str] = checked) -> float:
+            def read(p: Peer, planes: int = planes, checked: set[str] = checked) -> Answer:
                 check = p.name not in checked
                 checked.add(p.name)
-                return p.seconds(do="read", planes=planes, check=check, **array)
+                return p.ask(do="read", planes=planes, check=check, **array)
 
             repeat = 2 * self.repeat + 1 if peer.name == "tensorstore" else min(self.repeat, 2)
             self.add(cell.name, "read", peer, by_turns([self.ours, peer], repeat, read))
@@ -101,9 +118,9 @@ class Comparison:
                 continue
             planes = self.planes(peer)
 
-            def write(p: Peer, planes: int = planes) -> float:
+            def write(p: Peer, planes: int = planes) -> Answer:
                 clear(array["path"])
-                return p.seconds(do="write", planes=planes, sync=sync, **array)
+                return p.ask(do="write", planes=planes, sync=sync, **array)
 
             turns = repeat if peer.name == "tensorstore" else 1  # and one to warm up
             times = by_turns([self.ours, peer], turns, write)
@@ -131,8 +148,8 @@ class Comparison:
                     if do == "index" and peer.name != "tensorstore":
                         continue
 
-                    def act(p: Peer, do: str = do, array: dict[str, Any] = array) -> float:
-                        return p.seconds(do=do, **array)
+                    def act(p: Peer, do: str = do, array: dict[str, Any] = array) -> Answer:
+                        return p.ask(do=do, **array)
 
                     self.add(
                         cell.name, operation, peer, by_turns([self.ours, peer], 2 * self.repeat + 1, act)
@@ -154,6 +171,11 @@ def clear(path: str) -> None:
             shutil.rmtree(entry.path)
 
 
+def matching(cells: list[Cell], patterns: str) -> list[Cell]:
+    """Return the cells that one of the patterns, which have commas between them, matches."""
+    return [cell for cell in cells if any(fnmatch.fnmatch(cell.name, p) for p in patterns.split(","))]
+
+
 DATA = np.empty(0)
 
 
@@ -162,9 +184,16 @@ def main() -> int:
     global DATA
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="256³ and fewer cells")
-    parser.add_argument("--cells", default="*", help="pattern of names, such as 'zarr3 blosc *'; 'small'")
+    parser.add_argument(
+        "--only",
+        "--cells",
+        default="*",
+        metavar="PATTERN,...",
+        help="names of cells, such as 'zarr3 blosc *,n5 raw 64'",
+    )
+    parser.add_argument("--operations", default="read,write,small,sync", help="which of these")
     parser.add_argument("--peers", default="tensorstore,zarr,fused")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--rounds", "--repeat", type=int, default=3, help="turns of each library")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument(
         "--docs",
@@ -173,11 +202,13 @@ def main() -> int:
     )
     parser.add_argument("--directory", help="where the arrays lie; by default in memory")
     parser.add_argument("--disk", help="where those of the rows with sync lie", default=None)
-    parser.add_argument("--no-sync", action="store_true", help="leave those rows out")
     parser.add_argument("--cache", type=Path, default=HERE.parent / "build" / "benchmarks")
     options = parser.parse_args()
     edge = 256 if options.quick else 512
-    complete = not (options.quick or options.no_sync) and options.cells == "*"
+    operations = options.operations.split(",")
+    if wrong := set(operations) - {"read", "write", "small", "sync"}:
+        parser.error(f"unknown operations: {', '.join(sorted(wrong))}")
+    complete = not options.quick and options.only == "*" and len(operations) == 4
     if complete and options.docs is None and options.peers == "tensorstore,zarr,fused":
         options.docs = HERE.parent / "docs" / "performance.md"
     memory = options.directory or ("/dev/shm" if os.path.isdir("/dev/shm") else None)
@@ -201,17 +232,15 @@ def main() -> int:
             os.unlink(f"{work}/data.npy")
             comparison = Comparison(options, edge, peers, Path(work))
             known = QUICK if options.quick else CELLS
-            if fnmatch.fnmatch("small", options.cells):
+            if "small" in operations:
                 comparison.small()
-            chosen = [cell for cell in known if fnmatch.fnmatch(cell.name, options.cells)]
-            if not chosen:
-                chosen = [cell for cell in CELLS if fnmatch.fnmatch(cell.name, options.cells)]
-            for cell in chosen:
+            chosen = matching(known, options.only) or matching(CELLS, options.only)
+            for cell in chosen if {"read", "write"} & set(operations) else ():
                 comparison.cell(cell)
             for cell in chosen:
-                if cell.name in DISK and not options.no_sync:
+                if cell.name in DISK and "sync" in operations:
                     array = comparison.make(cell, Path(disk))
-                    comparison.write(cell, array, "write with sync", options.repeat, sync=True)
+                    comparison.write(cell, array, "write with sync", options.rounds, sync=True)
                     shutil.rmtree(array["path"])
     finally:
         for peer in peers.values():

@@ -122,6 +122,9 @@ def _newer_python() -> list[str] | None:
             commands += [[_run([pyenv, "prefix", v]).strip() + "/bin/python"] for v in versions]
         except (OSError, subprocess.CalledProcessError):
             pass
+    for home in (os.environ.get("PYENV_ROOT"), os.path.expanduser("~/.pyenv")):
+        if home:
+            commands += [[str(python)] for python in sorted(Path(home, "versions").glob("3.*/bin/python"))]
     test = f"import sys; assert sys.version_info >= {OLDEST!r}; import venv, ensurepip"
     for command in commands:
         try:

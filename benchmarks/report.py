@@ -40,11 +40,12 @@ def table(results: list[Result]) -> str:
         ("read (cpu)", "write (cpu)"),
         ("write with sync",),
         ("read of 8 elements", "open", "index"),
+        ("read of 8 elements (cpu)", "open (cpu)", "index (cpu)"),
     ):
         chosen = [c for c in columns if c[0] in group]
         chosen.sort(key=lambda c: (group.index(c[0]), list(PEERS).index(c[1])))
         if chosen:
-            blocks.append(_block(results, chosen, summary=group[0] != "read of 8 elements"))
+            blocks.append(_block(results, chosen, summary="open" not in group and "open (cpu)" not in group))
     return "\n\n".join(blocks)
 
 
