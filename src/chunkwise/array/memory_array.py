@@ -87,8 +87,11 @@ class MemoryArray:
         """Type, domain, units, and the order of the dimensions in memory."""
         rank = self._array.ndim
         order = sorted(range(rank), key=lambda d: -abs(self._array.strides[d]))
-        out = self._spec.effective_schema()
-        out.update(chunk_layout=ChunkLayout(grid_origin=[0] * rank, inner_order=order))
+        layout = ChunkLayout(grid_origin=[0] * rank, inner_order=order)
+        out = Schema(dtype=self.dtype, domain=self._domain, chunk_layout=layout)
+        units = self._spec.effective_schema().dimension_units
+        if units is not None and any(unit is not None for unit in units):
+            out.update(dimension_units=units)
         return out
 
     def spec(self) -> ArraySpec:
