@@ -397,3 +397,25 @@ def test_arrays_that_nobody_understands_are_shown(tmp_path):
         group["a"]
     (tmp_path / "x" / "a" / "zarr.json").write_text("{")
     assert "can't be read" in str(group.tree())
+
+
+def test_stores_that_cannot_list(tmp_path):
+    """As a web server: what has a document is found, and what has none is missing."""
+
+    class Unlistable(TraceStore):
+        def list_children(self, prefix):
+            raise UnsupportedError("no listing")
+
+        def list(self, start="", stop=""):
+            raise UnsupportedError("no listing")
+
+    base = MemoryStore()
+    cw.create_group(base).create_array("a/b", data=[1, 2])
+    group = cw.open_group(Unlistable(base))
+    assert group["a/b"].read().result().tolist() == [1, 2] and "a/c" not in group
+    with pytest.raises(KeyError):
+        group["nope"]
+    with pytest.raises(UnsupportedError, match="no listing"):
+        group.keys()
+    cw.open_group(base, "r+").consolidate()
+    assert cw.open_group(Unlistable(base))["a"].keys() == ["b"]

@@ -16,7 +16,13 @@ from typing import Any, Literal, TypeAlias
 
 from chunkwise.api.location import Location
 from chunkwise.driver.n5.document import is_dataset, load_document
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, UnsupportedError
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    NotFoundError,
+    UnsupportedError,
+    UnsupportedError,
+)
 from chunkwise.kvstore.protocol import Stamped
 
 __all__ = ["DOCUMENTS", "JOURNAL", "FormatName", "Node", "find_node", "load_json", "node_of", "require_node"]
