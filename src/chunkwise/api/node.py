@@ -21,7 +21,6 @@ from chunkwise.errors import (
     FailedPreconditionError,
     NotFoundError,
     UnsupportedError,
-    UnsupportedError,
 )
 from chunkwise.kvstore.protocol import Stamped
 
