@@ -56,6 +56,8 @@ def test_the_container_is_marked_and_the_dataset_one(tmp_path):
     assert json.loads((tmp_path / "x.n5/attributes.json").read_text()) == {"n5": "2.0.0"}
     document = json.loads((tmp_path / "x.n5/a/b/attributes.json").read_text())
     assert document["k"] == 1 and document["dataType"] == "int8"
+    create_n5_blocks(tmp_path / "t.n5/a", dimensions=[4], block_size=[2], data_type="string")
+    assert json.loads((tmp_path / "t.n5/attributes.json").read_text()) == {"n5": "4.0.0"}
     with pytest.raises(FileExistsError):
         create_n5_blocks(tmp_path / "x.n5/a/b", dimensions=[4], block_size=[2], data_type="int8")
 

@@ -13,7 +13,7 @@ from typing import Any
 from chunkwise.api.document import change_document
 from chunkwise.api.location import Location, locate
 from chunkwise.driver.n5.document import load_document
-from chunkwise.driver.n5.version import NUMERIC_VERSION, check_version, parse_version
+from chunkwise.driver.n5.version import NUMERIC_VERSION, STRING_VERSION, check_version, parse_version
 from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["check_container", "container_root", "create_container", "mark_container"]
@@ -21,7 +21,7 @@ __all__ = ["check_container", "container_root", "create_container", "mark_contai
 SUFFIX = ".n5"
 
 
-def create_container(path: str | os.PathLike[str] | Location) -> None:
+def create_container(path: str | os.PathLike[str] | Location, *, text: bool = False) -> None:
     """Make an N5 container, or make sure that what is there is one.
 
     A version that is there already is kept; so are all other attributes.
@@ -30,6 +30,8 @@ def create_container(path: str | os.PathLike[str] | Location) -> None:
     ----------
     path : str, path or Location
         The container, conventionally named ``*.n5``.
+    text : bool, default False
+        Whether datasets of text will be in it: old readers, who don't know them, are then kept out.
 
     Raises
     ------
@@ -47,7 +49,10 @@ def create_container(path: str | os.PathLike[str] | Location) -> None:
                 f"{location.kv.describe(location.path + 'attributes.json')}: Expected object"
             )
         if parse_version(document.get("n5")) is None:
-            return {"n5": NUMERIC_VERSION, **{k: v for k, v in document.items() if k != "n5"}}
+            return {
+                "n5": STRING_VERSION if text else NUMERIC_VERSION,
+                **{k: v for k, v in document.items() if k != "n5"},
+            }
         check_version(document["n5"])
         return document
 
@@ -82,12 +87,12 @@ def check_container(location: Location) -> None:
         check_version(document.get("n5"))
 
 
-def mark_container(location: Location) -> None:
-    """Make sure that the container that a new dataset is in names its version at its root.
+def mark_container(location: Location, *, text: bool = False) -> None:
+    """Make sure that the container that a new dataset, perhaps of `text`, is in names its version at its root.
 
     A dataset that is in no container gets none.  If the dataset is the root itself, that has to
     exist already.
     """
     root = container_root(location)
     if root is not None:
-        create_container(root)
+        create_container(root, text=text)

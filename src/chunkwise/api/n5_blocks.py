@@ -415,5 +415,5 @@ def create_n5_blocks(
         generation = MISSING_GENERATION if stored.value is None else stored.generation
         if location.kv.write(key, dump_document({**existing, **document}), if_equal=generation) is not None:
             break
-    mark_container(location)
+    mark_container(location, text=data_type == "string")
     return found

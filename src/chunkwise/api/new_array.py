@@ -59,8 +59,8 @@ def create_array(location: Location, target: Target) -> TensorStore:
     check_free(location, format)
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing is to be left of an array that can't be made.
-    open_spec({**spec, "open": True, "assume_metadata": True}).result()
-    create_parents(location, format)
+    planned = open_spec({**spec, "open": True, "assume_metadata": True}).result()
+    create_parents(location, format, text=planned.dtype.name == "ustring")
     write_first_attributes(location, format, target.attributes)
     open_spec({**spec, "create": True}).result()
     update_consolidated(location.kv, location.path)
@@ -119,14 +119,14 @@ def clear(location: Location) -> None:
     update_consolidated(location.kv, location.path)
 
 
-def create_parents(location: Location, format: str) -> None:
+def create_parents(location: Location, format: str, *, text: bool = False) -> None:
     """Make what an array at `location` needs above it.
 
     For N5 that is the version of its container; for Zarr the groups between it and the nearest group of
-    its format.  An array that is in no group gets none.
+    its format.  An array that is in no group gets none.  `text` is what the array holds, if it is.
     """
     if format == "n5":
-        mark_container(location)
+        mark_container(location, text=text)
         return
     if format not in _GROUPS:
         return
