@@ -1,6 +1,7 @@
 """Trees beside zarr-python: listing a large group, opening a large tree with consolidated metadata.
 
-    python benchmarks/hierarchy.py [--children 100000] [--arrays 10000] [--repeat 5]
+    python benchmarks/hierarchy.py [--children 100000] [--arrays 10000] [--repeat 3]
+                                   [--formats zarr3,zarr2]
 
 Ours and the peer's runs take turns in one process, and the ratio of their best times is reported.  Both have
 the same files, in memory of the operating system.
@@ -155,12 +156,13 @@ def main() -> None:
     parser.add_argument("--children", type=int, default=100_000)
     parser.add_argument("--arrays", type=int, default=10_000)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--formats", default=",".join(FORMATS))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     directory = Path(tempfile.mkdtemp())
     try:
         print(f"{'case':<60} {'chunkwise':>10} {'zarr-python':>12} {'ratio':>7}")
-        for format in FORMATS:
+        for format in arguments.formats.split(","):
             write_children(directory / f"children-{format}", arguments.children, format)
             write_consolidated(directory / f"arrays-{format}", arguments.arrays, format)
             for case in (
