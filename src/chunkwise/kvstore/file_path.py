@@ -53,5 +53,6 @@ def root_directory(path: str | os.PathLike[Any]) -> str:
         text = os.fsdecode(text)
     if "\0" in text or ".." in text.split("/"):
         raise InvalidArgumentError(f'Invalid path: {dump(text)}: expected no NUL and no component ".."')
-    absolute = os.path.abspath(text)
+    tidy = text.startswith("/") and "//" not in text and "/." not in text
+    absolute = text if tidy else os.path.abspath(text)
     return absolute if absolute.endswith("/") else absolute + "/"

@@ -24,7 +24,8 @@ __all__ = ["Context", "ContextResource", "ContextSpec", "kind_of", "parse_resour
 
 def kind_of(key: str) -> type[Any]:
     """Return the configuration class of the kind that `key` (``kind`` or ``kind#id``) names."""
-    kind = str(key).partition("#")[0]
+    name = str(key)
+    kind = name.partition("#")[0] if "#" in name else name
     try:
         found: type[Any] = context_resources.find(kind)
     except UnknownExtensionError:

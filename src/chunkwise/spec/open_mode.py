@@ -72,7 +72,13 @@ class OpenMode:
         InvalidArgumentError
             For a combination that has no meaning.
         """
-        mode = OpenMode(**self.to_flags())
+        mode = OpenMode(
+            open=self.open,
+            create=self.create,
+            delete_existing=self.delete_existing,
+            assume_metadata=self.assume_metadata,
+            assume_cached_metadata=self.assume_cached_metadata,
+        )
         if not mode.open and not mode.create:
             mode.open = True
         if mode.delete_existing and not mode.create:
