@@ -88,7 +88,7 @@ def check_container(location: Location) -> None:
 
 
 def mark_container(location: Location, *, text: bool = False) -> None:
-    """Make sure that the container that a new dataset, perhaps of `text`, is in names its version at its root.
+    """Make sure that the container of a new dataset, perhaps of `text`, names its version at its root.
 
     A dataset that is in no container gets none.  If the dataset is the root itself, that has to
     exist already.
