@@ -431,6 +431,10 @@ class TensorStore(WritableIndexingMixin):
         except ChunkwiseError as e:
             return Future.failed(e)
 
+        look_outside = getattr(self._array, "look_outside", None)
+        if self._transaction is not None and look_outside is not None:
+            self._transaction._state.after_commit(look_outside)
+
         def resized(domain: IndexDomain) -> TensorStore:
             transform = self._resolved(domain)
             return TensorStore._make(self._array, transform, self._transaction, self._node)

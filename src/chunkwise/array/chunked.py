@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -263,6 +264,14 @@ class ChunkedArray:
         except ChunkwiseError as e:
             return Future.failed(e)
         return Future.ready(self.domain)
+
+    def look_outside(self) -> None:
+        """Have those who are outside the transaction, which was committed, see the metadata as it is now."""
+        outside = self._outside
+        if outside is None:
+            return
+        with outside._shared.lock, suppress(ChunkwiseError):  # who needs the metadata will ask again
+            outside._shared.opened = run(read_metadata(outside._request, outside._shared.opened), outside._kv)
 
     def _tell(self) -> None:
         """Have copies of the metadata brought up to date, if there are any."""

@@ -61,6 +61,7 @@ class TransactionState:
         # A future keeps the state alive, because waiting for it commits; not the other way round.
         self._futures: weakref.WeakSet[Future[None]] = weakref.WeakSet()
         self._waited_for: list[Future[None]] = []
+        self._after_commit: list[Callable[[], object]] = []
 
     # -- while it is open ---------------------------------------------------------------------------
 
@@ -124,6 +125,11 @@ class TransactionState:
             "as single atomic transaction"
         )
 
+    def after_commit(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called when all changes have been made, before anybody is told."""
+        with self._lock:
+            self._after_commit.append(callback)
+
     # -- its end ------------------------------------------------------------------------------------
 
     def future(self) -> Future[None]:
@@ -166,8 +172,11 @@ class TransactionState:
             self._done = True
             futures = list(self._futures)
             self._waited_for.clear()
+            callbacks, self._after_commit = self._after_commit if error is None else [], []
             for store in self._stores.values():
                 store.changes.clear()
+        for callback in callbacks:
+            callback()
         for future in futures:
             promise = promise_of(future)
             if error is None:
