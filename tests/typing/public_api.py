@@ -101,3 +101,28 @@ async def awaited() -> npt.NDArray[Any]:
     assert_type(opened, ts.TensorStore)
     await opened.write(3)
     return await opened.read()
+
+
+def recheck(option: ts.RecheckCacheOption, method: ts.DownsampleMethod) -> ts.Spec:
+    spec = ts.Spec("memory://a|n5:")
+    spec.update(recheck_cached=option, rank=3, create=True, kvstore=ts.KvStore.Spec("memory://b/"))
+    return ts.downsample(spec, [2, 2, 2], method)
+
+
+def select(dims: ts.DimSelectionLike, terms: ts.NumpyIndexingSpec, dtype: ts.DTypeLike) -> ts.TensorStore:
+    return store[ts.d[dims].label["x"]][terms].astype(dtype)
+
+
+def part(view: ts.Indexable, value: ts.FutureLike[int]) -> ts.Future[int]:
+    assert view[0] is not view
+    return ts.Future(value)
+
+
+part(store, 3)
+part(ts.IndexTransform(input_rank=2), ts.Future(5))
+assert_type(ts.d[0], ts.DimSelection)
+assert_type(store.spec().open_mode, ts.OpenMode)
+assert_type(writing.copy, ts.Future[None])
+assert_type(ts.KvStore.TimestampedStorageGeneration().time, float)
+assert_type(ts.KvStore.ReadResult().value, bytes)
+assert_type(ts.experimental_collect_prometheus_format_metrics(), list[str])
