@@ -245,6 +245,7 @@ def open_general_decoder(stages: Stages) -> DecodeInto:
             scratch.append(np.empty(item.shape, item.dtype))
         array = scratch[0]
         deserialize(encoded, array)
+        encoded = b""  # filters make new arrays: what was decompressed need not be held beside them
         for undo in unfilter:
             array = undo(array)
         if array.shape != out.shape:
