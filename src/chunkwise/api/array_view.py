@@ -1,0 +1,143 @@
+"""What a view of an open array is: its domain, its type, how and where it is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from chunkwise.api.array_node import ArrayNode, array_node
+from chunkwise.api.kvstore import KvStore
+from chunkwise.api.node_attributes import Attributes
+from chunkwise.api.transaction import Transaction
+from chunkwise.array.protocol import OpenArray
+from chunkwise.dtype.data_type import DataType
+from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.unit import Unit
+
+__all__ = ["ArrayView"]
+
+
+class ArrayView(WritableIndexingMixin):
+    """The properties of an open array seen through an index transform, perhaps in a transaction."""
+
+    __slots__ = ("__weakref__", "_array", "_node", "_transaction", "_transform")
+
+    _array: OpenArray
+    _transform: IndexTransform
+    _transaction: Transaction | None
+    _node: ArrayNode | None
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return self._transform.input_rank
+
+    ndim = rank
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain of the view, as known when it was made."""
+        return self._transform.domain
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each dimension."""
+        return self._transform.input_shape
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """First index of each dimension."""
+        return self._transform.input_inclusive_min
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._transform.domain.size
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements."""
+        return self._array.dtype
+
+    @property
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return self._array.readable
+
+    @property
+    def writable(self) -> bool:
+        """Whether it can be written."""
+        return self._array.writable
+
+    @property
+    def mode(self) -> str:
+        """``"r"``, ``"w"`` or ``"rw"``."""
+        return "r" * self.readable + "w" * self.writable
+
+    @property
+    def schema(self) -> Schema:
+        """Everything known of the array, in the index space of the view."""
+        schema = self._array.schema().transformed(self._transform)
+        return schema
+
+    @property
+    def chunk_layout(self) -> ChunkLayout:
+        """How the data are divided into chunks."""
+        return self.schema.chunk_layout
+
+    @property
+    def codec(self) -> CodecSpec | None:
+        """How chunks are encoded, where there are any."""
+        return self.schema.codec
+
+    @property
+    def fill_value(self) -> npt.NDArray[Any] | None:
+        """What is read where nothing is stored; None where the format has no such value."""
+        return self.schema.fill_value
+
+    @property
+    def dimension_units(self) -> tuple[Unit | None, ...]:
+        """Physical unit of one step along each dimension."""
+        units = self.schema.dimension_units
+        return (None,) * self.rank if units is None else tuple(units)
+
+    @property
+    def kvstore(self) -> KvStore | None:
+        """The key-value store that the array lies in."""
+        return self._kvstore()
+
+    def _kvstore(self) -> KvStore | None:
+        spec = self._array.spec().key_value_store
+        return None if spec is None else KvStore._make(spec, self._transaction)
+
+    @property
+    def url(self) -> str:
+        """URL of the array; the transform of the view has no place in it."""
+        return self._array.spec().url()
+
+    # -- as a node of a hierarchy -----------------------------------------------------------------
+
+    @property
+    def attrs(self) -> Attributes:
+        """The user attributes of the stored array; empty and fixed for one that is stored nowhere."""
+        return self._find_node().attributes
+
+    @property
+    def path(self) -> str | None:
+        """Path from the root of the tree that it was opened from, empty for the root itself."""
+        return self._find_node().path
+
+    @property
+    def name(self) -> str | None:
+        """The path with a "/" in front; None for an array that is stored nowhere."""
+        return self._find_node().name
+
+    def _find_node(self) -> ArrayNode:
+        if self._node is None:
+            writable = self.writable and self._transaction is None
+            self._node = array_node(self._array, writable=writable)
+        return self._node
