@@ -382,10 +382,10 @@ def open_chunked(
     request = spec.open_request(path, kv.describe)
     pool = pool_of(spec.resource("data_copy_concurrency"))
     mode = request.mode
-    if request.format.contained and not (mode.assume_metadata or mode.assume_cached_metadata):
-        if ".n5" in kv.describe(path):  # else no container is in sight
-            whole, where = whole_path(kv, path)
-            run(check_container(request, where), whole)
+    assumed = mode.assume_metadata or mode.assume_cached_metadata
+    if request.format.contained and not assumed and ".n5" in kv.describe(path):  # or no container is in sight
+        whole, where = whole_path(kv, path)
+        run(check_container(request, where), whole)
     seen = kv if wrap is None else _wrapped(spec, kv, wrap)
     if wrap is None:
         shared, opened = _open_shared(spec, request, kv)
