@@ -183,3 +183,12 @@ def test_of_a_stack_of_tiles(tmp_path):
     expected = ts.downsample(ts.array(image), [2, 2], "mean").read().result()
     assert np.array_equal(made.levels[0].read().result(), image)
     assert np.array_equal(made.levels[1].read().result(), expected)
+
+
+def test_in_an_open_kvstore():
+    """The destination may be any store, here one in memory that only its handle leads to."""
+    image = _image(32, 32)
+    kvstore = ts.KvStore.open("memory://image/").result()
+    made = ts.downsample_pyramid(ts.array(image), kvstore, levels=1).result()
+    assert np.array_equal(made.levels[0].read().result(), image)
+    assert b'"multiscales"' in kvstore["zarr.json"]

@@ -8,17 +8,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from chunkwise.api.blockwise import n_block_threads
 from chunkwise.api.copy import BLOCK_NBYTES
 from chunkwise.api.downsample import downsample
 from chunkwise.api.journal import Journal
-from chunkwise.api.location import Location, locate
+from chunkwise.api.location import Location, Place, locate
 from chunkwise.api.new_array import open_array
 from chunkwise.api.node import JOURNAL, require_node
 from chunkwise.api.tensorstore import TensorStore
@@ -34,9 +33,6 @@ from chunkwise.spec.unit import Unit
 __all__ = ["Pyramid", "PyramidProgress", "downsample_pyramid"]
 
 DEFAULT_MEMORY = 256 << 20
-
-Place: TypeAlias = "str | os.PathLike[str] | Location"
-"""What :func:`~chunkwise.api.location.locate` takes."""
 
 
 class PyramidProgress(NamedTuple):

@@ -61,7 +61,10 @@ class LevelWriter:
         if format == "zarr2":
             target.spec["metadata"]["dimension_separator"] = "/"
         self._attributes = target.attributes
-        self._spec = {**target.spec, "kvstore": location.kvstore_json()}
+        # A bound kvstore has its own ways with the disk; one that is JSON takes those of the context.
+        in_files = location.base.get("driver") == "file"
+        kvstore = location.kvstore_json() if in_files else location.kvstore()
+        self._spec = {**target.spec, "kvstore": kvstore}
         unstored = {**self._spec, "open": True, "assume_metadata": True}
         context = Context({} if sync else {"file_io_sync": False})
         self._target = open_spec(unstored, context=context).result()
