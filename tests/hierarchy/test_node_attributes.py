@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import json
 import math
-import sys
 from datetime import datetime
 
 import ml_dtypes
@@ -287,37 +286,6 @@ def test_others_members_stay(tmp_path):
     group.attrs["b"] = 2
     text = bytes(store.read("zarr.json").value).decode()
     assert json.loads(text)["ours"] == {"must_understand": False} and '\n   "' in text
-
-
-PROGRAM = """
-import sys
-import chunkwise as cw
-path, who, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-group = cw.open_group(path, "r+", context=cw.Context({"file_io_sync": False}))
-array = group["a"]
-for i in range(n):
-    group.attrs.update({f"{who}-{i}": i})
-    group.attrs.change(lambda stored: {**stored, "count": stored.get("count", 0) + 1})
-    array.attrs[f"{who}-{i}"] = i
-"""
-
-
-def test_eight_processes_lose_nothing(tmp_path, format, children):
-    group = cw.create_group(tmp_path / "x", format=format)
-    group.create_array("a", data=[1])
-    if format != "n5":
-        group.consolidate()
-    n = 6
-    started = [
-        children.start([sys.executable, "-c", PROGRAM, str(tmp_path / "x"), f"p{i}", str(n)])
-        for i in range(8)
-    ]
-    assert [process.wait(100) for process in started] == [0] * 8
-    expected = {f"p{who}-{i}": i for who in range(8) for i in range(n)}
-    for mode in ("r", "r+"):
-        again = cw.open_group(tmp_path / "x", mode)
-        assert dict(again.attrs) == {**expected, "count": 8 * n}
-        assert dict(again["a"].attrs) == expected, "in consolidated metadata too"
 
 
 json_values = st.recursive(
