@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from chunkwise.arguments import as_text, check_same_type, is_text
 from chunkwise.binding import JSON, Members, plain_json
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.index_space import dim_operations as ops
+from chunkwise.index_space.all_dimensions import AllDimensionsMixin
 from chunkwise.index_space.combine import combine_domains
 from chunkwise.index_space.compose import compose
 from chunkwise.index_space.dim import Bounds, Dim, hull_bounds, intersect_bounds
-from chunkwise.index_space.dim_expression import OPERATIONS, DimExpression, apply_expression
+from chunkwise.index_space.dim_expression import DimExpression, apply_expression
 from chunkwise.index_space.dim_selection import (
     SelectionItem,
     check_distinct,
@@ -26,14 +27,13 @@ from chunkwise.index_space.interval import INF, UPPER
 from chunkwise.index_space.label import MAX_RANK, check_unique, find_dimension
 from chunkwise.index_space.mapping import IndexMapping
 from chunkwise.index_space.restrict import restrict
-from chunkwise.index_space.subscript import Subscript
 
 __all__ = ["IndexDomain"]
 
 _MAX_SIZE = 2**63 - 1
 
 
-class IndexDomain:
+class IndexDomain(AllDimensionsMixin):
     """A product of intervals, each with an optional label and implicit or explicit bounds.
 
     Made from a rank, from parallel sequences (unspecified bounds are infinite and implicit), from a
@@ -282,50 +282,15 @@ class IndexDomain:
         check_distinct(dims, len(self._labels))
         return ops.select(IndexMapping._make(self, ()), dims)._domain
 
-    def _operation(self, name: str) -> Subscript[IndexDomain]:
-        parse, run = OPERATIONS[name]
-
-        def apply(key: Any) -> IndexDomain:
-            mapping = IndexMapping._make(self, ())
-            result: IndexDomain = as_value_error(run, mapping, range(self.rank), parse(key)[0])[0]._domain
-            return result
-
-        return Subscript(self, name, apply)
-
-    @property
-    def label(self) -> Subscript[IndexDomain]:
-        """The domain with new labels: ``label["x", "y"]``."""
-        return self._operation("label")
-
-    @property
-    def translate_by(self) -> Subscript[IndexDomain]:
-        """The domain shifted up: ``translate_by[5]``, or one number or None for each dimension."""
-        return self._operation("translate_by")
-
-    @property
-    def translate_backward_by(self) -> Subscript[IndexDomain]:
-        """The domain shifted down."""
-        return self._operation("translate_backward_by")
-
-    @property
-    def translate_to(self) -> Subscript[IndexDomain]:
-        """The domain shifted to a new origin."""
-        return self._operation("translate_to")
-
-    @property
-    def mark_bounds_implicit(self) -> Subscript[IndexDomain]:
-        """The domain with bounds made implicit or explicit: a boolean for both ends, or a slice of them."""
-        return self._operation("mark_bounds_implicit")
+    def _operate(self, run: Callable[..., Any], argument: Any) -> IndexDomain:
+        mapping = IndexMapping._make(self, ())
+        result: IndexDomain = as_value_error(run, mapping, range(self.rank), argument)[0]._domain
+        return result
 
     def transpose(self, axes: Any = None) -> IndexDomain:
         """Return the domain with its dimensions in the order of `axes`, numbers or labels, or reversed."""
         mapping: IndexMapping = as_value_error(ops.transpose_all, IndexMapping._make(self, ()), axes)
         return mapping._domain
-
-    @property
-    def T(self) -> IndexDomain:  # noqa: N802
-        """The domain with its dimensions in reverse order."""
-        return self.transpose()
 
     def __len__(self) -> int:
         return len(self._lo)

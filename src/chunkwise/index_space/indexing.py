@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from chunkwise.index_space import dim_operations as ops
+from chunkwise.index_space.all_dimensions import AllDimensionsMixin
 from chunkwise.index_space.compose import compose
-from chunkwise.index_space.dim_expression import OPERATIONS, DimExpression, apply_expression
+from chunkwise.index_space.dim_expression import DimExpression, apply_expression
 from chunkwise.index_space.domain import IndexDomain
 from chunkwise.index_space.fast_arrays import fast_arrays
 from chunkwise.index_space.index_errors import as_index_error, as_value_error
@@ -70,7 +71,7 @@ else:
         """
 
 
-class IndexingMixin:
+class IndexingMixin(AllDimensionsMixin):
     """Indexing by brackets, ``oindex``, ``vindex`` and the operations on all dimensions.
 
     A subclass defines `_apply_transform_fn`.
@@ -108,44 +109,12 @@ class IndexingMixin:
         """Vectorized indexing: index arrays are broadcast, and their dimensions come first."""
         return Subscript(self, "vindex", lambda key: self._index(key, "vindex"))
 
-    def _operation(self: S, name: str) -> Subscript[S]:
-        parse, run = OPERATIONS[name]
+    def _operate(self: S, run: Callable[..., Any], argument: Any) -> S:
+        def fn(t: IndexTransform) -> IndexTransform:
+            result: IndexTransform = as_value_error(run, t, range(t.input_rank), argument)[0]
+            return result
 
-        def apply(key: Any) -> S:
-            argument = parse(key)[0]
-
-            def fn(t: IndexTransform) -> IndexTransform:
-                result: IndexTransform = as_value_error(run, t, range(t.input_rank), argument)[0]
-                return result
-
-            return self._apply_transform_fn(fn)
-
-        return Subscript(self, name, apply)
-
-    @property
-    def label(self: S) -> Subscript[S]:
-        """View with new dimension labels: ``label["x", "y"]``."""
-        return self._operation("label")
-
-    @property
-    def translate_by(self: S) -> Subscript[S]:
-        """View with the domain shifted up: ``translate_by[5]``, or one number or None for each dimension."""
-        return self._operation("translate_by")
-
-    @property
-    def translate_backward_by(self: S) -> Subscript[S]:
-        """View with the domain shifted down."""
-        return self._operation("translate_backward_by")
-
-    @property
-    def translate_to(self: S) -> Subscript[S]:
-        """View with the domain shifted to a new origin."""
-        return self._operation("translate_to")
-
-    @property
-    def mark_bounds_implicit(self: S) -> Subscript[S]:
-        """View with bounds made implicit or explicit: a boolean for both ends, or a slice of booleans."""
-        return self._operation("mark_bounds_implicit")
+        return self._apply_transform_fn(fn)
 
     def transpose(self: S, axes: int | str | Sequence[int | str] | None = None) -> S:
         """Return a view with the dimensions in the order of `axes`, numbers or labels, or reversed.
@@ -156,11 +125,6 @@ class IndexingMixin:
             If `axes` is not a permutation of all dimensions.
         """
         return self._apply_transform_fn(lambda t: as_value_error(ops.transpose_all, t, axes))
-
-    @property
-    def T(self: S) -> S:  # noqa: N802
-        """View with the dimensions in reverse order."""
-        return self.transpose()
 
 
 class WritableIndexingMixin(IndexingMixin):
