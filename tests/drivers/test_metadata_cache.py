@@ -88,8 +88,7 @@ def test_what_an_operation_asks_for(reads):
     _create(context)
     bounds: tuple = (True, "open", False)
     always, once, never = (
-        ts.open(SPEC, recheck_cached_metadata=bound, context=context).result()
-        for bound in bounds
+        ts.open(SPEC, recheck_cached_metadata=bound, context=context).result() for bound in bounds
     )
     since = ts.open(SPEC, recheck_cached_metadata=time.time() + 1000, context=context).result()
     for store, n in ((always, 2), (once, 0), (never, 0), (since, 2)):
