@@ -16,6 +16,7 @@ from chunkwise.api.node import Node
 from chunkwise.api.open import _reduce
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.array.protocol import OpenArray
+from chunkwise.hierarchy.snapshot import Entry
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.index_space import IndexTransform
 
@@ -25,18 +26,21 @@ __all__ = ["LazyArray", "lazy_array"]
 class LazyArray(TensorStore):
     """A TensorStore that is opened when something has to be known that is not plain to see."""
 
-    __slots__ = ("_document", "_names", "_opened", "_place", "_tree")
+    __slots__ = ("_entry", "_names", "_opened", "_place", "_tree")
 
     _tree: Tree
     _names: tuple[str, ...]
-    _document: Node
+    _entry: Entry
     _opened: TensorStore | None
     _place: ArrayNode | None
 
     def _open(self) -> TensorStore:
         if self._opened is None:
-            self._opened = self._tree.open_array(self._names, self._document)
+            self._opened = self._tree.open_array(self._names, self._document())
         return self._opened
+
+    def _document(self) -> Node:
+        return self._tree.recalled(self._names, self._entry)
 
     @property
     def _array(self) -> OpenArray:  # type: ignore[override]
@@ -53,13 +57,13 @@ class LazyArray(TensorStore):
     @property
     def _node(self) -> ArrayNode:  # type: ignore[override]
         if self._place is None:
-            self._place = self._tree.place(self._names, self._document)
+            self._place = self._tree.place(self._names, self._document())
         return self._place
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Extent of each dimension."""
-        shape = _plain_shape(self._document) if self._opened is None else None
+        shape = _plain_shape(self._entry) if self._opened is None else None
         return self._open().shape if shape is None else shape
 
     @property
@@ -75,25 +79,27 @@ class LazyArray(TensorStore):
         return "/".join(self._names)
 
 
-def lazy_array(tree: Tree, names: Sequence[str], node: Node) -> LazyArray:
+def lazy_array(tree: Tree, names: Sequence[str], entry: Entry) -> LazyArray:
     """Return the array of a node without a look at what its metadata mean."""
     self = LazyArray.__new__(LazyArray)
     self._tree = tree
     self._names = tuple(names)
-    self._document = node
+    self._entry = entry
     self._opened = None
     self._place = None
     return self
 
 
-def _plain_shape(node: Node) -> tuple[int, ...] | None:
+def _plain_shape(entry: Entry) -> tuple[int, ...] | None:
     """Return the shape that a document says, None if there may be more to it."""
-    shape = node.document.get("shape")
-    dtype = node.document.get("data_type" if node.format == "zarr3" else "dtype")
-    if not isinstance(shape, list) or not isinstance(dtype, str) or dtype.lstrip("<>|")[:1] in ("r", "V"):
+    document = entry.document
+    shape = document.get("shape")
+    dtype = document.get("data_type" if entry.key == "zarr.json" else "dtype")
+    if type(shape) is not list or type(dtype) is not str or dtype[0:1] in ("r", "") or "V" in dtype:
         return None
-    if not all(type(n) is int and n >= 0 for n in shape):
-        return None
+    for n in shape:
+        if type(n) is not int or n < 0:
+            return None
     return tuple(shape)
 
 

@@ -108,7 +108,8 @@ class ReadableGroup:
         tree, names, node = found
         if node.kind == "group" or (not names and node.format == "n5"):
             return cls._make(tree, names, node)
-        return tree.open_array(names, node) if tree.snapshot is None else lazy_array(tree, names, node)
+        entry = None if tree.snapshot is None else tree.snapshot.find("/".join(names))
+        return tree.open_array(names, node) if entry is None else lazy_array(tree, names, entry)
 
     def __getitem__(self, path: str) -> Self | TensorStore:
         return self._open(self._find(path))
@@ -181,8 +182,13 @@ class ReadableGroup:
 
         Links are not followed.
         """
+        snapshot = self._tree.snapshot
         for name in self._tree.children(self._names, self._node):
             names = (*self._names, name)
+            entry = None if snapshot is None else snapshot.find("/".join(names))
+            if entry is not None and entry.kind == "array":
+                yield name, lazy_array(self._tree, names, entry)
+                continue
             node = self._tree.find(names, self._node.format)
             if node is None:
                 continue

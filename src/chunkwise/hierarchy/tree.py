@@ -18,7 +18,7 @@ from chunkwise.binding import dump
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
 from chunkwise.hierarchy.node_name import is_name
-from chunkwise.hierarchy.snapshot import Snapshot
+from chunkwise.hierarchy.snapshot import Entry, Snapshot
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import UNKNOWN_GENERATION
 from chunkwise.spec.context import Context
@@ -118,10 +118,14 @@ class Tree:
         if not names:
             return self.root_node
         entry = self.snapshot.find("/".join(names))
-        if entry is None:
-            return None
+        return None if entry is None else self.recalled(names, entry, location)
+
+    def recalled(self, names: Sequence[str], entry: Entry, location: Location | None = None) -> Node:
+        """Return the node that an entry of the snapshot tells of."""
+        assert self.snapshot is not None
         kind: Literal["array", "group"] = "array" if entry.kind == "array" else "group"
-        node = Node(location, self.snapshot.format, kind, entry.key, entry.document)
+        where = self.location(names) if location is None else location
+        node = Node(where, self.snapshot.format, kind, entry.key, entry.document)
         if kind == "group":
             check_group(node)
         return node
