@@ -49,6 +49,7 @@ def test_info(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_validate_is_content_with_a_good_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nwb", "validate", str(path)]) == 0
     assert "all good" in capsys.readouterr().out
+    assert main(["verify", str(path)]) == 0
 
 
 def test_validate_names_broken_links_and_references(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,6 +59,14 @@ def test_validate_names_broken_links_and_references(path: Path, capsys: pytest.C
     assert main(["nwb", "validate", "--links-only", "--json", str(path)]) == 1
     broken = json.loads(capsys.readouterr().out)["broken"]
     assert any(text.startswith("reference 1 in dataset") and "shank1" in text for text in broken)
+    assert main(["verify", str(path)]) == 1
+    assert (
+        "BAD   reference 1 in dataset /general/extracellular_ephys/electrodes/group"
+        in capsys.readouterr().out
+    )
+    assert main(["verify", "--json", str(path)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert any(item["kind"] == "link" and "shank1" in item["bad"][0]["reason"] for item in found)
 
 
 def test_validate_names_every_bad_link_of_the_hostile_store(

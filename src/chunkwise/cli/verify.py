@@ -12,6 +12,7 @@ from chunkwise.api.verify import NodeReport, verify
 from chunkwise.cli.command import print_json
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.errors import NotFoundError
+from chunkwise.hdmf.check_links import broken_links
 
 __all__ = ["add_arguments", "run"]
 
@@ -33,10 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
         reports.append(report)
         if not arguments.json:
             _show(report, location.path)
-    n_bad = sum(len(report.bad) for report in reports)
+    broken = broken_links(arguments.path) if root.kind == "group" else []
+    n_bad = sum(len(report.bad) for report in reports) + len(broken)
     if arguments.json:
-        print_json([_as_json(report, location.path) for report in reports])
+        links = [{"name": link.where, "kind": "link", "bad": [{"reason": link.reason}]} for link in broken]
+        print_json([*(_as_json(report, location.path) for report in reports), *links])
     else:
+        for link in broken:
+            print(f"  BAD   {link}")
         n_arrays = sum(1 for report in reports if report.kind == "array")
         n_chunks = sum(report.n_chunks for report in reports)
         size = format_nbytes(sum(report.nbytes for report in reports))

@@ -11,11 +11,17 @@ import numpy as np
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import Element
+from chunkwise.hdmf.place import Place, place_of
 from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.region import parse_region
 from chunkwise.hdmf.resolve import StoreSet
+from chunkwise.hdmf.store import open_store
+from chunkwise.hdmf.tree import detect_format
 
-__all__ = ["BrokenLink", "check_links"]
+__all__ = ["BrokenLink", "broken_links", "check_links"]
+
+_SIGNS = ("neurodata_type", "data_type", ".specloc")
+"""Attributes of the root that say that HDMF wrote a store."""
 
 
 class BrokenLink(NamedTuple):
@@ -33,6 +39,23 @@ class BrokenLink(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
+
+
+def broken_links(place: Place) -> list[BrokenLink]:
+    """Return the broken links and references at a place; none if that is no HDMF store.
+
+    Parameters
+    ----------
+    place : str, path, KvStore or Location
+    """
+    location = place_of(place)
+    format = detect_format(location)
+    if format is None:
+        return []
+    store = open_store(location, consolidated=False)
+    if not any(sign in store.tree.nodes["/"].attributes for sign in _SIGNS):
+        return []
+    return list(check_links(StoreSet(store, open_store)))
 
 
 def check_links(stores: StoreSet) -> Iterator[BrokenLink]:

@@ -12,12 +12,13 @@ import numpy.typing as npt
 from chunkwise.driver.n5.version import NUMERIC_VERSION
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.codecs import Settings
-from chunkwise.hdmf.convention import Convention, _zarr3_text
+from chunkwise.hdmf.convention import Convention
 from chunkwise.hdmf.element import Element, number
 from chunkwise.hdmf.n5_encoded import as_items, encode_items, store_number
 from chunkwise.hdmf.reference import join_path
 from chunkwise.hdmf.tree import Format, StoredNode
 from chunkwise.hdmf.values import as_values
+from chunkwise.hdmf.zarr3_convention import text_of
 
 if TYPE_CHECKING:
     from chunkwise.hdmf.dataset import Dataset
@@ -152,4 +153,4 @@ class N5Convention(Convention):
 def _item(value: Any, element: Element) -> bytes:
     if element.kind == "bytes":
         return bytes(value)
-    return _zarr3_text(value, element).encode()
+    return text_of(value, element).encode()

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.hdmf.codecs import Settings
-from chunkwise.hdmf.convention import longest_text
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import Element, Member, number, region
 from chunkwise.hdmf.n5_convention import N5Convention
@@ -20,6 +19,7 @@ from chunkwise.hdmf.physical import PhysicalArray
 from chunkwise.hdmf.reference import Reference, join_path
 from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.tree import StoredNode
+from chunkwise.hdmf.zarr3_convention import longest_text
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import BulkWritable
 

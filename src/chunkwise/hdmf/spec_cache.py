@@ -20,12 +20,12 @@ except ImportError:  # pragma: no cover - where other releases have it
 from chunkwise.errors import ChunkwiseError, DataCorruptionError
 from chunkwise.hdmf.attributes import SPECLOC
 from chunkwise.hdmf.codecs import Settings
-from chunkwise.hdmf.convention import JSON2
 from chunkwise.hdmf.element import text
 from chunkwise.hdmf.node_writer import NodeWriter
 from chunkwise.hdmf.reference import join_path
 from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.values import as_values
+from chunkwise.hdmf.zarr2_convention import JSON2
 
 __all__ = ["cached_versions", "load_cached_namespaces", "write_specifications"]
 

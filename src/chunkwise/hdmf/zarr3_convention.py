@@ -1,0 +1,243 @@
+"""HDMF in Zarr v3, as hdmf-zarr 0.14 reads it: references are text, compounds structures of fixed width."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.chunks import checked_chunks, choose_shards
+from chunkwise.hdmf.codecs import Settings, codec_document
+from chunkwise.hdmf.convention import OBJECT_NBYTES, Convention, dump_json, json_number
+from chunkwise.hdmf.element import Element
+from chunkwise.hdmf.logical import dump_reference, dump_text, map_objects
+from chunkwise.hdmf.reference import Reference
+from chunkwise.hdmf.tree import Format, StoredNode, Tree
+from chunkwise.hdmf.values import as_values
+
+__all__ = ["Zarr3Convention", "longest_text", "text_of"]
+
+MIN_TEXT = 512
+"""Characters of the narrowest text member of a Zarr v3 compound."""
+
+
+class Zarr3Convention(Convention):
+    """``_DTYPE``, ``_LINKS``, ``_REFERENCE``: what hdmf-zarr 0.14 writes."""
+
+    format: Format = "zarr3"
+    scalar_shape = ()
+
+    def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
+        attributes = dict(attributes)
+        return StoredNode(
+            path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes
+        )
+
+    def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
+        attributes = dict(attributes)
+        return StoredNode(node.path, node.is_array, {**node.document, "attributes": attributes}, attributes)
+
+    def array(
+        self,
+        path: str,
+        element: Element,
+        shape: Sequence[int],
+        settings: Settings,
+        attributes: Mapping[str, Any],
+        *,
+        scalar: bool = False,
+        width: int = 0,
+        pickled: bool = False,
+    ) -> StoredNode:
+        stored_shape = self._stored_shape(shape, scalar)
+        chunks = self._chunks(stored_shape, element, settings, scalar)
+        reserved: dict[str, Any] = {}
+        fill: Any = ""
+        memory = element.memory_dtype
+        compressors = [*settings.filter_documents("zarr3"), *settings.compressors("zarr3")]
+        serializer: dict[str, Any] = {"name": "bytes", "configuration": {"endian": "little"}}
+        data_type: Any = "string"
+        if element.kind == "compound":
+            data_type, fill = _struct(element, max(width, MIN_TEXT))
+            for member, kind in (
+                ("_REFERENCE_FIELDS", "reference"),
+                ("_REGION_FIELDS", "region"),
+                ("_BYTES_FIELDS", "bytes"),
+            ):
+                names = [m.name for m in element.members if m.element.kind == kind]
+                if names and not isinstance(attributes.get(member), dict):
+                    reserved[member] = names
+        elif element.kind == "number":
+            data_type, fill = memory.name, json_number(settings.fill_value, memory)
+            if memory.itemsize == 1:
+                serializer = {"name": "bytes"}
+            reserved["_DTYPE"] = element.name
+        else:
+            serializer = {"name": "vlen-utf8", "configuration": {}}
+            words = {
+                "text": "str",
+                "bytes": "bytes",
+                "reference": "object_reference",
+                "region": "region_reference",
+            }
+            reserved["_DTYPE"] = words[element.kind]
+        if settings.serializer is not None:
+            serializer = codec_document(settings.serializer, "zarr3")
+        # A filter on arrays comes before the serializer, as in numcodecs.delta.
+        before, after = _split_filters(compressors)
+        codecs = [*before, serializer, *after]
+        grid = chunks
+        shards = settings.shards if not scalar else None
+        if shards is not None:
+            size = memory.itemsize if element.is_plain else OBJECT_NBYTES
+            if isinstance(shards, str):
+                if shards != "auto":
+                    raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
+                grid = choose_shards(stored_shape, chunks, size)
+            else:
+                grid = checked_chunks(shards, stored_shape)
+            if any(s % c for s, c in zip(grid, chunks, strict=True)):
+                raise InvalidArgumentError(f"shards {grid} are not whole chunks {chunks}")
+            index = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+            configuration = {
+                "chunk_shape": list(chunks),
+                "codecs": codecs,
+                "index_codecs": index,
+                "index_location": "end",
+            }
+            codecs = [{"name": "sharding_indexed", "configuration": configuration}]
+        own = {**attributes, **reserved}
+        document = {
+            "shape": list(stored_shape),
+            "data_type": data_type,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(grid)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": fill,
+            "codecs": codecs,
+            "attributes": own,
+            "zarr_format": 3,
+            "node_type": "array",
+            "storage_transformers": [],
+        }
+        return StoredNode(path, True, document, own)
+
+    def documents(self, node: StoredNode) -> dict[str, bytes]:
+        return {"zarr.json": dump_json(node.document, 2, sort=False)}
+
+    def consolidated(self, tree: Tree) -> dict[str, bytes]:
+        metadata: dict[str, Any] = {}
+        for node in tree.below("/"):
+            if node.path == "/":
+                continue
+            document = {k: v for k, v in node.document.items() if k != "consolidated_metadata"}
+            if not node.is_array:
+                empty = {"kind": "inline", "must_understand": False, "metadata": {}}
+                document = {
+                    "attributes": document.get("attributes", {}),
+                    "zarr_format": 3,
+                    "consolidated_metadata": empty,
+                    "node_type": "group",
+                }
+            metadata[node.path[1:]] = document
+        root = {
+            "attributes": tree.nodes["/"].attributes,
+            "zarr_format": 3,
+            "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": metadata},
+            "node_type": "group",
+        }
+        return {"zarr.json": dump_json(root, 2, sort=False)}
+
+    def to_stored(self, values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        given = as_values(values, element)
+        if element.kind in ("number", "text") or element.is_plain:
+            return given
+        if element.kind != "compound":
+            return map_objects(given, lambda value: text_of(value, element))
+        out = np.zeros(given.shape, dtype)
+        for m in element.members:
+            part = given[m.name]
+            if m.element.is_plain:
+                out[m.name] = part
+                continue
+            inner = dtype[m.name]
+            if m.element.kind == "compound":
+                out[m.name] = self.to_stored(part, m.element, inner)
+                continue
+            texts = map_objects(part, lambda value, m=m: text_of(value, m.element))  # type: ignore[misc]
+            longest = max((len(t) for t in texts.reshape(-1).tolist()), default=0)
+            if longest * 4 > inner.itemsize:
+                raise InvalidArgumentError(
+                    f'member "{m.name}" has room for {inner.itemsize // 4} characters, not for {longest}'
+                )
+            out[m.name] = texts.astype(inner)
+        return out
+
+
+_ARRAY_FILTERS = (
+    "numcodecs.delta",
+    "numcodecs.fixedscaleoffset",
+    "numcodecs.quantize",
+    "numcodecs.bitround",
+    "numcodecs.astype",
+    "numcodecs.packbits",
+    "transpose",
+    "bitround",
+    "cast_value",
+    "scale_offset",
+)
+
+
+def _split_filters(codecs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    before = [c for c in codecs if c["name"] in _ARRAY_FILTERS]
+    return before, [c for c in codecs if c["name"] not in _ARRAY_FILTERS]
+
+
+def _struct(element: Element, width: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    fields, fill = [], {}
+    for m in element.members:
+        if m.element.kind == "compound":
+            data_type, fill[m.name] = _struct(m.element, width)
+        elif m.element.kind == "number":
+            data_type, fill[m.name] = m.element.memory_dtype.name, json_number(None, m.element.memory_dtype)  # type: ignore[assignment]
+        else:
+            data_type = {"name": "fixed_length_utf32", "configuration": {"length_bytes": 4 * width}}
+            fill[m.name] = ""  # type: ignore[assignment]
+        fields.append({"name": m.name, "data_type": data_type})
+    return {"name": "struct", "configuration": {"fields": fields}}, fill
+
+
+def text_of(value: Any, element: Element) -> str:
+    """Return what stands for a value where Zarr v3 has nothing but text."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as e:
+            raise InvalidArgumentError(
+                f"Zarr v3 stores bytes as text, and {value!r:.80} is not UTF-8: {e}"
+            ) from None
+    if isinstance(value, Reference):
+        if element.kind == "region":
+            return dump_text(value)
+        if value.internal:
+            return value.path
+        return json.dumps(dump_reference(value, full=False), sort_keys=True, separators=(",", ":"))
+    return str(value)
+
+
+def longest_text(values: npt.NDArray[Any], element: Element) -> int:
+    """Return the number of characters of the longest text that a compound needs in Zarr v3."""
+    longest = 0
+    for m in element.members:
+        part = values[m.name]
+        if m.element.kind == "compound":
+            longest = max(longest, longest_text(part, m.element))
+        elif not m.element.is_plain:
+            texts = (len(text_of(v, m.element)) for v in part.reshape(-1).tolist())
+            longest = max(longest, max(texts, default=0))
+    return longest
