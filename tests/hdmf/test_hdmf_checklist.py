@@ -93,9 +93,10 @@ WITHOUT = """
 import sys, warnings
 warnings.simplefilter("ignore")
 from chunkwise.hdmf import NWBZarrIO
-with NWBZarrIO(sys.argv[1]) as io:
-    series = io.read().acquisition["lab"]
-    print(type(series).__name__, int(series.gain), series.label, list(series.codes), len(series.times))
+for format in ("zarr2", "zarr3", "n5"):
+    with NWBZarrIO(f"{sys.argv[1]}/{format}.nwb.zarr") as io:
+        series = io.read().acquisition["lab"]
+        print(type(series).__name__, int(series.gain), series.label, list(series.codes), len(series.times))
 """
 
 
@@ -119,15 +120,11 @@ for format in ("zarr2", "zarr3", "n5"):
 
 def test_checklist_cached_namespace_of_an_extension_that_is_not_installed(tmp_path: Path) -> None:
     """Processes of their own, since an extension stays loaded."""
-    subprocess.run([sys.executable, "-c", WITH, extension(tmp_path), str(tmp_path)], timeout=120, check=True)
-    for format in FORMATS:
-        done = subprocess.run(
-            [sys.executable, "-c", WITHOUT, str(tmp_path / f"{format}.nwb.zarr")],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.stdout.split() == ["LabSeries", "7", "ünï", "[b'ab',", "b'c']", "1"], done.stderr
+    subprocess.run([sys.executable, "-c", WITH, extension(tmp_path), str(tmp_path)], timeout=280, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, str(tmp_path)], capture_output=True, text=True, timeout=280
+    )
+    assert done.stdout == "LabSeries 7 ünï [b'ab', b'c'] 1\n" * 3, done.stderr
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -393,6 +390,6 @@ print(seen, "zarr" in sys.modules, "hdmf_zarr" in sys.modules)
 
 def test_checklist_nothing_is_imported_or_unpickled_while_a_pickled_file_is_read(stores: Path) -> None:
     path = str(stores / "v2-h013-ecephys" / "ecephys.nwb.zarr")
-    done = subprocess.run([sys.executable, "-c", HOOK, path], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", HOOK, path], capture_output=True, text=True, timeout=280)
     # hdmf itself imports zarr where it is installed, and is not ours to change.
     assert done.stdout.startswith("[]"), done.stdout + done.stderr
