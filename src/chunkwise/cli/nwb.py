@@ -28,11 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument("path", metavar="SOURCE", help="store or HDF5 file")
     convert.add_argument("target", metavar="TARGET")
     convert.add_argument("--overwrite", action="store_true", help="replace what is at TARGET")
-    repack.add_argument("path", metavar="PATH", help="local store; the old one is kept until the new one is whole")
+    repack.add_argument(
+        "path", metavar="PATH", help="local store; the old one is kept until the new one is whole"
+    )
     for action in (convert, repack):
         action.add_argument("--format", choices=_FORMATS if action is convert else _FORMATS[:3])
         action.add_argument(
-            "--pickled-references", action="store_true", help="Zarr v2 references as hdmf-zarr writes them by default"
+            "--pickled-references",
+            action="store_true",
+            help="Zarr v2 references as hdmf-zarr writes them by default",
         )
     for action in (info, check, convert, repack):
         action.add_argument("--json", action="store_true", help="print JSON", default=argparse.SUPPRESS)
@@ -43,8 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import hdmf  # noqa: F401
     except ImportError:
-        raise UsageError('this command needs the packages hdmf and pynwb: pip install "chunkwise[nwb]"') from None
-    return int({"info": _info, "validate": _validate, "convert": _convert, "repack": _repack}[arguments.action](arguments))
+        raise UsageError(
+            'this command needs the packages hdmf and pynwb: pip install "chunkwise[nwb]"'
+        ) from None
+    return int(
+        {"info": _info, "validate": _validate, "convert": _convert, "repack": _repack}[arguments.action](
+            arguments
+        )
+    )
 
 
 # -- info ---------------------------------------------------------------------------------------------
@@ -78,7 +88,7 @@ def _info(arguments: argparse.Namespace) -> int:
 
 def _validate(arguments: argparse.Namespace) -> int:
     from chunkwise.hdmf.check_links import check_links
-    from chunkwise.hdmf.convert import open_source
+    from chunkwise.hdmf.conversion import open_source
     from chunkwise.hdmf.io import ZarrIO
 
     broken: list[str] = []
