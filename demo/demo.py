@@ -116,9 +116,7 @@ def main() -> int:
     print("   Try next:")
     print(f"     .venv/bin/chunkwise verify {target.relative_to(OUTPUT.parent)}")
     print(f"     .venv/bin/chunkwise attrs {target.relative_to(OUTPUT.parent)}")
-    print(
-        f"     .venv/bin/chunkwise slice {target.relative_to(OUTPUT.parent)} --region '100:110,110,60:70'"
-    )
+    print(f"     .venv/bin/chunkwise slice {target.relative_to(OUTPUT.parent)} --region '100:110,110,60:70'")
     return 0
 
 
