@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from operator import index
 
 from chunkwise.array.protocol import ResizeRequest
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform
 
 __all__ = ["as_bounds", "resize_request"]
@@ -47,6 +47,8 @@ def resize_request(
     ------
     InvalidArgumentError
         If a bound that is to change is explicit or can't be mapped.
+    UnsupportedError
+        If all bounds of the array are explicit, so that there is nothing to resize.
     FailedPreconditionError
         If parts outside the view would be affected although `tied` is false.
     """
@@ -55,6 +57,8 @@ def resize_request(
     highs = exclusive_max if exclusive_max is not None else [None] * rank
     if len(lows) != rank or len(highs) != rank:
         raise InvalidArgumentError(f"inclusive_min and exclusive_max must have rank {rank}")
+    if domain.rank and not any((*domain.implicit_lower_bounds, *domain.implicit_upper_bounds)):
+        raise UnsupportedError("Resize not supported")
     out_low: list[int | None] = [None] * transform.output_rank
     out_high: list[int | None] = [None] * transform.output_rank
     for d, (low, high) in enumerate(zip(lows, highs, strict=True)):
