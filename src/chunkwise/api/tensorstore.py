@@ -262,7 +262,10 @@ class TensorStore(ArrayView):
 
     def _without_waiting(self, work: Callable[[], Future[T]]) -> Future[T]:
         """Begin `work`, which waits for metadata, in another thread if a network is what it waits for."""
-        return in_background(lambda: work().result()) if self._array.spec().is_remote else work()
+        remote = getattr(self._array, "is_remote", None)  # a spec takes long to make
+        if remote is None:
+            remote = self._array.spec().is_remote
+        return in_background(lambda: work().result()) if remote else work()
 
     def resize(
         self,

@@ -36,9 +36,11 @@ from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArg
 from chunkwise.execute.count_stored import count_stored, delete_outside
 from chunkwise.execute.flow import run
 from chunkwise.execute.future import Future
+from chunkwise.execute.kept_chunks import KeptChunkReader
 from chunkwise.execute.pool import Pool, pool_of
 from chunkwise.execute.read import read_into
 from chunkwise.execute.single_chunk import SingleChunkReader
+from chunkwise.execute.single_chunk_write import SingleChunkWriter
 from chunkwise.execute.write import write_from
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
@@ -67,6 +69,7 @@ class ChunkedArray:
         "_schema",
         "_shared",
         "_single",
+        "_single_writer",
         "_spec",
         "_stored",
         "_time",
@@ -108,7 +111,8 @@ class ChunkedArray:
         layout = layout_of(request.format, opened.metadata, request.path, request.options)
         self._domain = layout.domain
         self._stored: StoredArray = layout.stored
-        self._single: SingleChunkReader | None = None  # opened by the first read
+        self._single: KeptChunkReader | SingleChunkReader | None = None  # opened by the first read
+        self._single_writer: SingleChunkWriter | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> ChunkedArray:
         """Return the array as a transaction sees it, or, with None, as it is outside."""
@@ -150,6 +154,11 @@ class ChunkedArray:
         return self._kv
 
     @property
+    def is_remote(self) -> bool:
+        """Whether a network is what its metadata waits for."""
+        return self._spec.is_remote
+
+    @property
     def document(self) -> dict[str, Any]:
         """The metadata document as stored."""
         return deepcopy(self._opened.metadata.document)
@@ -169,7 +178,9 @@ class ChunkedArray:
         fill_missing = self._spec.fill_missing_data_reads
         single = self._single
         if single is None:
-            single = self._single = SingleChunkReader(self._stored, self._kv, self._pool)
+            single = self._single = KeptChunkReader.of(
+                self._stored, self._kv, self._pool
+            ) or SingleChunkReader(self._stored, self._kv, self._pool)
         done = single.read_into(transform, out, fill_missing=fill_missing)
         return done or read_into(
             self._stored,
@@ -182,13 +193,19 @@ class ChunkedArray:
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says."""
-        done = write_from(
+        store_fill = self._spec.store_data_equal_to_fill_value
+        single = self._single_writer
+        if single is None:
+            single = self._single_writer = SingleChunkWriter(
+                self._stored, self._kv, self._pool, store_data_equal_to_fill_value=store_fill
+            )
+        done = single.write_from(transform, source) or write_from(
             self._stored,
             self._kv,
             transform,
             source,
             pool=self._pool,
-            store_data_equal_to_fill_value=self._spec.store_data_equal_to_fill_value,
+            store_data_equal_to_fill_value=store_fill,
         )
         # The source is referred to until it is encoded, so it may change only when all is stored.
         return WriteFutures.of(done, done)
@@ -246,7 +263,7 @@ class ChunkedArray:
                 opened, before = run(
                     resize_array(
                         self._request,
-                        self._opened.metadata,
+                        self._opened,
                         request.inclusive_min[:rank],
                         request.exclusive_max[:rank],
                         expand_only=request.expand_only,

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.errors import prefix
+from chunkwise.execute.change import as_modifiable, open_writer
 from chunkwise.execute.chunk_codec import Coder
 from chunkwise.execute.deferred import OneValue, defer
 from chunkwise.execute.failure import describe
@@ -30,8 +31,7 @@ from chunkwise.execute.runs import Gather
 from chunkwise.execute.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
 from chunkwise.execute.workers import write_load
-from chunkwise.kvstore.atomic import Modifiable
-from chunkwise.kvstore.protocol import Buffer, BulkWritable, Readable, Writable
+from chunkwise.kvstore.protocol import Buffer, Readable, Writable
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, plan_write, selections, wholes
 from chunkwise.plan.shard import ShardAxis, ShardPart, plan_shards, shard_parts
@@ -65,7 +65,7 @@ def write_shards_from(
     plan = plan_write(transform, shard.grid)
     if plan.n_chunks == 0:
         return Future.ready(None)
-    if isinstance(kv, Modifiable):
+    if as_modifiable(kv) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
     form = shard_form(array, shard)
     view = plan.layout.view(source, last=True)
@@ -109,13 +109,13 @@ class _ShardWriter:
         self.stop = stop
         self.store_fill = store_fill
         self.is_fill = None if store_fill else open_fill_test(array.fill_value)
-        self.later = kv if isinstance(kv, Modifiable) else None
+        self.later = as_modifiable(kv)
         self.coders: dict[tuple[int, ...], Coder] = {}
         self.memory = memoryview(bytearray(0))
         self.context = ""
         self.position: int | None = None  # of the inner chunk under way, for messages
         self.gather = Gather(shard.chain, view)
-        self.writer = kv.open_writer() if isinstance(kv, BulkWritable) else None
+        self.writer = open_writer(kv)
 
     def write(self, axes: Batch) -> None:
         """Write a product of shards."""

@@ -23,7 +23,7 @@ from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Readable, Reader
 from chunkwise.plan.partition import Transform
 
-__all__ = ["SingleChunkReader"]
+__all__ = ["SingleChunkReader", "place_in_chunk"]
 
 # Memory that is kept for each read at the same time, in bytes.
 _LARGEST = 1 << 20
@@ -71,30 +71,10 @@ class SingleChunkReader:
         sizes = self._shape
         if sizes is None:
             return None
-        origin, shape = transform.input_inclusive_min, out.shape
-        cell: list[int] = []
-        inside: list[int | slice] = []
-        n_used = 0
-        for m, size in zip(transform.output, sizes, strict=True):
-            dim = m.input_dimension
-            if dim is None:
-                if m.index_array is not None:
-                    return None
-                number, first = divmod(m.offset, size)
-                inside.append(first)
-            else:
-                # each dimension of the request is one of the array, in the same order
-                if dim != n_used or m.stride != 1:
-                    return None
-                number, first = divmod(m.offset + origin[dim], size)
-                stop = first + shape[dim]
-                if not first < stop <= size:
-                    return None
-                inside.append(slice(first, stop))
-                n_used += 1
-            cell.append(number)
-        if n_used != len(shape):
+        place = place_in_chunk(transform, out.shape, sizes)
+        if place is None:
             return None
+        cell, inside = place
         key = self._array.keys.key(cell)
         try:
             worker = self._idle.pop()
@@ -109,11 +89,11 @@ class SingleChunkReader:
                 else:
                     decode(encoded, scratch)
                     chunk = scratch
-                out[...] = chunk[(*inside, ...)]  # the ellipsis makes it an array even at rank 0
+                out[...] = chunk[inside]
             elif fill_missing:
                 out[...] = self._array.fill_value
             else:
-                return Future.failed(missing_chunk(tuple(cell), describe(self._kv, key)))
+                return Future.failed(missing_chunk(cell, describe(self._kv, key)))
         except Exception as e:
             error = failed(e, "reading", self._kv, self._array, key)
             error.__cause__ = e.__cause__
@@ -127,3 +107,49 @@ class SingleChunkReader:
         order: Literal["C", "F"] = "F" if chain.codecs[0].name in ("n5_block", "transpose") else "C"
         scratch = np.empty(chain.item.shape, chain.item.dtype, order)
         return _Worker(self._kv.open_reader(), chain.open_decoder(), scratch)
+
+
+def place_in_chunk(
+    transform: Transform, shape: tuple[int, ...], sizes: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[Any, ...]] | None:
+    """Return the one chunk that a request is about, and which part of it.
+
+    Parameters
+    ----------
+    transform : Transform
+        From the domain of the request to storage coordinates.
+    shape : tuple of int
+        Of that domain.
+    sizes : tuple of int
+        Shape of the chunks of a regular grid.
+
+    Returns
+    -------
+    (cell, inside) or None
+        None if there are several, or none, or the request is not one of integers and slices without a step.
+    """
+    origin = transform.input_inclusive_min
+    cell: list[int] = []
+    inside: list[int | slice] = []
+    n_used = 0
+    for m, size in zip(transform.output, sizes, strict=True):
+        dim = m.input_dimension
+        if dim is None:
+            if m.index_array is not None:
+                return None
+            number, first = divmod(m.offset, size)
+            inside.append(first)
+        else:
+            # each dimension of the request is one of the array, in the same order
+            if dim != n_used or m.stride != 1:
+                return None
+            number, first = divmod(m.offset + origin[dim], size)
+            stop = first + shape[dim]
+            if not first < stop <= size:
+                return None
+            inside.append(slice(first, stop))
+            n_used += 1
+        cell.append(number)
+    if n_used != len(shape):
+        return None
+    return tuple(cell), (*inside, ...)  # the ellipsis makes the part an array even at rank 0

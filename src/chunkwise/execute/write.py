@@ -12,26 +12,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.execute.chunk_codec import Coder, chain_for, open_coders
-from chunkwise.execute.crop import crop
+from chunkwise.execute.change import Changer, ReadWritable, as_modifiable, open_writer
+from chunkwise.execute.chunk_codec import Coder, open_coders
 from chunkwise.execute.deferred import OneValue, defer
 from chunkwise.execute.failure import failed
-from chunkwise.execute.fill import open_fill_test
 from chunkwise.execute.future import Future
-from chunkwise.execute.key_lock import key_lock
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.runs import Gather
-from chunkwise.execute.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.execute.shard_write import write_shards_from
 from chunkwise.execute.workers import write_load
-from chunkwise.kvstore.atomic import Modifiable
-from chunkwise.kvstore.protocol import Buffer, BulkWritable, Readable, Writable
+from chunkwise.kvstore.protocol import Buffer
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, extents, keys, plan_write, selections, wholes
@@ -40,14 +36,6 @@ from chunkwise.plan.split import split
 __all__ = ["ReadWritable", "write_from"]
 
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
-
-
-@runtime_checkable
-class ReadWritable(Readable, Writable, Protocol):
-    """A store that chunks can be changed in."""
-
-    @property
-    def identity(self) -> Hashable: ...
 
 
 def write_from(
@@ -94,7 +82,7 @@ def write_from(
     plan = plan_write(transform, array.grid)
     if plan.n_chunks == 0:
         return Future.ready(None)
-    if isinstance(kv, Modifiable):
+    if as_modifiable(kv) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
     view = plan.layout.view(source, last=True)
     load = write_load(pool, kv, array.chain, plan.n_chunks)
@@ -123,19 +111,16 @@ class _Writer:
     ) -> None:
         self.array = array
         self.kv = kv
-        self.identity = kv.identity
         self.view = view
         self.stop = stop
         self.store_fill = store_fill
-        # what a chunk consists of: elements, or the records that they are parts of
-        self.fill_value = array.fill_value if array.part is None else array.part.fill_value
-        self.is_fill = _never if store_fill else open_fill_test(self.fill_value)
-        self.later = kv if isinstance(kv, Modifiable) else None
+        self.changer = Changer(array, kv, store_fill=store_fill)
+        self.is_fill = self.changer.is_fill
+        self.later = as_modifiable(kv)
         self.coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
-        self.operation = "writing"
         self.gather = Gather(array.chain, view)
         # chunks that are overwritten entirely; the rest needs generations
-        writer = kv.open_writer() if isinstance(kv, BulkWritable) else None
+        writer = open_writer(kv)
         self.store: Callable[[str, Buffer], Any] = kv.write if writer is None else writer.write
         self.delete: Callable[[str], Any] = kv.delete if writer is None else writer.delete
         self.flush: Callable[[], None] = _nothing if writer is None else writer.flush
@@ -199,7 +184,7 @@ class _Writer:
                     store(key, coder.encode(chunk))
             self.flush()
         except Exception as e:
-            raise failed(e, self.operation, kv, array, key) from e.__cause__
+            raise failed(e, self.changer.operation, kv, array, key) from e.__cause__
 
     def change(self, key: str, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
         """Overwrite a part of a stored chunk; what another writer stores meanwhile is not lost."""
@@ -212,37 +197,4 @@ class _Writer:
 
             defer(self.later, key, do)
             return
-        kv, scratch = self.kv, coder.scratch
-        with key_lock(self.identity, key):
-            while True:
-                self.operation = "reading"
-                stored = kv.read(key)
-                if stored.value is None:
-                    scratch[...] = self.fill_value
-                else:
-                    coder.decode(stored.value, scratch)
-                self.operation = "writing"
-                coder.ordered[inside] = values
-                if self.is_fill(scratch) and (stored.value is None or can_delete(kv)):
-                    if stored.value is None:
-                        return
-                    done = kv.delete(key, if_equal=stored.generation)
-                else:
-                    with aligned_is_safe(self.array.grid.chunk_shape):
-                        check_promise(kv, key)
-                        done = kv.write(key, self.encode(key, coder), if_equal=stored.generation)
-                if done is not None:
-                    return
-
-    def encode(self, key: str, coder: Coder) -> Buffer:
-        """Return the encoded chunk that was changed, cropped if the array has it so."""
-        array, chunk = self.array, coder.scratch
-        cell = array.keys.cell(key, array.grid.rank) if array.crop else None
-        if cell is not None and (inside := crop(chunk, cell, array.shape)) is not None:
-            shape = chunk[inside].shape
-            return chain_for(array.chain, shape).open_encoder()(chunk[inside])
-        return coder.encode(chunk)
-
-
-def _never(chunk: npt.NDArray[Any]) -> bool:
-    return False
+        self.changer.change(key, coder, inside, values)

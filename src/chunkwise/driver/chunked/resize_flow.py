@@ -72,7 +72,7 @@ def new_shape(
 
 def resize_array(
     request: OpenRequest,
-    known: Metadata,
+    known: Opened,
     inclusive_min: Sequence[int | None],
     exclusive_max: Sequence[int | None],
     *,
@@ -85,13 +85,13 @@ def resize_array(
     ----------
     request : OpenRequest
         As the array was opened with.
-    known : Metadata
+    known : Opened
         What the caller believes the array to be: another chunk shape, say, means that it was replaced.
     """
     while True:
-        current = yield from read_metadata(request)
-        if not request.format.same_but_resized(known, current.metadata):
-            raise replaced(request, known, current.metadata)
+        current = yield from read_metadata(request, known)
+        if not request.format.same_but_resized(known.metadata, current.metadata):
+            raise replaced(request, known.metadata, current.metadata)
         before = current.metadata.shape
         try:
             shape = new_shape(
