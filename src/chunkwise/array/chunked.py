@@ -36,6 +36,7 @@ from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArg
 from chunkwise.execute.count_stored import count_stored, delete_outside
 from chunkwise.execute.flow import run
 from chunkwise.execute.future import Future
+from chunkwise.execute.kept_chunks import KeptChunkReader
 from chunkwise.execute.pool import Pool, pool_of
 from chunkwise.execute.read import read_into
 from chunkwise.execute.single_chunk import SingleChunkReader
@@ -110,7 +111,7 @@ class ChunkedArray:
         layout = layout_of(request.format, opened.metadata, request.path, request.options)
         self._domain = layout.domain
         self._stored: StoredArray = layout.stored
-        self._single: SingleChunkReader | None = None  # opened by the first read
+        self._single: KeptChunkReader | SingleChunkReader | None = None  # opened by the first read
         self._single_writer: SingleChunkWriter | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> ChunkedArray:
@@ -177,7 +178,9 @@ class ChunkedArray:
         fill_missing = self._spec.fill_missing_data_reads
         single = self._single
         if single is None:
-            single = self._single = SingleChunkReader(self._stored, self._kv, self._pool)
+            single = self._single = KeptChunkReader.of(
+                self._stored, self._kv, self._pool
+            ) or SingleChunkReader(self._stored, self._kv, self._pool)
         done = single.read_into(transform, out, fill_missing=fill_missing)
         return done or read_into(
             self._stored,

@@ -23,6 +23,7 @@ from chunkwise.errors import NotFoundError
 from chunkwise.execute.chunk_codec import Coder, open_coders
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
+from chunkwise.execute.kept_chunks import keeps_chunks, open_kept_worker
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.runs import Scatter
 from chunkwise.execute.shard_read import read_shards_into
@@ -82,9 +83,10 @@ def read_into(
         return Future.ready(out)
     view = plan.layout.view(out)
     load = read_load(pool, kv, array.chain, plan.n_chunks)
+    open_one: Any = open_kept_worker if keeps_chunks(array, kv) else _open_worker
 
-    def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _open_worker(array, kv, view, fill_missing, stop)
+    def open_worker(stop: Stop) -> Any:
+        return open_one(array, kv, view, fill_missing, stop)
 
     def finish() -> npt.NDArray[Any]:
         plan.layout.broadcast(out)

@@ -3,6 +3,9 @@
 Readers made by :meth:`CacheStore.open_reader`, and reads of a part, use what is kept; reading a whole
 value with :meth:`CacheStore.read` always asks the base, so that updates on condition are never made to
 something old.  Whatever whole value passes by, read or written, renews what is kept.
+
+With a value goes what was decoded from it, for each way to decode it.  That is dropped with the value, and
+when another one takes its place.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.kvstore.adapter.traits import BaseTraits
@@ -41,18 +44,29 @@ class Kept(NamedTuple):
     time: float
 
 
+class _Entry:
+    """What is kept of a key: the value, what was decoded from it, and the bytes of both."""
+
+    __slots__ = ("chunks", "kept", "size")
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self.chunks: dict[Hashable, Any] = {}
+        self.size = _OVERHEAD + len(kept.value or b"")
+
+
 class ValueCache:
     """Values of any number of stores; those that were not used for longest go first.
 
     Parameters
     ----------
     total_bytes_limit : int
-        Size of all values, with some bytes for each key.
+        Size of all values and of what was decoded from them, with some bytes for each key.
     """
 
     def __init__(self, total_bytes_limit: int) -> None:
         self.total_bytes_limit = total_bytes_limit
-        self._entries: OrderedDict[tuple[Any, str], Kept] = OrderedDict()
+        self._entries: OrderedDict[tuple[Any, str], _Entry] = OrderedDict()
         self._nbytes = 0
         self._lock = threading.Lock()
         self._key_locks = [threading.Lock() for _ in range(_N_LOCKS)]
@@ -68,23 +82,57 @@ class ValueCache:
 
     def get(self, store: Any, key: str) -> Kept | None:
         """Return what is kept of `key` of the store whose identity is `store`."""
-        with self._lock:
-            found = self._entries.get((store, key))
-            if found is not None:
-                self._entries.move_to_end((store, key))
-            return found
+        found = self._find((store, key))
+        return None if found is None else found.kept
+
+    def get_chunk(self, store: Any, key: str, form: Hashable) -> tuple[Kept, Any] | None:
+        """Return what is kept of `key`, and what was decoded from it as `form`, or None for that."""
+        found = self._find((store, key))
+        return None if found is None else (found.kept, found.chunks.get(form))
 
     def put(self, store: Any, key: str, kept: Kept) -> None:
         """Keep a value, and drop others, so that the limit holds; one that is too large is not kept."""
-        size = _size(kept)
+        place, entry = (store, key), _Entry(kept)
         with self._lock:
-            self._pop((store, key))
-            if size > self.total_bytes_limit:
+            old = self._pop(place)
+            if entry.size > self.total_bytes_limit:
                 return
-            self._entries[store, key] = kept
+            if old is not None and old.chunks and old.kept.value == kept.value:
+                old.kept, entry = kept._replace(value=old.kept.value), old  # decoded chunks may lie in it
+            self._entries[place] = entry
+            self._nbytes += entry.size
+            self._make_room()
+
+    def put_chunk(
+        self, store: Any, key: str, value: bytes | None, form: Hashable, chunk: Any, nbytes: int
+    ) -> None:
+        """Keep what was decoded from `value`, if that is what is kept of `key` and there is room for both.
+
+        Parameters
+        ----------
+        store, key
+            Where the value is from.
+        value : bytes
+            The object that :meth:`get` returned.
+        form : hashable
+            How it was decoded.
+        chunk : object
+            Immutable.
+        nbytes : int
+            Memory it takes, besides that of `value`.
+        """
+        size = _OVERHEAD + nbytes
+        with self._lock:
+            entry = self._entries.get((store, key))
+            if entry is None or entry.kept.value is not value or form in entry.chunks:
+                return
+            if entry.size + size > self.total_bytes_limit:
+                return
+            entry.chunks[form] = chunk
+            entry.size += size
             self._nbytes += size
-            while self._nbytes > self.total_bytes_limit:
-                self._pop(next(iter(self._entries)))
+            self._entries.move_to_end((store, key))
+            self._make_room()
 
     def drop(self, store: Any, key: str) -> None:
         """Forget one key."""
@@ -97,14 +145,22 @@ class ValueCache:
             for place in [p for p in self._entries if p[0] == store and p[1] in keys]:
                 self._pop(place)
 
-    def _pop(self, place: tuple[Any, str]) -> None:
-        kept = self._entries.pop(place, None)
-        if kept is not None:
-            self._nbytes -= _size(kept)
+    def _find(self, place: tuple[Any, str]) -> _Entry | None:
+        with self._lock:
+            found = self._entries.get(place)
+            if found is not None:
+                self._entries.move_to_end(place)
+            return found
 
+    def _pop(self, place: tuple[Any, str]) -> _Entry | None:
+        entry = self._entries.pop(place, None)
+        if entry is not None:
+            self._nbytes -= entry.size
+        return entry
 
-def _size(kept: Kept) -> int:
-    return _OVERHEAD + len(kept.value or b"")
+    def _make_room(self) -> None:
+        while self._nbytes > self.total_bytes_limit:
+            self._pop(next(iter(self._entries)))
 
 
 class CacheStore(BaseTraits):
@@ -172,6 +228,25 @@ class CacheStore(BaseTraits):
             return memoryview(kept.value)[begin:end]
 
         return read
+
+    def find_chunk(self, key: str, form: Hashable, *, ask: bool = True) -> tuple[Kept, Any] | None:
+        """Return the value of `key` as a reader sees it, and what was decoded from it as `form`.
+
+        The latter is None if that was not kept.  Without `ask` the base is not asked: None is returned if
+        what is kept is not fresh.
+        """
+        found = self._cache.get_chunk(self._identity, key, form)
+        if found is not None and found[0].time >= self._oldest():
+            return found
+        if not ask:
+            return None
+        kept = self._renewed(key)
+        found = self._cache.get_chunk(self._identity, key, form)
+        return found if found is not None and found[0].value == kept.value else (kept, None)
+
+    def keep_chunk(self, key: str, kept: Kept, form: Hashable, chunk: Any, nbytes: int) -> None:
+        """Keep what was decoded from the value of `kept` as `form`; see :meth:`ValueCache.put_chunk`."""
+        self._cache.put_chunk(self._identity, key, kept.value, form, chunk, nbytes)
 
     def holds(self, key: str, start: int = 0, stop: int | None = None) -> bool:
         """Whether a reader would use what is kept, or what the base holds."""
