@@ -357,7 +357,7 @@ class TestOperations:
         # Each library gets the directory when the other is done with it.
         said_by = [
             re.sub(
-                r"Generation\(b'\\x00\\x00.*?', <now>",
+                r"""Generation\(b(['"])\\x00\\x00.*?\1, <now>""",  # double if there is a single one inside
                 "Generation(<new>, <now>",
                 said(ts, expression, k=k, g=g),
             )
