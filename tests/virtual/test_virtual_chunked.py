@@ -96,7 +96,7 @@ def test_like_tensorstore(case):
     (reads, calls, layout), (peer_reads, peer_calls, peer_layout) = seen[0], seen[-1]
     assert (reads, layout) == (peer_reads, peer_layout)
     # On a loaded machine TensorStore was seen to write a part of a chunk without reading it (three runs); why
-    # is not known: 20,000 repetitions of one such request alone did not show it.  Ours must read it each time.
+    # is not known: 20,000 repetitions of one such request alone did not show it.  Ours must read it always.
     assert set(peer_calls) <= set(calls) and len(peer_calls) <= len(calls)
     assert [call for call in calls if call[0] == "write"] == [
         call for call in peer_calls if call[0] == "write"
