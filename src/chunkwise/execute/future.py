@@ -367,7 +367,7 @@ def _run_callbacks(future: Future[Any]) -> None:
             return
         try:
             callback(future)
-        except BaseException:
+        except BaseException:  # whoever completes a future isn't to fail, nor other callbacks to be left out
             traceback.print_exc()
 
 

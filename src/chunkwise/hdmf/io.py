@@ -209,7 +209,7 @@ class ZarrIO(StoreWriting):
             return bool(root) and any(
                 k in root for k in ("namespace", "neurodata_type", "data_type", ".specloc")
             )
-        except Exception:
+        except Exception:  # hdmf asks each backend about any file: whatever goes wrong, it is not this one's
             return False
 
     def is_open(self) -> bool:

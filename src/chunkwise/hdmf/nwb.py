@@ -56,7 +56,7 @@ class NWBZarrIO(ZarrIO):
         try:
             store = open_store(path)
             return "nwb_version" in store.attributes("/")
-        except Exception:
+        except Exception:  # pynwb asks each backend about any file: whatever goes wrong, it is not this one's
             return False
 
     @property
