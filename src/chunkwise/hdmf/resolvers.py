@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ class _Resolving(LazyDataset):
     """What all have in common: ``_resolve`` turns one reference into a builder or container."""
 
     _builders = True
+    _inverse: ClassVar[type[_Resolving]]
 
     def _resolve(self, reference: Reference | None) -> Any:
         if reference is None:
@@ -44,10 +45,22 @@ class _Resolving(LazyDataset):
     @classmethod
     def get_inverse_class(cls) -> type[_Resolving]:
         """Return the class of :meth:`invert`."""
-        raise NotImplementedError
+        return cls._inverse
 
     def _reference_to(self, value: Any) -> Any:
         return self._io.reference_to(value, self._dataset.store)
+
+    def _stored(self, row: Any) -> Any:
+        """Return what is stored for a row that is added."""
+        return self._reference_to(row)
+
+    def append(self, arg: Any) -> None:
+        self._check_writable()
+        self._append_rows([self._stored(arg)])
+
+    def extend(self, arg: Any) -> None:
+        self._check_writable()
+        self._append_rows([self._stored(row) for row in arg])
 
     def __iter__(self) -> Iterator[Any]:
         for i in range(len(self)):
@@ -78,14 +91,6 @@ class _References(_Resolving):
             flat[i] = self._resolve(reference)
         return out
 
-    def append(self, arg: Any) -> None:
-        self._check_writable()
-        self._append_rows([self._reference_to(arg)])
-
-    def extend(self, arg: Any) -> None:
-        self._check_writable()
-        self._append_rows([self._reference_to(item) for item in arg])
-
     def __setitem__(self, key: Any, value: Any) -> None:
         self._check_writable()
         listed = isinstance(value, list | tuple)
@@ -101,19 +106,11 @@ def _nested(values: npt.NDArray[Any], resolve: Any) -> Any:
 class BuilderReferences(_References, BuilderResolver):  # type: ignore[misc, unused-ignore]
     """Object references that resolve to builders."""
 
-    @classmethod
-    def get_inverse_class(cls) -> type[_Resolving]:
-        return ContainerReferences
-
 
 class ContainerReferences(_References, ContainerResolver):  # type: ignore[misc, unused-ignore]
     """Object references that resolve to containers."""
 
     _builders = False
-
-    @classmethod
-    def get_inverse_class(cls) -> type[_Resolving]:
-        return BuilderReferences
 
 
 class _Regions(_References):
@@ -135,19 +132,11 @@ class _Regions(_References):
 class BuilderRegions(_Regions, BuilderResolver):  # type: ignore[misc, unused-ignore]
     """Region references in the hands of builders."""
 
-    @classmethod
-    def get_inverse_class(cls) -> type[_Resolving]:
-        return ContainerRegions
-
 
 class ContainerRegions(_Regions, ContainerResolver):  # type: ignore[misc, unused-ignore]
     """Region references in the hands of containers."""
 
     _builders = False
-
-    @classmethod
-    def get_inverse_class(cls) -> type[_Resolving]:
-        return BuilderRegions
 
 
 class _Table(_Resolving):
@@ -193,15 +182,7 @@ class _Table(_Resolving):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.asarray(self[...])
 
-    def append(self, arg: Any) -> None:
-        self._check_writable()
-        self._append_rows([self._stored_row(arg)])
-
-    def extend(self, arg: Any) -> None:
-        self._check_writable()
-        self._append_rows([self._stored_row(row) for row in arg])
-
-    def _stored_row(self, row: Any) -> tuple[Any, ...]:
+    def _stored(self, row: Any) -> tuple[Any, ...]:
         members = self._dataset.element.members
         return tuple(
             self._reference_to(value) if m.element.has_references and m.element.kind != "compound" else value
@@ -216,31 +197,23 @@ class _Table(_Resolving):
 class BuilderTable(_Table, BuilderResolver):  # type: ignore[misc, unused-ignore]
     """Records whose references resolve to builders."""
 
-    @classmethod
-    def get_inverse_class(cls) -> type[_Resolving]:
-        return ContainerTable
-
 
 class ContainerTable(_Table, ContainerResolver):  # type: ignore[misc, unused-ignore]
     """Records whose references resolve to containers."""
 
     _builders = False
 
-    @classmethod
-    def get_inverse_class(cls) -> type[_Resolving]:
-        return BuilderTable
 
-
-_CLASSES = (
-    BuilderReferences,
-    BuilderRegions,
-    BuilderTable,
-    ContainerReferences,
-    ContainerRegions,
-    ContainerTable,
+_Pair = tuple[type[_Resolving], type[_Resolving]]
+_PAIRS: tuple[_Pair, ...] = (
+    (BuilderReferences, ContainerReferences),
+    (BuilderRegions, ContainerRegions),
+    (BuilderTable, ContainerTable),
 )
-for _cls in _CLASSES:
-    ObjectMapper.no_convert(_cls)
+for _to_builders, _to_containers in _PAIRS:
+    _to_builders._inverse, _to_containers._inverse = _to_containers, _to_builders
+    ObjectMapper.no_convert(_to_builders)
+    ObjectMapper.no_convert(_to_containers)
 
 
 def resolver_of(element: Element) -> type[LazyDataset]:
