@@ -183,7 +183,7 @@ def test_without_obstore(monkeypatch: pytest.MonkeyPatch) -> None:
     object_library._library.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "obstore", None)
     try:
-        with pytest.raises(errors.UnsupportedError, match=r"pip install 'chunkwise\[cloud\]'"):
+        with pytest.raises(errors.UnsupportedError, match=r'pip install "chunkwise\[cloud\]"'):
             ObjectStore(S3Bucket("bucket"), QUICK).read("k")
     finally:
         object_library._library.cache_clear()

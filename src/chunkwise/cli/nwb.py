@@ -9,6 +9,7 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.quantities import plural
+from chunkwise.extras import needs
 
 __all__ = ["add_arguments", "run"]
 
@@ -47,9 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import hdmf  # noqa: F401
     except ImportError:
-        raise UsageError(
-            'this command needs the packages hdmf and pynwb: pip install "chunkwise[nwb]"'
-        ) from None
+        raise UsageError(needs("this command", "hdmf")) from None
     return int(
         {"info": _info, "validate": _validate, "convert": _convert, "repack": _repack}[arguments.action](
             arguments
@@ -118,7 +117,7 @@ def _schema_errors(io: Any) -> list[str]:
     try:
         import pynwb
     except ImportError:
-        raise UsageError('this needs pynwb: pip install "chunkwise[nwb]"') from None
+        raise UsageError(needs("validate", "pynwb")) from None
     if "core" not in io.manager.namespace_catalog.namespaces:
         raise UsageError(f"{io.source} is no NWB file; --links-only looks at its links")
     return [str(error) for error in pynwb.validate(io=io)]

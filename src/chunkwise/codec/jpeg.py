@@ -34,6 +34,7 @@ import numpy as np
 from chunkwise.binding import Members, expect_int
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 from chunkwise.errors import DataCorruptionError, UnsupportedError
+from chunkwise.extras import needs
 
 __all__ = ["Jpeg"]
 
@@ -82,9 +83,7 @@ class Jpeg:
         try:
             from PIL import Image
         except ImportError:
-            raise UnsupportedError(
-                '"jpeg" compression needs Pillow: pip install "chunkwise[codecs]"'
-            ) from None
+            raise UnsupportedError(needs('"jpeg" compression', "Pillow")) from None
 
         def decode(data: Buffer) -> Buffer:
             try:

@@ -30,6 +30,7 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, Members, expect_array, expect_bool, expect_int, expect_string
 from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
+from chunkwise.extras import needs
 
 __all__ = ["Json2", "MsgPack2"]
 
@@ -178,9 +179,7 @@ def _msgpack() -> Any:
     try:
         import msgpack  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError:
-        raise UnsupportedError(
-            '"msgpack2" codec needs the package "msgpack", which is not installed'
-        ) from None
+        raise UnsupportedError(needs('"msgpack2" codec', "msgpack")) from None
     return msgpack
 
 

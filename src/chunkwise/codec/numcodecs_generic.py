@@ -28,6 +28,7 @@ from chunkwise.codec.numcodecs_array import _freeze, _thaw
 from chunkwise.codec.protocol import Buffer, ChunkSpec, Codec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
+from chunkwise.extras import needs
 
 __all__ = ["NumcodecsCompressor", "NumcodecsSerializer", "PCodec", "Zfpy", "find_numcodecs"]
 
@@ -54,7 +55,7 @@ def _get(id: str, configuration: tuple[tuple[str, JSON], ...]) -> Any:
 
 
 def _missing(id: str, package: str) -> UnsupportedError:
-    return UnsupportedError(f'"{id}" codec needs the package "{package}", which is not installed')
+    return UnsupportedError(needs(f'"{id}" codec', package))
 
 
 def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Codec | None:

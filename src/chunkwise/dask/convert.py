@@ -9,9 +9,9 @@ import numpy as np
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.edges import aligned_sizes
 from chunkwise.dask.indexable import Indexable
-from chunkwise.dask.require import dask_array
 from chunkwise.dask.token import token_of
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extras import load
 
 __all__ = ["block_sizes", "to_dask"]
 
@@ -61,7 +61,7 @@ def to_dask(
     >>> chunkwise.to_dask(array).chunks
     ((2, 2), (4, 2))
     """
-    da = dask_array("to_dask")
+    da = load("dask.array", "to_dask")
     if not isinstance(array, TensorStore):
         raise TypeError(f"expected a TensorStore, got {type(array).__name__}")
     if not array.readable:
@@ -89,7 +89,7 @@ def block_sizes(source: Indexable, chunks: Any) -> tuple[tuple[int, ...], ...]:
     chunks : int, tuple, dict, str or None
         As for :func:`to_dask`.
     """
-    da = dask_array("to_dask")
+    da = load("dask.array", "to_dask")
     if chunks is None:
         aligned = aligned_sizes(source.view)
         if None not in aligned:

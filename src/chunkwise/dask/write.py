@@ -19,8 +19,8 @@ from chunkwise.api.target import DRIVERS
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.convert import block_sizes
 from chunkwise.dask.indexable import Indexable
-from chunkwise.dask.require import dask_array
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extras import load
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.url import is_url
 
@@ -64,7 +64,7 @@ def store(
     InvalidArgumentError
         If a shape differs, or a target can't be written.
     """
-    da = dask_array("store")
+    da = load("dask.array", "store")
     sources = list(source) if isinstance(source, list | tuple) else [source]
     targets = list(target) if isinstance(target, list | tuple) else [target]
     if len(sources) != len(targets):
@@ -133,7 +133,7 @@ def from_dask(
     InvalidArgumentError
         If the shape is not known, or what is there is not to be deleted.
     """
-    da = dask_array("from_dask")
+    da = load("dask.array", "from_dask")
     if not isinstance(source, da.Array):
         raise TypeError(f"expected a dask array, got {type(source).__name__}")
     if any(n != n for n in source.shape):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from chunkwise.extras import needs
+
 if TYPE_CHECKING:
     from chunkwise.hdmf.conversion import convert
     from chunkwise.hdmf.data_io import ZarrDataIO
@@ -60,6 +62,7 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f"{__name__}.{module}"), name)
     except ModuleNotFoundError as e:
-        if (e.name or "").partition(".")[0] in ("hdmf", "pynwb"):
-            raise ImportError(f'chunkwise.hdmf.{name} needs {e.name}: pip install "chunkwise[nwb]"') from e
+        package = (e.name or "").partition(".")[0]
+        if package in ("hdmf", "pynwb"):
+            raise ImportError(needs(f"chunkwise.hdmf.{name}", package)) from e
         raise

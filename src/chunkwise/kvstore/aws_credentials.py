@@ -25,6 +25,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from chunkwise.errors import CredentialsError
+from chunkwise.extras import needs
 from chunkwise.kvstore.aws_profile import profile_values
 
 __all__ = ["Keys", "Provider", "find_provider"]
@@ -97,7 +98,7 @@ def find_provider(type: str, options: Mapping[str, str], *, ask_machine: bool = 
     if provider is not None:
         return provider
     if os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE") and os.environ.get("AWS_ROLE_ARN"):
-        return _botocore(None) or _missing(type, "a web identity needs the package botocore")
+        return _botocore(None) or _missing(type, needs("a web identity", "botocore"))
     if _container_url({}):
         return _Fetched("ecs", {})
     return _Fetched("imds", {}) if ask_machine and instance_has_keys() else None
@@ -126,7 +127,7 @@ def _profile(options: Mapping[str, str]) -> Provider | None:
         return _constant(Keys(key, secret, values.get("aws_session_token")))
     if any(name in values for name in ("role_arn", "sso_session", "sso_start_url", "credential_process")):
         return _botocore(options.get("profile")) or _missing(
-            "profile", "its role, single sign-on or process needs the package botocore"
+            "profile", needs("its role, single sign-on or process", "botocore")
         )
     return None
 

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from chunkwise.errors import UnsupportedError
+from chunkwise.extras import needs
 
 __all__ = ["object_library"]
 
@@ -44,10 +45,7 @@ def _library(pid: int) -> ModuleType:
     try:
         from obstore import _obstore
     except ImportError as e:
-        raise UnsupportedError(
-            'Object stores need the package "obstore", which is not installed; '
-            "install it with: pip install 'chunkwise[cloud]'"
-        ) from e
+        raise UnsupportedError(needs("an object store", "obstore")) from e
     module: ModuleType = _obstore
     if not _owner and not (before and parent_process() is not None):  # else somebody else may have used it
         _owner.append(pid)

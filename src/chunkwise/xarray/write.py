@@ -16,8 +16,8 @@ from typing import Any, Literal
 from chunkwise.api.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extras import load
 from chunkwise.xarray.encode import Encoded, encode_variable
-from chunkwise.xarray.require import xarray_module
 from chunkwise.xarray.target import DatasetTarget
 from chunkwise.xarray.update import encode_like, place_in
 from chunkwise.xarray.values import write_values
@@ -89,7 +89,7 @@ def write_dataset(
     InvalidArgumentError
         If options contradict each other, or the format can't hold a variable or an attribute.
     """
-    xr = xarray_module("write_dataset")
+    xr = load("xarray", "write_dataset")
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(f"expected a Dataset, got {type(dataset).__name__}")
     check_non_finite(non_finite)
@@ -149,7 +149,7 @@ def write_datatree(
     ImportError, AlreadyExistsError, NotFoundError, InvalidArgumentError
         As for :func:`write_dataset`.
     """
-    xr = xarray_module("write_datatree")
+    xr = load("xarray", "write_datatree")
     if not isinstance(tree, xr.DataTree):
         raise TypeError(f"expected a DataTree, got {type(tree).__name__}")
     if not options.get("compute", True):

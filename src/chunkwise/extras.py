@@ -1,0 +1,47 @@
+"""Packages that only parts of chunkwise need: the extra that brings each, the error where one is missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["load", "needs"]
+
+_EXTRAS = {
+    "Pillow": "codecs",
+    "dask": "dask",
+    "hdmf": "nwb",
+    "imagecodecs": "codecs",
+    "obstore": "cloud",
+    "pynwb": "nwb",
+    "xarray": "xarray",
+}
+
+
+def needs(what: str, package: str) -> str:
+    """Return the text of an error: what needs a package, and the command that installs it.
+
+    Parameters
+    ----------
+    what : str
+        The function, codec or command that can't go on.
+    package : str
+        Its name at the package index; one of no extra is installed by itself.
+    """
+    extra = _EXTRAS.get(package)
+    command = f"pip install {package}" if extra is None else f'pip install "chunkwise[{extra}]"'
+    return f"{what} needs {package}: {command}"
+
+
+def load(module: str, what: str) -> Any:
+    """Return a module whose package has the same name.
+
+    Raises
+    ------
+    ImportError
+        If it can't be imported; the text says how to install it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as e:
+        raise ImportError(f"{needs(what, module.partition('.')[0])} ({e})") from e
