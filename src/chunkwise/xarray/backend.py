@@ -119,10 +119,11 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         use_zarr_fill_value_as_mask: bool | None = None,
     ) -> Dataset:
         """Open the arrays of one group."""
-        return _decoded(
-            group_at(filename_or_obj, group, format=format, consolidated=consolidated),
-            drop_variables,
-            use_zarr_fill_value_as_mask,
+        found = group_at(filename_or_obj, group, format=format, consolidated=consolidated)
+        dropped = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
+        opened: Dataset = StoreBackendEntrypoint().open_dataset(
+            ChunkwiseDataStore(found, dropped, use_zarr_fill_value_as_mask),
+            drop_variables=dropped,
             mask_and_scale=mask_and_scale,
             decode_times=decode_times,
             concat_characters=concat_characters,
@@ -130,39 +131,21 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
             use_cftime=use_cftime,
             decode_timedelta=decode_timedelta,
         )
+        opened.set_close(None)  # nothing is kept open, and the group can't go to other processes
+        return opened
 
     def open_groups_as_dict(
         self,
         filename_or_obj: Any,
         *,
-        mask_and_scale: Any = True,
-        decode_times: Any = True,
-        concat_characters: Any = True,
-        decode_coords: Any = True,
-        drop_variables: str | Iterable[str] | None = None,
-        use_cftime: Any = None,
-        decode_timedelta: Any = None,
         group: str | None = None,
         consolidated: bool | None = None,
         format: str | None = None,
-        use_zarr_fill_value_as_mask: bool | None = None,
+        **options: Any,
     ) -> dict[str, Dataset]:
         """Open a group and all groups below it, by their paths: ``/``, ``/a``, ``/a/b``."""
-        groups = groups_below(group_at(filename_or_obj, group, format=format, consolidated=consolidated))
-        return {
-            path: _decoded(
-                below,
-                drop_variables,
-                use_zarr_fill_value_as_mask,
-                mask_and_scale=mask_and_scale,
-                decode_times=decode_times,
-                concat_characters=concat_characters,
-                decode_coords=decode_coords,
-                use_cftime=use_cftime,
-                decode_timedelta=decode_timedelta,
-            )
-            for path, below in groups
-        }
+        top = group_at(filename_or_obj, group, format=format, consolidated=consolidated)
+        return {path: self.open_dataset(below, **options) for path, below in groups_below(top)}
 
     def open_datatree(self, filename_or_obj: Any, **options: Any) -> DataTree:
         """Open a group and all groups below it as one tree."""
@@ -177,16 +160,3 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
             return False
         name = os.fspath(filename_or_obj).rstrip("/")
         return name.endswith(".n5") or (name.endswith(".zarr") and find_spec("zarr") is None)
-
-
-def _decoded(
-    group: Group,
-    drop_variables: str | Iterable[str] | None,
-    fill_value_as_mask: bool | None,
-    **options: Any,
-) -> Dataset:
-    dropped = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
-    store = ChunkwiseDataStore(group, dropped, fill_value_as_mask)
-    opened: Dataset = StoreBackendEntrypoint().open_dataset(store, drop_variables=dropped, **options)
-    opened.set_close(None)  # nothing is kept open, and the group can't go to other processes
-    return opened
