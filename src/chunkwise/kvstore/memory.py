@@ -175,16 +175,8 @@ class MemoryStore:
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`, in order; keys and prefixes are whole, from the store's root."""
-        keys: list[str] = []
-        prefixes: dict[str, None] = {}
         below = KeyRange.of_prefix(prefix)
-        for key in self.list(below.start, below.stop):
-            name, slash, _ = key[len(prefix) :].partition("/")
-            if slash:
-                prefixes[prefix + name] = None
-            else:
-                keys.append(key)
-        return Children(keys, list(prefixes))
+        return Children.of(prefix, self.list(below.start, below.stop))
 
     def _generation(self, key: str) -> bytes:
         found = self._values.get(key)

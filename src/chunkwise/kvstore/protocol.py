@@ -8,7 +8,7 @@ generation of a key is an opaque ``bytes`` that changes with every write: ``b""`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 __all__ = [
@@ -64,6 +64,19 @@ class Children(NamedTuple):
 
     keys: list[str]
     prefixes: list[str]
+
+    @classmethod
+    def of(cls, prefix: str, below: Iterable[str]) -> Children:
+        """Return the level below `prefix` of all keys that begin with it, in their order."""
+        keys: list[str] = []
+        prefixes: dict[str, None] = {}
+        for key in below:
+            name, slash, _ = key[len(prefix) :].partition("/")
+            if slash:
+                prefixes[prefix + name] = None
+            else:
+                keys.append(key)
+        return cls(keys, list(prefixes))
 
 
 Reader: TypeAlias = Callable[..., "Buffer | None"]

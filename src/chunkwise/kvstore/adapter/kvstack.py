@@ -201,13 +201,5 @@ class StackStore:
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`, in order; keys and prefixes are whole."""
-        keys: list[str] = []
-        prefixes: dict[str, None] = {}
         below = KeyRange.of_prefix(prefix)
-        for key in sorted(self.list(below.start, below.stop), key=encode_key):
-            name, slash, _ = key[len(prefix) :].partition("/")
-            if slash:
-                prefixes[prefix + name] = None
-            else:
-                keys.append(key)
-        return Children(keys, list(prefixes))
+        return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))

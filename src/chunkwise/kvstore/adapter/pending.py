@@ -203,15 +203,7 @@ class PendingStore:
         if not changed and not self._repeatable_read:
             self._admit(self, below, False)
             return self.base.list_children(prefix)
-        keys: list[str] = []
-        prefixes: dict[str, None] = {}
-        for key in self.list(below.start, below.stop):
-            name, slash, _ = key[len(prefix) :].partition("/")
-            if slash:
-                prefixes[prefix + name] = None
-            else:
-                keys.append(key)
-        return Children(keys, [*prefixes])
+        return Children.of(prefix, self.list(below.start, below.stop))
 
     # -- changing ---------------------------------------------------------------------------------
 

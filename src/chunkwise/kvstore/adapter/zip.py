@@ -217,16 +217,8 @@ class ZipStore:
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`, in order; keys and prefixes are whole."""
-        keys: list[str] = []
-        prefixes: dict[str, None] = {}
         below = KeyRange.of_prefix(prefix)
-        for key in self.list(below.start, below.stop):
-            name, slash, _ = key[len(prefix) :].partition("/")
-            if slash:
-                prefixes[prefix + name] = None
-            else:
-                keys.append(key)
-        return Children(keys, list(prefixes))
+        return Children.of(prefix, self.list(below.start, below.stop))
 
     def _with_archive(self, action: Callable[[_Archive], T], known: _Archive | None = None) -> T:
         """Return ``action(archive)``; it is called again if the archive was replaced meanwhile."""
