@@ -92,62 +92,57 @@ def _open_encoder(
     return encode
 
 
+class _Vlen:
+    """Array to bytes: elements of any length, each after its size."""
+
+    kind: ClassVar[str] = "array->bytes"
+    name: ClassVar[str]
+    implementation: ClassVar[type[Any]]
+    missing: ClassVar[str | bytes]
+    elements: ClassVar[str]
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        Members(configuration).finish()
+        return cls()
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        return {}
+
+    def bind(self, item: ChunkSpec) -> Self:
+        _require_object(self.name, item)
+        return self
+
+    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
+        return None
+
+    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        return _open_decoder(self.name, item, self.implementation())
+
+    def open_encoder(self, item: ChunkSpec) -> Encode:
+        return _open_encoder(
+            self.name, self.implementation(), self.missing, (type(self.missing),), self.elements
+        )
+
+
 @dataclass(frozen=True)
-class VlenUtf8:
+class VlenUtf8(_Vlen):
     """Array to bytes: strings of any length, as UTF-8."""
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "vlen-utf8"
-
-    @classmethod
-    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
-        Members(configuration).finish()
-        return cls()
-
-    def to_json(self, format: str) -> dict[str, Any]:
-        return {}
-
-    def bind(self, item: ChunkSpec) -> Self:
-        _require_object(self.name, item)
-        return self
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
-
-    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
-        return _open_decoder(self.name, item, numcodecs.vlen.VLenUTF8())
-
-    def open_encoder(self, item: ChunkSpec) -> Encode:
-        return _open_encoder(self.name, numcodecs.vlen.VLenUTF8(), "", (str,), "strings")
+    implementation = numcodecs.vlen.VLenUTF8
+    missing = ""
+    elements = "strings"
 
 
 @dataclass(frozen=True)
-class VlenBytes:
+class VlenBytes(_Vlen):
     """Array to bytes: byte strings of any length."""
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "vlen-bytes"
-
-    @classmethod
-    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
-        Members(configuration).finish()
-        return cls()
-
-    def to_json(self, format: str) -> dict[str, Any]:
-        return {}
-
-    def bind(self, item: ChunkSpec) -> Self:
-        _require_object(self.name, item)
-        return self
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
-
-    def open_decoder(self, item: ChunkSpec) -> DecodeInto:
-        return _open_decoder(self.name, item, numcodecs.vlen.VLenBytes())
-
-    def open_encoder(self, item: ChunkSpec) -> Encode:
-        return _open_encoder(self.name, numcodecs.vlen.VLenBytes(), b"", (bytes,), "byte strings")
+    implementation = numcodecs.vlen.VLenBytes
+    missing = b""
+    elements = "byte strings"
 
 
 def _parse_dtype(value: JSON) -> str:
