@@ -13,6 +13,7 @@ __all__ = [
     "codec_specs",
     "codecs",
     "context_resources",
+    "data_types",
     "drivers",
     "grids",
     "key_encodings",
@@ -114,6 +115,9 @@ KEY_ENCODINGS: dict[str, Entry] = {
     "v2": Entry("chunkwise.chunk_key.v2:v2_keys", zarr3=("v2",)),
 }
 
+# Beyond those of NumPy and ml_dtypes, whose names are in dtype/names.py.
+DATA_TYPES: dict[str, Entry] = {}
+
 CODEC_SPECS: dict[str, Entry] = {
     "n5": Entry("chunkwise.driver.n5.codec_spec:N5CodecSpec"),
     "zarr": Entry("chunkwise.driver.zarr2.codec_spec:Zarr2CodecSpec"),
@@ -199,6 +203,7 @@ context_resources = Registry("context resource", CONTEXT_RESOURCES, "chunkwise.c
 drivers = Registry("TensorStore driver", DRIVERS, "chunkwise.drivers")
 kvstores = Registry("KvStore driver", KVSTORES, "chunkwise.kvstores")
 codecs = Registry("codec", CODECS, "chunkwise.codecs")
+data_types = Registry("data type", DATA_TYPES, "chunkwise.data_types")
 grids = Registry("chunk grid", GRIDS, "chunkwise.grids")
 key_encodings = Registry("chunk key encoding", KEY_ENCODINGS, "chunkwise.key_encodings")
 codec_specs = Registry("codec spec", CODEC_SPECS, "chunkwise.codec_specs")

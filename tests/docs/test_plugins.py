@@ -27,17 +27,18 @@ def _run(code: str, *paths: Path) -> str:
 
 def test_the_example() -> None:
     """It is as short as it says, and does what it says."""
-    plugin, use = CODE
+    plugin, use, data_type = CODE
     imports_and_call = ("import", "from", "codecs.register")
     lines = [line for line in plugin.splitlines() if line and not line.startswith(imports_and_call)]
     assert len(lines) <= 20
-    promised = re.findall(r"print\(.*?\)\s+# (.*)", use)
-    assert _run(plugin + use).splitlines() == promised
+    promised = re.findall(r"print\(.*?\)\s+# (.*)", use + data_type)
+    assert len(promised) == 2
+    assert _run(plugin + use + data_type).splitlines() == promised
 
 
 def test_a_published_codec(tmp_path: Path) -> None:
     """Installed and not imported; one name is known everywhere, the other in N5 only."""
-    plugin, use = CODE
+    plugin, use, _ = CODE
     register = 'codecs.register("squeeze", Squeeze)\n'
     assert register in plugin
     pinch = "\nclass Pinch(Squeeze):\n    name = 'pinch'\n"

@@ -52,6 +52,9 @@ def convertible(source: DataType, target: DataType) -> Conversion:
     a, b = source.kind, target.kind
     if source is target:
         return Conversion.IMPLICIT
+    if "extension" in (a, b):  # elements that are the same in memory are passed as they are
+        same = a != b and source.memory_dtype == target.memory_dtype
+        return Conversion.IMPLICIT if same else Conversion.NONE
     if a in _NUMBERS and b in _NUMBERS:
         if a == "complex" and b == "bool":
             return Conversion.NONE
@@ -93,7 +96,7 @@ def converter(source: DataType, target: DataType) -> Convert:
         raise InvalidArgumentError(f"Cannot convert {source.name} -> {target.name}")
     a, b = source.kind, target.kind
     memory = target.memory_dtype
-    if source is target:
+    if source is target or "extension" in (a, b):
         return lambda array: array
     if a in _NUMBERS and b in _NUMBERS:
         return number_converter(source, target)

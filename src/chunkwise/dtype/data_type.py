@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import plain_json
+from chunkwise.dtype.extension import Extension, extension_of, name_of_extension
 from chunkwise.dtype.names import NAMED, Kind, name_of, numpy_of, struct_of
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError
 
@@ -79,7 +80,8 @@ class DataType:
     np.datetime64('2020-01-01T00:00:00.000000000')
     """
 
-    __slots__ = ("_kind", "_memory", "_name")
+    __slots__ = ("_extension", "_kind", "_memory", "_name")
+    _extension: Extension | None
     _kind: Kind
     _memory: np.dtype[Any]
     _name: str
@@ -92,7 +94,10 @@ class DataType:
         if found is None:
             kind_and_memory = numpy_of(name)
             if kind_and_memory is None:
-                raise UnknownExtensionError(_unknown(name))
+                extension = extension_of(name)
+                if extension is None:
+                    raise UnknownExtensionError(_unknown(name))
+                return cls.of_extension(extension)
             kind, memory = kind_and_memory
             # A name has several spellings ("datetime64[1ms]"); the one kept is that of the NumPy type.
             if name not in NAMED and (canonical := name_of(memory)) is not None:
@@ -101,9 +106,16 @@ class DataType:
         return found  # type: ignore[return-value]
 
     @classmethod
-    def _make(cls, name: str, kind: Kind, memory: np.dtype[Any]) -> Self:
+    def of_extension(cls, extension: Extension) -> Self:
+        """Return the data type that another package describes."""
+        name = name_of_extension(extension)
+        made = cls._make(name, "extension", extension.memory_dtype, extension)
+        return _INTERNED.setdefault(name, made)  # type: ignore[return-value]
+
+    @classmethod
+    def _make(cls, name: str, kind: Kind, memory: np.dtype[Any], extension: Extension | None = None) -> Self:
         self = object.__new__(cls)
-        self._name, self._kind, self._memory = name, kind, memory
+        self._name, self._kind, self._memory, self._extension = name, kind, memory, extension
         return self
 
     @property
@@ -115,6 +127,11 @@ class DataType:
     def kind(self) -> Kind:
         """Family of the type."""
         return self._kind
+
+    @property
+    def extension(self) -> Extension | None:
+        """What describes the type, if it is of another package."""
+        return self._extension
 
     @property
     def memory_dtype(self) -> np.dtype[Any]:
@@ -163,7 +180,7 @@ class DataType:
         return np.array(value, self.numpy_dtype)[()]
 
     def __repr__(self) -> str:
-        return f'dtype("{self._name}")' if self._kind != "struct" else f"dtype({self._name})"
+        return f"dtype({self._name})" if self._name[0] in "[{" else f'dtype("{self._name}")'
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` is, or names, the same type; None is no data type, and unequal.

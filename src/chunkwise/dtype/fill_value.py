@@ -17,12 +17,14 @@ from chunkwise.dtype.boolean import parse_bool, print_bool
 from chunkwise.dtype.complex_number import parse_complex, print_complex
 from chunkwise.dtype.data_type import DataType
 from chunkwise.dtype.datetime import parse_datetime, print_datetime
+from chunkwise.dtype.extension import Extension
 from chunkwise.dtype.fixed import parse_fixed_bytes, parse_fixed_text, print_fixed_bytes, print_fixed_text
 from chunkwise.dtype.floating import parse_float, print_float
-from chunkwise.dtype.integer import parse_int, print_int
+from chunkwise.dtype.integer import parse_int, print_int, show
 from chunkwise.dtype.names import Form, Kind
 from chunkwise.dtype.struct import parse_struct, print_struct
 from chunkwise.dtype.variable import parse_variable, print_variable
+from chunkwise.errors import ChunkwiseError, SpecError
 
 __all__ = ["parse_element", "print_element", "same_fill"]
 
@@ -82,7 +84,22 @@ def parse_element(
         return parse_struct(value, dtype, form, stored, lambda v, member: parse_element(v, member, form))
     if dtype.kind == "complex":
         return parse_complex(value, dtype, form, stored)
+    if dtype.extension is not None:
+        return _parse_extension(value, dtype, dtype.extension)
     return _PARSE[dtype.kind](value, dtype, form)
+
+
+def _parse_extension(value: JSON, dtype: DataType, extension: Extension) -> npt.NDArray[Any]:
+    try:
+        return np.array(extension.parse_fill_value(value), dtype.memory_dtype).reshape(())
+    except ChunkwiseError:
+        raise
+    except (
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ) as e:  # what other packages raise for what they don't like
+        raise SpecError(f"Expected value of {dtype.name}, but received: {show(value)} ({e})") from e
 
 
 def print_element(
@@ -92,6 +109,8 @@ def print_element(
     fill = np.asarray(fill, dtype.memory_dtype) if dtype.kind != "json" else fill
     if dtype.kind == "struct":
         return print_struct(fill, dtype, form, stored)
+    if dtype.extension is not None:
+        return dtype.extension.print_fill_value(fill)
     return _PRINT[dtype.kind](fill, dtype, form)
 
 

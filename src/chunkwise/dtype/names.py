@@ -32,6 +32,7 @@ Kind: TypeAlias = Literal[
     "string",
     "ustring",
     "json",
+    "extension",
 ]
 """Family of a data type: the module with its fill values, and its row in the conversion table."""
 

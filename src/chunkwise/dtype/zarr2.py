@@ -128,9 +128,9 @@ def to_zarr2(dtype: DataType, endian: str = "little") -> JSON:
     Raises
     ------
     UnsupportedError
-        If Zarr v2 has no such type: char and byte.
+        If Zarr v2 has no such type: char, byte, and those of other packages.
     """
-    if dtype.kind in ("char", "byte"):
+    if dtype.kind in ("char", "byte", "extension"):
         raise UnsupportedError(f"Data type not supported: {dtype.name}")
     if dtype.memory_dtype.hasobject:
         return "|O"

@@ -8,6 +8,7 @@ is an object, ``{"name": "numpy.datetime64", "configuration": {"unit": "s", "sca
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from chunkwise.binding import (
     expect_string,
     parse_array,
 )
+from chunkwise.catalogue import data_types
 from chunkwise.dtype.data_type import DataType, dtypes
+from chunkwise.dtype.extension import find_extension
 from chunkwise.dtype.fill_value import parse_element, print_element
 from chunkwise.dtype.names import pack
 from chunkwise.dtype.struct import members_of
@@ -67,6 +70,8 @@ def parse_zarr3(value: JSON) -> DataType:
         except InvalidArgumentError as e:
             raise prefix(e, f'Error parsing configuration of "{name}"') from None
         return dtype
+    if name not in _SIMPLE and not _RAW_BITS.fullmatch(name):
+        return _extension(name, configuration or {})
     dtype = _simple(name)
     if configuration:
         raise SpecError(f'data type "{name}" has no configuration, but received: {dump(configuration)}')
@@ -81,7 +86,19 @@ def _simple(name: str) -> DataType:
         if bits == 0 or bits % 8 or bits > 8 * _MAX:
             raise SpecError(f"{name} data type is invalid; expected r<N> where N is a positive multiple of 8")
         return DataType(f"V{bits // 8}")
-    known = ", ".join([*_SIMPLE, "r<N>", *_SIZED, *_TIMES, "structured", "struct"])
+    return _extension(name, {})
+
+
+def _extension(name: str, configuration: Mapping[str, JSON]) -> DataType:
+    try:
+        found = find_extension(name, configuration)
+    except InvalidArgumentError as e:
+        raise prefix(e, f'Error parsing configuration of "{name}"') from None
+    if found is not None:
+        return DataType.of_extension(found)
+    known = ", ".join(
+        [*_SIMPLE, "r<N>", *_SIZED, *_TIMES, "structured", "struct", *data_types.names("zarr3")]
+    )
     raise SpecError(f"{name} data type is not one of the supported data types: {known}")
 
 
@@ -118,8 +135,8 @@ def _field(value: JSON) -> tuple[str, np.dtype[Any]]:
     else:
         pair = expect_array(value, 2)
         name, dtype = expect_string(pair[0]), parse_zarr3(pair[1])
-    if dtype.memory_dtype.hasobject:
-        raise SpecError(f'field "{name}" needs a data type of fixed size, not {dtype.name}')
+    if dtype.memory_dtype.hasobject or dtype.extension is not None:
+        raise SpecError(f'field "{name}" needs a data type of fixed size that NumPy has, not {dtype.name}')
     return name, dtype.memory_dtype
 
 
@@ -132,6 +149,10 @@ def to_zarr3(dtype: DataType) -> JSON:
         If Zarr v3 has no such type: char, byte, json, and structured types whose members have a shape.
     """
     memory, kind = dtype.memory_dtype, dtype.kind
+    if dtype.extension is not None:
+        configuration = dtype.extension.to_json()
+        name = dtype.extension.name
+        return {"name": name, "configuration": configuration} if configuration else name
     if kind in ("bool", "int", "float", "complex"):
         return dtype.name
     if kind in ("ustring", "string"):
