@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy.typing as npt
 
 from chunkwise.api.batch import Batch, check_batch
-from chunkwise.api.known_specs import key_of, known_spec, remember_spec
+from chunkwise.api.known_specs import known_spec, place_of, remember_spec
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction
@@ -156,7 +156,7 @@ def open(
               domain, shape, chunk_layout, codec, fill_value, dimension_units, schema)  # fmt: skip
     place = None
     if all(option is None for option in others):
-        place = key_of(spec, flags)
+        place = place_of(spec, flags)
         parsed = None if place is None else known_spec(place)
         if parsed is not None:
             return _start(parsed, read, write, context, transaction, batch)

@@ -6,6 +6,7 @@ from typing import Any
 
 from chunkwise.array.chunked import ChunkedArray, _cached
 from chunkwise.array.shared_metadata import SharedMetadata
+from chunkwise.driver.chunked.known_documents import parse_known
 from chunkwise.driver.chunked.open_flow import Opened
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
@@ -51,7 +52,7 @@ def open_found(
     """
     request = spec.open_request(path, kv.describe)
     try:
-        metadata = request.format.parse_metadata(document)
+        metadata = parse_known(request.format, document)
     except ChunkwiseError as e:
         raise FailedPreconditionError(f"Error reading {request.name}: {e.message}") from e
     return ChunkedArray(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,22 @@ from chunkwise.codec.protocol import PreparedChain
 from chunkwise.dtype.data_type import DataType
 from chunkwise.grid.protocol import ChunkGrid
 
-__all__ = ["RecordPart", "ShardLevel", "StoredArray"]
+__all__ = ["Recipe", "RecordPart", "ShardLevel", "StoredArray"]
+
+
+class Recipe(NamedTuple):
+    """How another process makes the array of the metadata document.
+
+    Attributes
+    ----------
+    format : str
+        ``package.module:Class`` of the format, all of whose options have their defaults.
+    prefix : str
+        Path of the array in the kvstore.
+    """
+
+    format: str
+    prefix: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +103,8 @@ class StoredArray:
         all else is about the part; `grid` has a single cell along each inner dimension.
     crop : bool
         Whether chunks at the edges are stored without what lies beyond the array, if that is all fill value.
+    recipe : Recipe or None
+        How another process makes this array, if `document` says everything about it.
     """
 
     shape: tuple[int, ...]
@@ -101,6 +118,7 @@ class StoredArray:
     document: Mapping[str, Any]
     part: RecordPart | None = None
     crop: bool = False
+    recipe: Recipe | None = None
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:

@@ -34,7 +34,7 @@ from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_generation import generation_of
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
-from chunkwise.kvstore.file_path import check_key, is_suspect, root_directory
+from chunkwise.kvstore.file_path import check_key, is_suspect, real_directory, root_directory
 from chunkwise.kvstore.file_read import (
     open_file_reader,
     open_into_reader,
@@ -133,7 +133,7 @@ class FileStore:
     def identity(self) -> Any:
         """The directory with symbolic links resolved, once; the options are not part of it."""
         if self._real is None:
-            self._real = os.path.realpath(self.root)
+            self._real = real_directory(self.root)
         return "file", self._real
 
     @property

@@ -8,12 +8,13 @@ directory, or to a file that a writer is busy with.
 from __future__ import annotations
 
 import os
+import stat
 from typing import Any
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["LOCK_SUFFIX", "check_key", "is_suspect", "is_valid", "root_directory"]
+__all__ = ["LOCK_SUFFIX", "check_key", "is_suspect", "is_valid", "real_directory", "root_directory"]
 
 LOCK_SUFFIX = ".__lock"
 
@@ -26,6 +27,8 @@ def is_suspect(key: str) -> bool:
 
 def is_valid(key: str) -> bool:
     """Return whether `key` can be a key of a file store."""
+    if not is_suspect(key):
+        return True
     if "\0" in key:
         return False
     return not any(part in ("", ".", "..") or part.endswith(LOCK_SUFFIX) for part in key.split("/"))
@@ -38,6 +41,18 @@ def check_key(root: str, key: str) -> None:
             f"Invalid key: {dump(root + key)}: expected path components that are not empty, "
             f'"." or "..", have no NUL and do not end in "{LOCK_SUFFIX}"'
         )
+
+
+def real_directory(root: str) -> str:
+    """Return `root`, absolute and ending in ``/``, with symbolic links resolved and without that ``/``."""
+    at = 0
+    try:
+        while (at := root.find("/", at + 1)) > 0:
+            if stat.S_ISLNK(os.lstat(root[:at]).st_mode):
+                return os.path.realpath(root)
+    except OSError:
+        return os.path.realpath(root)
+    return root.rstrip("/") or "/"
 
 
 def root_directory(path: str | os.PathLike[Any]) -> str:

@@ -22,6 +22,9 @@ from chunkwise.spec.resources.kind import ResourceConfig
 __all__ = ["Context", "ContextResource", "ContextSpec", "kind_of", "parse_resource"]
 
 
+_defaults: dict[type[Any], ResourceConfig] = {}  # a configuration is never changed
+
+
 def kind_of(key: str) -> type[Any]:
     """Return the configuration class of the kind that `key` (``kind`` or ``kind#id``) names."""
     name = str(key)
@@ -208,6 +211,8 @@ class Context:
         """
         if not isinstance(key, str):
             raise TypeError(f"key must be str, got {type(key).__name__}")
+        if self._spec is None and self._parent is None and "#" not in key:
+            return self._resources.get(key) or self._own(key, None, ())
         return self._resolve(key, ())
 
     __iter__ = None
@@ -242,7 +247,7 @@ class Context:
                         raise InvalidArgumentError(_cycle(steps[steps.index(step) :]))
                     resource = self._resolve(value, (*steps, step))
                 else:
-                    resource = ContextResource(key, kind_of(key)() if value is None else value, self)
+                    resource = ContextResource(key, _default(kind_of(key)) if value is None else value, self)
                 self._resources[key] = resource
             return resource
 
@@ -251,6 +256,13 @@ class Context:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle_context, (self._spec, self._parent)
+
+
+def _default(kind: type[Any]) -> ResourceConfig:
+    config = _defaults.get(kind)
+    if config is None:
+        config = _defaults[kind] = kind()
+    return config
 
 
 def _cycle(steps: tuple[tuple[Context, str, str], ...]) -> str:

@@ -11,6 +11,7 @@ from chunkwise.dtype.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.context import Context, ContextResource, ContextSpec
+from chunkwise.spec.copied import copied
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.resource_members import (
@@ -178,7 +179,7 @@ class DriverSpec:
         """Return the spec with live resources throughout."""
         if self.context is not None:
             context = Context(self.context, context)
-        out = replace(
+        out = copied(
             self,
             context=None,
             resources=bind_resources(self.resources, self.resource_kinds, context),

@@ -11,6 +11,7 @@ from chunkwise.catalogue import kvstores
 from chunkwise.errors import SpecError, UnknownExtensionError, UnsupportedError, prefix
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.context import Context, ContextResource, ContextSpec
+from chunkwise.spec.copied import copied
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.resource_members import (
     ResourceMembers,
@@ -123,7 +124,7 @@ class KvStoreSpec:
         """Return the spec with live resources."""
         if self.context is not None:
             context = Context(self.context, context)
-        return replace(
+        return copied(
             self, context=None, resources=bind_resources(self.resources, self.resource_kinds, context)
         )
 

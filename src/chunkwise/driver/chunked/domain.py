@@ -14,6 +14,7 @@ from chunkwise.dtype.fill_value import same_fill
 from chunkwise.dtype.schema_value import array_from_json
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain, inf, merge_domains
+from chunkwise.index_space.label import MAX_RANK
 from chunkwise.spec.dimension_units import merge_dimension_units
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
@@ -37,6 +38,12 @@ def domain_of_shape(
     """
     labels = [name or "" for name in names]
     labels = [label if labels.count(label) == 1 else "" for label in labels]
+    rank, fixed = len(labels), len(inner)
+    n = rank + fixed
+    upper = tuple([size for size in (*shape, *inner) if type(size) is int and 0 <= size <= inf])
+    if len(upper) == n <= MAX_RANK:
+        implicit = (True,) * rank + (False,) * fixed
+        return IndexDomain._make((0,) * n, upper, (False,) * n, implicit, (*labels, *[""] * fixed))
     return IndexDomain(
         inclusive_min=[0] * (len(labels) + len(inner)),
         exclusive_max=[*(inf + 1 if size is None else size for size in shape), *inner],

@@ -27,6 +27,10 @@ class Metadata(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> DataType: ...
+    @property
+    def frame(self) -> tuple[Any, ...]:
+        """What shape and attributes have no part in; other metadata may share these objects."""
+        ...
 
 
 class Format(Protocol):
@@ -79,6 +83,18 @@ class Format(Protocol):
         ...
 
     def parse_metadata(self, document: JSON) -> Metadata: ...
+
+    def frame_of(self, document: JSON) -> JSON | None:
+        """Return all that metadata follows from but shape and attributes; None if that is not to be told."""
+        ...
+
+    def alike(self, metadata: Any, document: dict[str, Any]) -> Metadata | None:
+        """Return the metadata of a document with the frame of another one; None if it has to be parsed."""
+        ...
+
+    def without_attributes(self, metadata: Any) -> Metadata:
+        """Return `metadata` with a document that has no attributes; the frame is shared."""
+        ...
 
     def create(self, constraints: Any, options: Any, schema: Schema) -> Metadata:
         """Choose the metadata of a new array."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.format import Format, Metadata
-from chunkwise.driver.chunked.known_documents import known_document, remember_document
+from chunkwise.driver.chunked.known_documents import known_document, parse_known, remember_document
 from chunkwise.driver.flow import DeletePrefix, Flow, Get, Put
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -230,7 +230,7 @@ def _document(request: OpenRequest, raw: bytes) -> Any:
 
 def _parse(request: OpenRequest, document: Any) -> Metadata:
     try:
-        return request.format.parse_metadata(document)
+        return parse_known(request.format, document)
     except ChunkwiseError as e:
         raise FailedPreconditionError(f"Error reading {request.name}: {_text(e)}") from e
 

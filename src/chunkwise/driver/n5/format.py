@@ -13,7 +13,16 @@ from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.domain import domain_of_shape
 from chunkwise.driver.n5.constraints import N5Constraints, constraints_to_json, parse_constraints
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, load_document
-from chunkwise.driver.n5.metadata import N5Metadata, block_codec, parse_metadata, resize, to_json
+from chunkwise.driver.n5.metadata import (
+    N5Metadata,
+    alike,
+    block_codec,
+    frame_of,
+    parse_metadata,
+    resize,
+    to_json,
+    without_attributes,
+)
 from chunkwise.driver.n5.schema import check_metadata, constraint_schema, create_metadata, schema_of
 from chunkwise.driver.n5.version import check_version, container_key
 from chunkwise.driver.stored_array import StoredArray
@@ -86,6 +95,18 @@ class N5Format:
         metadata = parse_metadata(document)
         block_codec(metadata)
         return metadata
+
+    def frame_of(self, document: JSON) -> JSON | None:
+        """Return the members that are no attributes, with the rank in place of dimensions."""
+        return frame_of(document)
+
+    def alike(self, metadata: N5Metadata, document: dict[str, Any]) -> N5Metadata | None:
+        """Return the metadata of a document with the same frame."""
+        return alike(metadata, document)
+
+    def without_attributes(self, metadata: N5Metadata) -> N5Metadata:
+        """Return the metadata with the members that chunks are read by."""
+        return without_attributes(metadata)
 
     def create(self, constraints: N5Constraints, options: N5Options, schema: Schema) -> N5Metadata:
         """Choose the metadata of a new dataset."""

@@ -33,6 +33,8 @@ __all__ = ["N5Metadata", "block_codec", "parse_metadata", "resize", "to_json"]
 
 T = TypeVar("T")
 
+_FRAME = (*(name for name in members.DATASET_MEMBERS if name != "dimensions"), "compressionType")
+
 _OBJECT = 'N5 data type "object" holds opaque bytes, not an array; its blocks can be read one by one'
 
 
@@ -74,6 +76,11 @@ class N5Metadata:
     def rank(self) -> int:
         """Number of dimensions."""
         return len(self.dimensions)
+
+    @property
+    def frame(self) -> tuple[object, ...]:
+        """What other metadata may share."""
+        return self.block_size, self.data_type, self.compression, self.axes, self.units, self.resolution
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -179,6 +186,31 @@ def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:
     if metadata.data_type == "object":
         raise UnsupportedError(_OBJECT)
     return N5StringBlock(compression) if metadata.data_type == "string" else N5Block(compression)
+
+
+def frame_of(document: JSON) -> JSON | None:
+    """Return the members that are no attributes, with the rank in place of dimensions."""
+    if type(document) is not dict or type(document.get("dimensions")) is not list:
+        return None
+    frame = {name: document[name] for name in _FRAME if name in document}
+    return [len(document["dimensions"]), frame]
+
+
+def alike(metadata: N5Metadata, document: dict[str, JSON]) -> N5Metadata | None:
+    """Return the metadata of a document with the same frame; None if it has to be parsed."""
+    dimensions = document["dimensions"]
+    if any(type(n) is not int or not 0 <= n < 2**62 for n in dimensions):
+        return None
+    frame = metadata.document.keys() - metadata.attributes.keys()
+    attributes = {name: value for name, value in document.items() if name not in frame}
+    return replace(metadata, dimensions=tuple(dimensions), attributes=attributes, document=dict(document))
+
+
+def without_attributes(metadata: N5Metadata) -> N5Metadata:
+    """Return the metadata with no more attributes than malformed members of the frame are."""
+    document = {name: value for name, value in metadata.document.items() if name in (*_FRAME, "dimensions")}
+    attributes = {name: value for name, value in metadata.attributes.items() if name in document}
+    return replace(metadata, attributes=attributes, document=document)
 
 
 def resize(metadata: N5Metadata, shape: tuple[int, ...]) -> N5Metadata:

@@ -7,15 +7,13 @@ specs share the objects that their fields are, by which they are known again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.spec.copied import copied
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 
 __all__ = ["elsewhere", "for_each_kind", "is_movable"]
-
-R = TypeVar("R", DriverSpec, KvStoreSpec)
 
 
 def is_movable(driver: DriverSpec) -> bool:
@@ -26,14 +24,7 @@ def is_movable(driver: DriverSpec) -> bool:
 def elsewhere(driver: DriverSpec, path: str) -> DriverSpec:
     """Return a movable spec with another path in its kvstore; all else is shared."""
     assert driver.kvstore is not None
-    return _copy(driver, kvstore=_copy(driver.kvstore, path=path))
-
-
-def _copy(record: R, **changes: object) -> R:
-    # dataclasses.replace would check and derive again what can't have changed.
-    out = object.__new__(type(record))
-    out.__dict__.update(record.__dict__, **changes)
-    return out
+    return copied(driver, kvstore=copied(driver.kvstore, path=path))
 
 
 def for_each_kind(

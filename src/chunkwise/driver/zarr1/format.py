@@ -53,6 +53,9 @@ class Zarr1Format(Zarr2Format):
         metadata = super().parse_metadata(translated)
         return replace(metadata, document=translated)
 
+    def frame_of(self, document: JSON) -> None:
+        """Return None: each document is translated by itself."""
+
     def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, Any]:
         """Return the document as it is stored."""
         return from_zarr2(metadata.document)

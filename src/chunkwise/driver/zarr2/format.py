@@ -109,6 +109,20 @@ class Zarr2Format:
         """Read a ``.zarray``."""
         return parse_metadata(document)
 
+    def frame_of(self, document: JSON) -> JSON | None:
+        """Return the members but ``shape``, with the rank."""
+        if type(document) is not dict or type(document.get("shape")) is not list:
+            return None
+        return {**document, "shape": len(document["shape"])}
+
+    def alike(self, metadata: Zarr2Metadata, document: dict[str, Any]) -> Zarr2Metadata | None:
+        """Return the metadata of a document with the same frame."""
+        return metadata.alike(document)
+
+    def without_attributes(self, metadata: Zarr2Metadata) -> Zarr2Metadata:
+        """Return the metadata: attributes have a document of their own."""
+        return metadata
+
     def create(self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema) -> Zarr2Metadata:
         """Choose the metadata of a new array."""
         part = _part(constraints.dtype, options)

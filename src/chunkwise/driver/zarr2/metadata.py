@@ -79,6 +79,20 @@ class Zarr2Metadata:
         """Number of dimensions."""
         return len(self.shape)
 
+    @property
+    def frame(self) -> tuple[Any, ...]:
+        """What other metadata may share."""
+        return self.chunks, self.dtype, self.stored_dtype, self.fill_value, self.separator, self.codecs
+
+    def alike(self, document: dict[str, Any]) -> Zarr2Metadata | None:
+        """Return the metadata of a document that differs in the shape alone; None if in doubt."""
+        shape = document.get("shape")
+        if type(shape) is not list or len(shape) != self.rank:
+            return None
+        if any(type(n) is not int or not 0 <= n < 2**62 for n in shape):
+            return None
+        return replace(self, shape=tuple(shape), document=dict(document))
+
     def resized(self, shape: tuple[int, ...]) -> Zarr2Metadata:
         """Return the metadata of the array with another shape."""
         return replace(self, shape=shape, document={**self.document, "shape": list(shape)})

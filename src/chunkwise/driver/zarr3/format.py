@@ -99,6 +99,22 @@ class Zarr3Format:
         """Read a ``zarr.json``."""
         return parse_metadata(document)
 
+    def frame_of(self, document: JSON) -> JSON | None:
+        """Return the members but ``shape`` and ``attributes``, with the rank."""
+        if type(document) is not dict or type(document.get("shape")) is not list:
+            return None
+        frame = {name: value for name, value in document.items() if name != "attributes"}
+        frame["shape"] = len(frame["shape"])
+        return frame
+
+    def alike(self, metadata: Zarr3Metadata, document: dict[str, Any]) -> Zarr3Metadata | None:
+        """Return the metadata of a document with the same frame."""
+        return metadata.alike(document)
+
+    def without_attributes(self, metadata: Zarr3Metadata) -> Zarr3Metadata:
+        """Return the metadata without ``attributes``."""
+        return metadata.with_attributes({}) if metadata.attributes else metadata
+
     def create(self, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema) -> Zarr3Metadata:
         """Choose the metadata of a new array."""
         part = _part(constraints.dtype, options)

@@ -96,6 +96,21 @@ class Zarr3Metadata:
         """Number of dimensions."""
         return len(self.shape)
 
+    @property
+    def frame(self) -> tuple[Any, ...]:
+        """What other metadata may share."""
+        return self.dtype, self.grid, self.keys, self.fill_value, self.codecs, self.dimension_names
+
+    def alike(self, document: dict[str, Any]) -> Zarr3Metadata | None:
+        """Return the metadata of a document that differs in shape and attributes alone; None if in doubt."""
+        shape, attributes = document.get("shape"), document.get("attributes", {})
+        if type(shape) is not list or len(shape) != self.rank or type(attributes) is not dict:
+            return None
+        if any(type(n) is not int or not 0 <= n < 2**62 for n in shape):
+            return None
+        _check_reach(self.grid, tuple(shape))
+        return replace(self, shape=tuple(shape), document=dict(document), attributes=dict(attributes))
+
     def resized(self, shape: tuple[int, ...]) -> Zarr3Metadata:
         """Return the metadata of the array with another shape; raise if its grid ends before that."""
         _check_reach(self.grid, shape)
