@@ -24,6 +24,7 @@ from chunkwise.errors import NotFoundError, TooLargeError
 from chunkwise.execute.chunk_codec import chain_for
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
+from chunkwise.execute.place_in_chunks import place_in_chunks
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.adapter.cache import CacheStore, Kept
@@ -167,31 +168,11 @@ class KeptChunkReader:
         """Fill `out` as `read_into` does; None if the request is not of the kind that is read here."""
         if out.nbytes > _LARGEST:
             return None
-        origin, shape = transform.input_inclusive_min, out.shape
-        cell: list[int] = []
-        inside: list[Any] = []
-        n_used, n_chunks = 0, 1
-        for m, size in zip(transform.output, self._sizes, strict=True):
-            dim = m.input_dimension
-            if dim is None:
-                if m.index_array is not None:
-                    return None
-                number, first = divmod(m.offset, size)
-                inside.append(first)
-            else:
-                # each dimension of the request is one of the array, in the same order
-                if dim != n_used or m.stride != 1:
-                    return None
-                number, first = divmod(m.offset + origin[dim], size)
-                stop = first + shape[dim]
-                if stop <= first:
-                    return None
-                if stop > size:
-                    n_chunks *= -(-stop // size)
-                inside.append(slice(first, stop))
-                n_used += 1
-            cell.append(number)
-        if n_used != len(shape) or n_chunks > _MOST_CHUNKS:
+        place = place_in_chunks(transform, out.shape, self._sizes)
+        if place is None:
+            return None
+        cell, inside, n_chunks = place
+        if n_chunks > _MOST_CHUNKS:
             return None
         if n_chunks == 1:
             done = self._copy(cell, (*inside, ...), out, n_chunks, fill_missing)

@@ -18,6 +18,7 @@ from chunkwise.codec.protocol import Buffer, DecodeInto
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
+from chunkwise.execute.place_in_chunks import place_in_chunks
 from chunkwise.execute.pool import Pool
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Readable, Reader
@@ -114,42 +115,17 @@ def place_in_chunk(
 ) -> tuple[tuple[int, ...], tuple[Any, ...]] | None:
     """Return the one chunk that a request is about, and which part of it.
 
-    Parameters
-    ----------
-    transform : Transform
-        From the domain of the request to storage coordinates.
-    shape : tuple of int
-        Of that domain.
-    sizes : tuple of int
-        Shape of the chunks of a regular grid.
+    Parameters are those of :func:`place_in_chunks`.
 
     Returns
     -------
     (cell, inside) or None
         None if there are several, or none, or the request is not one of integers and slices without a step.
     """
-    origin = transform.input_inclusive_min
-    cell: list[int] = []
-    inside: list[int | slice] = []
-    n_used = 0
-    for m, size in zip(transform.output, sizes, strict=True):
-        dim = m.input_dimension
-        if dim is None:
-            if m.index_array is not None:
-                return None
-            number, first = divmod(m.offset, size)
-            inside.append(first)
-        else:
-            # each dimension of the request is one of the array, in the same order
-            if dim != n_used or m.stride != 1:
-                return None
-            number, first = divmod(m.offset + origin[dim], size)
-            stop = first + shape[dim]
-            if not first < stop <= size:
-                return None
-            inside.append(slice(first, stop))
-            n_used += 1
-        cell.append(number)
-    if n_used != len(shape):
+    place = place_in_chunks(transform, shape, sizes)
+    if place is None:
+        return None
+    cell, inside, n_chunks = place
+    if n_chunks != 1:
         return None
     return tuple(cell), (*inside, ...)  # the ellipsis makes the part an array even at rank 0
