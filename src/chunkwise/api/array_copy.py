@@ -1,4 +1,4 @@
-"""Copying a stored array to another place, format, chunking or compression, safely.
+"""Copying an array to another place, format, chunking or compression, safely.
 
 A half-made copy never looks whole: the metadata document, without which there is no array, is written
 last.  Until then there are chunks and a journal (:mod:`chunkwise.api.journal`), with which an
@@ -14,9 +14,6 @@ interrupted copy can be resumed.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,16 +21,17 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from chunkwise.api.attributes import read_attributes, write_first_attributes
+from chunkwise.api.attributes import write_first_attributes
 from chunkwise.api.blockwise import work_through
 from chunkwise.api.compare import compare
 from chunkwise.api.consolidated import update_consolidated
 from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy
-from chunkwise.api.form import Form, form_of
+from chunkwise.api.copy_source import CopySource, stored_source
+from chunkwise.api.form import Form
 from chunkwise.api.journal import Journal
 from chunkwise.api.location import Location
 from chunkwise.api.new_array import check_free, clear, create_parents, open_array
-from chunkwise.api.node import JOURNAL, require_node
+from chunkwise.api.node import JOURNAL
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.target import Target, target_spec
 from chunkwise.api.tensorstore import TensorStore
@@ -42,7 +40,6 @@ from chunkwise.dtype.fill_value import same_fill
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError
 from chunkwise.execute.future import Future
 from chunkwise.index_space import IndexDomain
-from chunkwise.kvstore.file import FileStore
 from chunkwise.spec.context import Context
 
 __all__ = ["ArrayCopy"]
@@ -52,15 +49,19 @@ T = TypeVar("T")
 _N_BLOCKS = 64
 _SMALLEST_NBYTES = 4 << 20
 
+_SAME = "source and destination are the same array, or the destination holds the source"
+_INSIDE = "the destination is, or holds, an array that the source is made of"
+
 _Numbered = tuple[int, IndexDomain]
 
 
 class ArrayCopy:
-    """A copy of one stored array, made by :meth:`run`, :meth:`verify` and :meth:`finish`.
+    """A copy of one array, made by :meth:`run`, :meth:`verify` and :meth:`finish`.
 
     Parameters
     ----------
-    source, destination : Location
+    source : Location or CopySource
+    destination : Location
     format : {"zarr3", "zarr2", "zarr1", "n5"}
         Of the destination.
     options : dict
@@ -94,7 +95,7 @@ class ArrayCopy:
 
     def __init__(
         self,
-        source: Location,
+        source: Location | CopySource,
         destination: Location,
         format: str,
         options: dict[str, Any],
@@ -107,11 +108,12 @@ class ArrayCopy:
         self._stop = threading.Event()
         self._location = destination
         self._format = format
-        node = require_node(source)
-        self.source = open_array(source, read=True)
-        if _same_place(source, destination):
-            raise InvalidArgumentError("source and destination are the same array")
-        form = _with_options(form_of(self.source, node, read_attributes(source)), options)
+        if isinstance(source, Location):
+            source = stored_source(source)
+        self.source = source.store
+        if source.uses(destination, below=overwrite):
+            raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
+        form = _with_options(source.form, options)
         plan: Target = target_spec(form, format, list(options))
         self.notes = plan.notes
         self._attributes = plan.attributes
@@ -127,10 +129,10 @@ class ArrayCopy:
             whole = self.target.size * self.target.dtype.memory_dtype.itemsize
             block_nbytes = min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES)
         self._blocks = BlockCopy(self.target, self.source, block_nbytes=block_nbytes)
-        self._same_fill = _have_same_fill(self._blocks)
+        self._same_fill = source.is_stored and _have_same_fill(self._blocks)
         task = {
-            "source": source.kvstore_json(),
-            "source metadata": hashlib.sha256(_canonical(dict(node.document))).hexdigest(),
+            "source": source.place,
+            "source metadata": source.digest,
             "target": plan.spec,
             "block shape": list(self._blocks.blocks.shape),
         }
@@ -249,17 +251,7 @@ def _is_missing(view: TensorStore) -> bool:
     return bool(view.storage_statistics(query_not_stored=True).result().not_stored)
 
 
-def _same_place(a: Location, b: Location) -> bool:
-    if isinstance(a.kv, FileStore) and isinstance(b.kv, FileStore):
-        return os.path.realpath(a.kv.root + a.path) == os.path.realpath(b.kv.root + b.path)
-    return bool(a.kv.identity == b.kv.identity) and a.path == b.path
-
-
 def _with_options(form: Form, options: dict[str, Any]) -> Form:
     if "dtype" in options and form.fill_value is not None and "fill_value" not in options:
         options = {**options, "fill_value": converter(form.dtype, options["dtype"])(form.fill_value)}
     return form.replaced(options)
-
-
-def _canonical(document: Any) -> bytes:
-    return json.dumps(document, sort_keys=True).encode()

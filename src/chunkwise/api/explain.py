@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+from chunkwise.array.memory_array import MemoryArray
 from chunkwise.array.protocol import OpenArray
+from chunkwise.array.stack import StackArray
 from chunkwise.errors import UnsupportedError
 from chunkwise.execute.request_count import RequestCount, count_requests
 from chunkwise.index_space import IndexTransform
 
 __all__ = ["Explanation", "explain"]
+
+_SUMMED = tuple(name for name in RequestCount._fields if name not in ("n_stored_bytes", "concurrency"))
 
 
 class Explanation(NamedTuple):
@@ -68,10 +73,14 @@ class Explanation(NamedTuple):
 def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
     """Return what reading a view will ask of its storage; asks nothing of it.
 
+    Of a stack it is the sum over the layers that are met; those that are not open are opened for it, which
+    reads their metadata.
+
     Parameters
     ----------
     array : OpenArray
-        One that lies in chunks in a kvstore, or a view of it with another dtype.
+        One that lies in chunks in a kvstore, a view of it with another dtype or resolution, or a stack of
+        such and of arrays in memory.
     transform : IndexTransform
         Which part of it.
 
@@ -83,17 +92,45 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
         If the view leads out of the array.
     """
     n_bytes = prod(array.bounded(transform).input_shape) * array.numpy_dtype().itemsize
-    source: Any = array
-    while not hasattr(source, "stored") and hasattr(source, "base"):
-        source, transform = source.base(transform)
-    stored, store = getattr(source, "stored", None), getattr(source, "store", None)
-    if stored is None or store is None:
-        raise UnsupportedError(
-            "Requests can be told only of arrays that lie in chunks in a kvstore, not of "
-            f'"{source.spec().driver}"'
-        )
+    counts: list[RequestCount] = []
+    places: dict[str, None] = {}
+    for source, request in _sources(array, transform):
+        stored, store = source.stored, source.store
+        counts.append(count_requests(stored, store, source.bounded(request)))
+        places[store.describe(stored.keys.prefix)] = None
+    first, n_others = next(iter(places), "memory"), max(0, len(places) - 1)
     return Explanation(
-        count_requests(stored, store, source.bounded(transform)),
+        counts[0] if len(counts) == 1 else _total(counts),
         n_bytes,
-        store.describe(stored.keys.prefix),
+        f"{first} and {n_others:,} more" if n_others else first,
+    )
+
+
+def _sources(
+    array: Any, transform: IndexTransform, *, in_stack: bool = False
+) -> Iterator[tuple[Any, IndexTransform]]:
+    """Yield the arrays in chunks that `array` shows, with what a read of `transform` asks of each."""
+    while not hasattr(array, "stored") and hasattr(array, "base"):
+        array, transform = array.base(transform)
+    if hasattr(array, "stored") and hasattr(array, "store"):
+        yield array, transform
+    elif isinstance(array, StackArray):
+        for layer, request in array.requests(array.bounded(transform)):
+            yield from _sources(layer, request, in_stack=True)
+    elif not (in_stack and isinstance(array, MemoryArray)):
+        raise UnsupportedError(
+            "Requests can be told only of arrays that lie in chunks in a kvstore, and of stacks of such, "
+            f'not of "{array.spec().driver}"'
+        )
+
+
+def _total(counts: Sequence[RequestCount]) -> RequestCount:
+    """Return the sum; requests are under way for one layer as for any other."""
+    known = [count.n_stored_bytes for count in counts if count.n_stored_bytes is not None]
+    limits = [count.concurrency for count in counts if count.concurrency is not None]
+    sums = {name: sum(getattr(count, name) for count in counts) for name in _SUMMED}
+    return RequestCount(
+        **sums,
+        n_stored_bytes=sum(known) if len(known) == len(counts) else None,
+        concurrency=max(limits, default=None),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.array.based import Base, open_base, pool_under
-from chunkwise.array.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.array.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.driver.stack.combine import common_units
 from chunkwise.driver.stack.spec import StackSpec
 from chunkwise.dtype.data_type import DataType
@@ -209,6 +209,18 @@ class StackArray:
             return out
 
         return self._work(transform, read, finish, write=False, holes=fill_value is not None)
+
+    def requests(self, transform: IndexTransform) -> Iterator[tuple[OpenArray, IndexTransform]]:
+        """Open the layers that a read of `transform`, which is bounded, meets; yield what it asks of each."""
+        itemsize, lowest = max(1, self.dtype.itemsize), self._domain.inclusive_min
+        holes = self._spec.fill_value is not None
+        bases: dict[int, Base | None] = {}
+        for part in plan_stack(transform, self._boxes, lowest, itemsize, holes=holes):
+            if part.layer not in bases:
+                bases[part.layer] = self._opened(part.layer, write=False)
+            base = bases[part.layer]
+            if base is not None:
+                yield base.array, base.bounded(part.where()[0])
 
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says: to the topmost layer at each index."""

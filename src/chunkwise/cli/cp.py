@@ -9,9 +9,10 @@ from typing import Any
 
 from chunkwise.api.array_copy import ArrayCopy
 from chunkwise.api.blockwise import n_block_threads
+from chunkwise.api.copy_source import CopySource, source_in_file, stored_source
 from chunkwise.api.location import Location, locate
-from chunkwise.api.new_array import open_array
 from chunkwise.api.node import require_node
+from chunkwise.api.spec_file import read_spec_file
 from chunkwise.api.stored_node import occupancy, stored_array
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.cp_tree import copy_tree
@@ -38,7 +39,9 @@ lacks something which the new format can't hold; the messages, or "left_out" in 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("source", metavar="SRC", help="array to be copied, or group with -r")
+    parser.add_argument(
+        "source", metavar="SRC", help="array to be copied, *.json with the spec of a view, or group with -r"
+    )
     parser.add_argument("destination", metavar="DST", help="where the copy is to be")
     parser.add_argument("-r", "--recursive", action="store_true", help="copy a group with all that is in it")
     add_form_arguments(parser)
@@ -62,16 +65,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    source, destination = locate(arguments.source), locate(arguments.destination)
-    node = require_node(source)
-    if node.kind == "group":
-        if not arguments.recursive:
-            raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
-        return copy_tree(arguments, source, destination)
-    store = open_array(source, read=True)
-    format = choose_format(arguments, destination, node.format)
-    options = form_options(arguments, store.dtype)
-    check_ranks(options, store.rank)
+    destination = locate(arguments.destination)
+    spec = read_spec_file(arguments.source)
+    if spec is None:
+        location = locate(arguments.source)
+        if require_node(location).kind == "group":
+            if not arguments.recursive:
+                raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
+            return copy_tree(arguments, location, destination)
+        source = stored_source(location)
+    elif arguments.recursive:
+        raise UsageError(f"{arguments.source} is the spec of one array; -r copies groups")
+    else:
+        source = source_in_file(arguments.source, spec)
+    return _copy(arguments, source, destination)
+
+
+def _copy(arguments: argparse.Namespace, source: CopySource, destination: Location) -> int:
+    """Copy one array."""
+    format = choose_format(arguments, destination, source.form.format)
+    options = form_options(arguments, source.store.dtype)
+    check_ranks(options, source.store.rank)
     copy = ArrayCopy(
         source,
         destination,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.location import locate
-from chunkwise.api.new_array import open_array
+from chunkwise.api.spec_file import open_place
 from chunkwise.cli.command import print_json
 from chunkwise.cli.region import parse_region
 
@@ -21,14 +20,14 @@ Only the metadata is read.  How many requests inner chunks of shards take depend
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("path", metavar="PATH", help="array")
+    parser.add_argument("path", metavar="PATH", help="array, or *.json with the spec of a view")
     parser.add_argument("--region", metavar="REGION", default="...", help="by default all of it")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     region = parse_region(arguments.region)
-    view = open_array(locate(arguments.path), read=True)[region]
+    view = open_place(arguments.path)[region]
     explanation = view.explain()
     if arguments.json:
         print_json(explanation.to_json())

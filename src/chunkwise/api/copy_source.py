@@ -1,0 +1,98 @@
+"""What is copied: an array that is stored, or one that a spec in a file makes of others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from chunkwise.api.attributes import read_attributes
+from chunkwise.api.form import Form, form_of
+from chunkwise.api.location import Location
+from chunkwise.api.new_array import open_array
+from chunkwise.api.node import require_node
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.kvstore_spec import KvStoreSpec
+
+__all__ = ["CopySource", "source_in_file", "stored_source"]
+
+
+class CopySource(NamedTuple):
+    """An array to be copied.
+
+    Attributes
+    ----------
+    store : TensorStore
+        With origin 0.
+    form : Form
+    place : JSON
+        Where it is, for a journal.
+    digest : str
+        Of its metadata, for a journal.
+    is_stored : bool
+        Whether it lies in chunks, so that it can tell which of them are missing.
+    """
+
+    store: TensorStore
+    form: Form
+    place: Any
+    digest: str
+    is_stored: bool
+
+    def uses(self, location: Location, *, below: bool) -> bool:
+        """Whether something that is read lies at `location`, or also `below` it."""
+        store, top = _place(location.kv, location.path)
+        for kv, path in (kvstore.open_driver() for kvstore in _kvstores(self.store._array.spec())):
+            identity, place = _place(kv, path)
+            if identity == store and (place.startswith(top) if below else place == top):
+                return True
+        return False
+
+
+def stored_source(location: Location) -> CopySource:
+    """Return the array that is stored at `location`."""
+    node = require_node(location)
+    store = open_array(location, read=True)
+    form = form_of(store, node, read_attributes(location))
+    return CopySource(store, form, location.kvstore_json(), _digest(dict(node.document)), True)
+
+
+def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
+    """Return the array of a spec that was read from the file `path`; its bounds begin at 0 in the copy."""
+    store = open_spec(spec, read=True).result()
+    store = store.translate_to[(0,) * store.rank] if store.rank else store
+    chunks = store.chunk_layout.read_chunk.shape
+    form = Form(
+        shape=store.shape,
+        dtype=store.dtype,
+        chunks=None if not chunks or None in chunks else tuple(n or 1 for n in chunks),
+        fill_value=store.fill_value,
+        names=tuple(label or None for label in store.domain.labels),
+        units=tuple(store.dimension_units),
+    )
+    return CopySource(store, form, os.path.abspath(path), _digest(spec), False)
+
+
+def _digest(document: Any) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _kvstores(spec: DriverSpec) -> Iterator[KvStoreSpec]:
+    """Yield the kvstores of all arrays that a bound spec is made of."""
+    if spec.kvstore is not None:
+        yield spec.kvstore
+    for part in spec.parts():
+        if isinstance(part, DriverSpec):
+            yield from _kvstores(part)
+
+
+def _place(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
+    if isinstance(kv, FileStore):
+        return "file", os.path.realpath(kv.root + path) + "/"
+    return kv.identity, path
