@@ -53,6 +53,7 @@ class Registry:
     def __init__(self, kind: str, builtin: Mapping[str, Entry], group: str) -> None:
         self.kind = kind
         self.group = group
+        self.changed = False  # whether anything was registered, so that a new process knows less
         self._builtin = builtin
         self._registered: dict[tuple[str, str], Any] = {}
         self._loaded: dict[str, Any] = {}
@@ -60,6 +61,7 @@ class Registry:
 
     def register(self, name: str, item: Any, *, format: str = "") -> None:
         """Make `item` known as `name`, in `format` only or, without one, in all of them."""
+        self.changed = True
         self._registered[format, name] = item
         self._found.clear()
 

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self
 import zstandard
 
 from chunkwise.binding import Members, expect_bool, expect_int
-from chunkwise.codec.libzstd import open_decompressor
+from chunkwise.codec.libzstd import open_compressor, open_decompressor
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import DataCorruptionError
@@ -84,12 +84,18 @@ class Zstd:
         return None
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
-        compressor = zstandard.ZstdCompressor(
-            level=self.level if self.level is not None else 3,
-            write_checksum=bool(self.checksum),
-            write_content_size=True,
-        )
-        return compressor.compress
+        level, checksum = 3 if self.level is None else self.level, bool(self.checksum)
+        compress = open_compressor(level, checksum=checksum)
+        general = zstandard.ZstdCompressor(level=level, write_checksum=checksum, write_content_size=True)
+        if compress is None:
+            return general.compress
+        direct = compress
+
+        def encode(data: Buffer) -> Buffer:
+            encoded = direct(data)
+            return general.compress(data) if encoded is None else encoded
+
+        return encode
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         context = zstandard.ZstdDecompressor()

@@ -23,7 +23,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.execute.future import Future, Promise
 
-__all__ = ["OpenWorker", "Pool", "Stop", "n_threads", "pool_of"]
+__all__ = ["OpenWorker", "Pool", "Stop", "n_threads", "pool_of", "work_here"]
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -114,6 +114,11 @@ class Pool:
             while self._n_threads < n_wanted:
                 self._n_threads += 1
                 threading.Thread(target=_serve, args=(self._queue,), name="chunkwise", daemon=True).start()
+
+
+def work_here() -> None:
+    """Make the calling thread one that does all work itself, as if it belonged to a pool."""
+    _here.working = True
 
 
 def n_threads() -> int:

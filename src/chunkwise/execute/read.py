@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.size import size_error
@@ -23,10 +24,12 @@ from chunkwise.errors import NotFoundError
 from chunkwise.execute.chunk_codec import Coder, open_coders
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
+from chunkwise.execute.helper.share import Job, share
 from chunkwise.execute.kept_chunks import keeps_chunks, open_kept_worker
+from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.runs import Scatter
-from chunkwise.execute.shard_read import read_shards_into
+from chunkwise.execute.shard_read import read_shards_into, read_shards_packed
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.plan.axis import PlanAxis
@@ -34,7 +37,7 @@ from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, extents, keys, plan_read, selections, wholes
 from chunkwise.plan.split import split
 
-__all__ = ["read_into"]
+__all__ = ["read_into", "read_packed"]
 
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
 
@@ -92,12 +95,36 @@ def read_into(
         plan.layout.broadcast(out)
         return out
 
+    job = Job("read", array, kv, plan.axes, array.grid, view, fill_missing=fill_missing)
+    load, open_shared = share(job, load, open_worker)
     batches = split(plan.axes, load.n_batches)
-    return pool.run(batches, open_worker, finish, n_workers=load.n_workers, inline=load.inline)
+    return pool.run(batches, open_shared, finish, n_workers=load.n_workers, inline=load.inline)
+
+
+def read_packed(
+    array: StoredArray,
+    kv: Readable,
+    transform: Transform,
+    memory: npt.NDArray[np.uint8],
+    *,
+    fill_missing: bool,
+) -> None:
+    """Decode the whole chunks that `transform` selects, one after the other, to `memory`."""
+    if array.shard is not None:
+        return read_shards_packed(array, array.shard, kv, transform, memory, fill_missing=fill_missing)
+    scatter = PackedReader(array.chain, memory)
+    work = _open_worker(array, kv, memory, fill_missing, [], scatter=scatter)
+    return work(plan_read(transform, array.grid).axes)
 
 
 def _open_worker(
-    array: StoredArray, kv: Readable, view: npt.NDArray[Any], fill_missing: bool, stop: Stop
+    array: StoredArray,
+    kv: Readable,
+    view: npt.NDArray[Any],
+    fill_missing: bool,
+    stop: Stop,
+    *,
+    scatter: Scatter | PackedReader | None = None,
 ) -> Callable[[Batch], None]:
     """Open what one worker needs; return the function that reads a batch into `view`."""
     fetch = kv.open_reader()
@@ -106,7 +133,8 @@ def _open_worker(
     coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
 
     # whole chunks that lie next to each other
-    scatter = Scatter(array.chain, view) if part is None else None
+    if scatter is None and part is None:
+        scatter = Scatter(array.chain, view)
     packed = None if scatter is None else scatter.packed
     fetch_into = None
     if packed is not None and packed.fill is None:

@@ -25,6 +25,8 @@ class _Rates(NamedTuple):
         Python and system calls of a chunk.
     shared : int
         Time without the lock in a chunk at which two threads are even with one.
+    helped : int
+        Bytes of a chunk, decoded, for which threads are even with processes.
     """
 
     copy: float
@@ -32,6 +34,7 @@ class _Rates(NamedTuple):
     other_codec: float
     chunk: int
     shared: int
+    helped: int
 
 
 _READ = _Rates(
@@ -40,6 +43,7 @@ _READ = _Rates(
     1.35,
     10_000,
     12_000,
+    1 << 17,
 )
 _WRITE = _Rates(
     0.45,
@@ -47,6 +51,7 @@ _WRITE = _Rates(
     7.0,
     40_000,
     50_000,
+    1 << 17,
 )
 # Handing work over and back takes some 100 µs; what takes less than this in ns is done by the caller.
 _INLINE_SHARED = 500_000
@@ -65,19 +70,28 @@ class Workload(NamedTuple):
         Pieces to cut the plan into.
     inline : bool
         Whether the calling thread does it at once.
+    n_helpers : int
+        How many helper processes could take part of it.
+    nanoseconds : int
+        About how long one thread takes for it.
     """
 
     n_workers: int
     n_batches: int
     inline: bool
+    n_helpers: int = 0
+    nanoseconds: int = 0
 
 
-def read_load(pool: Pool, kv: Any, chain: PreparedChain, n_chunks: int) -> Workload:
+def read_load(pool: Pool, kv: Any, chain: PreparedChain, n_chunks: int, *, sharded: bool = False) -> Workload:
     """Decide how to read `n_chunks` chunks of `chain` from `kv`; see :func:`write_load`."""
-    return _load(_READ, pool, kv, getattr(kv, "request_concurrency", None), chain, n_chunks, 1)
+    requests = getattr(kv, "request_concurrency", None)
+    return _load(_READ, pool, kv, requests, chain, n_chunks, 1, sharded)
 
 
-def write_load(pool: Pool, kv: Any, chain: PreparedChain, n_objects: int, n_chunks: int = 1) -> Workload:
+def write_load(
+    pool: Pool, kv: Any, chain: PreparedChain, n_objects: int, n_chunks: int = 1, *, sharded: bool = False
+) -> Workload:
     """Decide how to write.
 
     Parameters
@@ -92,13 +106,15 @@ def write_load(pool: Pool, kv: Any, chain: PreparedChain, n_objects: int, n_chun
         Codec chain of one chunk.
     n_objects, n_chunks : int
         How many objects there are to be written, and how many chunks are in each.
+    sharded : bool
+        Whether the chunks are inner ones, which take no system calls of their own.
     """
     requests = getattr(kv, "request_concurrency", None)
     if requests is None:
         requests = getattr(kv, "write_concurrency", None)
         if requests is not None and pool.bounded:
             requests = min(requests, pool.n_workers)
-    return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks)
+    return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks, sharded)
 
 
 def _load(
@@ -109,6 +125,7 @@ def _load(
     chain: PreparedChain,
     n_objects: int,
     n_chunks: int,
+    sharded: bool,
 ) -> Workload:
     limit = getattr(kv, "io_limit", None) or n_objects
     if requests is not None:
@@ -120,5 +137,7 @@ def _load(
     total = n_objects * n_chunks * (rates.chunk + unlocked)
     if total <= (_INLINE_SHARED if shared else _INLINE_ALONE):
         return Workload(1, 1, True)
-    n = min(pool.n_workers, limit) if shared else 1
-    return Workload(n, n * _BATCHES_PER_WORKER, False)
+    most = min(pool.n_workers, limit)
+    n = most if shared else 1
+    helped = most - 1 if chain.item.nbytes < (rates.helped >> 3 if sharded else rates.helped) else 0
+    return Workload(n, n * _BATCHES_PER_WORKER, False, helped, int(total))

@@ -1,0 +1,96 @@
+"""The helper processes of this process: when they are started, and which are there.
+
+A helper takes some 0.2 s of another processor to start, and 50 MB.  So the first is started when as much
+work for helpers has come together as makes up for that, and nobody waits for it: a job has those helpers
+that are ready when it begins.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from contextlib import suppress
+
+from chunkwise.catalogue import codecs, grids, key_encodings
+from chunkwise.execute.helper.process import HelperGoneError, HelperProcess, can_help
+
+__all__ = ["n_helpers", "ready_helpers"]
+
+# Nanoseconds of one thread.
+_WORTH_STARTING = 300_000_000
+_WORTH_ASKING = 20_000_000
+# However many processors there are: files of one directory are not written faster by more.
+_MOST = 7
+_VARIABLE = "CHUNKWISE_HELPERS"
+
+_helpers: list[HelperProcess] = []
+_lock = threading.Lock()
+_waited = 0  # nanoseconds of work that helpers could have done
+_failed = False
+
+
+def n_helpers() -> int:
+    """Return how many helper processes there are."""
+    return len(_helpers)
+
+
+def ready_helpers(n: int, nanoseconds: int) -> list[HelperProcess]:
+    """Return up to `n` helpers that are ready for a job that takes one thread so long.
+
+    Helpers that would have been of use, but are not there, are started for the jobs to come.
+    """
+    global _waited, _failed
+    n = min(n, _most())
+    if nanoseconds < _WORTH_ASKING or n < 1 or any(r.changed for r in (codecs, grids, key_encodings)):
+        return []
+    with _lock:
+        ready = []
+        for helper in list(_helpers):
+            if not helper.lock.acquire(blocking=False):  # another job has it
+                continue
+            try:
+                if helper.is_ready():
+                    ready.append(helper)
+            except HelperGoneError:
+                _helpers.remove(helper)
+                helper.close()
+            finally:
+                helper.lock.release()
+        _waited += nanoseconds
+        if _waited >= _WORTH_STARTING and not _failed:
+            try:
+                while len(_helpers) < n:
+                    _helpers.append(HelperProcess())
+            except OSError:  # no more processes or memory: it goes on without
+                _failed = True
+        return ready[:n]
+
+
+def _most() -> int:
+    """Return how many helpers there may be at most."""
+    value = os.environ.get(_VARIABLE)
+    if value is None:
+        return _MOST if can_help() else 0
+    if not value.isdecimal():
+        raise ValueError(f"Expected {_VARIABLE} to be a number of processes, but received: {value!r}")
+    return int(value) if can_help() else 0
+
+
+def _close() -> None:
+    with _lock:
+        while _helpers:
+            _helpers.pop().close()
+
+
+def _forget() -> None:
+    global _lock, _waited
+    _lock, _waited = threading.Lock(), 0
+    while _helpers:
+        with suppress(OSError):
+            _helpers.pop().forget()
+
+
+atexit.register(_close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

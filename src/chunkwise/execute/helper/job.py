@@ -1,0 +1,185 @@
+"""What helpers are told of a read or a write, and how its elements get into a slot and out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.execute.packed import element_type, pack, unpack
+from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.kvstore.file import FileStore
+from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.region import Region, region_of
+from chunkwise.plan.shard import ShardAxis
+
+__all__ = ["Job", "Piece"]
+
+
+class Piece(NamedTuple):
+    """A part of a job.
+
+    Attributes
+    ----------
+    axes : tuple of PlanAxis or ShardAxis
+        What a worker is given.
+    region : Region
+        The box of elements that it is.
+    parts : sequence of tuple of PlanAxis, or None
+        Products of chunks that lie in the slot one after the other, decoded; None if the elements lie there
+        as in the box.
+    """
+
+    axes: tuple[Any, ...]
+    region: Region
+    parts: Sequence[tuple[PlanAxis, ...]] | None
+
+
+class Job(NamedTuple):
+    """What is read or written.
+
+    Attributes
+    ----------
+    do : str
+        ``read`` or ``write``.
+    array : StoredArray
+    kv : object
+        Where it is.
+    axes : tuple of PlanAxis or ShardAxis
+        The plan.
+    grid : ChunkGrid
+        Grid of the plan.
+    view : ndarray
+        The caller's array in the order of the plan.
+    fill_missing, store_fill : bool
+        As for ``read_into`` and ``write_from``.
+    """
+
+    do: str
+    array: StoredArray
+    kv: Any
+    axes: tuple[Any, ...]
+    grid: ChunkGrid
+    view: npt.NDArray[Any]
+    fill_missing: bool = True
+    store_fill: bool = False
+
+    def is_for_helpers(self) -> bool:
+        """Whether a process that knows files and metadata documents can do parts of it."""
+        return (
+            type(self.kv) is FileStore
+            and self.array.recipe is not None
+            and not self.view.dtype.hasobject
+            and region_of(self.axes, self.grid) is not None
+        )
+
+    def description(self) -> dict[str, Any]:
+        """Return the message that tells a helper of the array."""
+        array, kv = self.array, self.kv
+        assert array.recipe is not None
+        how = kv.writing
+        return {
+            "do": "array",
+            "format": array.recipe.format,
+            "prefix": array.recipe.prefix,
+            "document": array.document,
+            "root": kv.root,
+            "store": {
+                "sync": how.sync,
+                "locking": how.locking,
+                "acquire_timeout": how.timeout,
+                "io_mode": kv.io_mode,
+            },
+            "fill_missing": self.fill_missing,
+            "store_fill": self.store_fill,
+            "umask": _umask() if self.do == "write" else None,
+        }
+
+    def nbytes(self, axes: tuple[Any, ...]) -> int:
+        """Return the size of a part of the plan in bytes."""
+        region = region_of(axes, self.grid)
+        assert region is not None, "the plan is a box, so its parts are"
+        return prod(region.shape) * self.view.itemsize
+
+    def piece(self, axes: tuple[Any, ...]) -> Piece:
+        """Return a part of the plan as a helper gets it."""
+        region = region_of(axes, self.grid)
+        assert region is not None, "the plan is a box, so its parts are"
+        parts = None if self._element_type() is None else self._parts(axes)
+        return Piece(axes, region, parts)
+
+    def message(self, piece: Piece) -> dict[str, Any]:
+        """Return the message that asks for a piece, but for the slot."""
+        return {
+            "do": self.do,
+            "start": piece.region.start,
+            "shape": piece.region.shape,
+            "nbytes": prod(piece.region.shape) * self.view.itemsize,
+            "packed": piece.parts is not None,
+        }
+
+    def fill(self, slot: npt.NDArray[np.uint8], piece: Piece) -> None:
+        """Copy what is to be written to a slot."""
+        elements, view = self._in_slot(slot, piece)
+        if piece.parts is not None:
+            pack(piece.parts, view, elements)
+        else:
+            np.copyto(elements, view[piece.region.at])
+
+    def empty(self, slot: npt.NDArray[np.uint8], piece: Piece) -> None:
+        """Copy what was read to its place."""
+        elements, view = self._in_slot(slot, piece)
+        if piece.parts is not None:
+            unpack(piece.parts, elements, view)
+        else:
+            np.copyto(view[piece.region.at], elements)
+
+    def _in_slot(
+        self, slot: npt.NDArray[np.uint8], piece: Piece
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return a slot as elements, and the caller's array as elements of that type."""
+        if piece.parts is None:
+            return slot.view(self.view.dtype).reshape(piece.region.shape), self.view
+        types = self._element_type()
+        assert types is not None
+        stored, memory = types
+        return slot.view(stored).reshape(-1, *self._chain.item.shape), self.view.view(memory)
+
+    @property
+    def _chain(self) -> Any:
+        shard = self.array.shard
+        return self.array.chain if shard is None else shard.chain
+
+    def _element_type(self) -> tuple[np.dtype[Any], np.dtype[Any]] | None:
+        if self.kv.io_mode != "default":
+            return None
+        return element_type(self._chain, encode=self.do == "write")
+
+    def _parts(self, axes: tuple[Any, ...]) -> list[tuple[PlanAxis, ...]] | None:
+        """Return the products of chunks in a part of the plan, None unless all of them are whole."""
+        shard = self.array.shard
+        if shard is None:
+            return [axes] if all(all(axis.whole) for axis in axes) else None
+        sharded: tuple[ShardAxis, ...] = axes
+        counts = [
+            outer // inner
+            for outer, inner in zip(self.array.chain.item.shape, shard.chain.item.shape, strict=True)
+        ]
+        for axis, count in zip(sharded, counts, strict=True):
+            if not all(part.n_entries == count and all(part.whole) for part in axis.parts):
+                return None
+        return list(product(*[axis.parts for axis in sharded]))
+
+
+def _umask() -> int | None:
+    """Return the umask of this process, which can't be asked for without changing it."""
+    try:
+        with open("/proc/self/status", "rb") as status:
+            return next((int(line.split()[1], 8) for line in status if line.startswith(b"Umask:")), None)
+    except OSError:
+        return None

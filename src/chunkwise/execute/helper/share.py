@@ -1,0 +1,170 @@
+"""Sharing a job with helper processes.
+
+One thread of this process does pieces of the job from its front, and hands pieces from its end to the
+helpers; it copies what they have read, or are to write, between two pieces of its own.  Whatever a helper
+has not done, because it failed, ended or was never able to, is done here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from chunkwise.execute.helper.helpers import ready_helpers
+from chunkwise.execute.helper.job import Job, Piece
+from chunkwise.execute.helper.process import N_SLOTS, SLOT_NBYTES, HelperGoneError, HelperProcess
+from chunkwise.execute.pool import Stop
+from chunkwise.execute.workers import Workload
+from chunkwise.plan.split import split
+
+__all__ = ["Job", "share"]
+
+Work: TypeAlias = Callable[[Any], None]
+
+# In bytes of elements: what is done between two looks at other jobs, given to a helper at a time, and done
+# here between two looks at the helpers.
+_BATCH = 1 << 29
+_PIECE = 1 << 22
+_OWN_PIECE = 1 << 20
+
+
+def share(
+    job: Job, load: Workload, open_worker: Callable[[Stop], Work]
+) -> tuple[Workload, Callable[[Stop], Work]]:
+    """Return how to work through `job` with helpers, if there are any that can do it.
+
+    Parameters
+    ----------
+    job : Job
+    load : Workload
+        How it would be done without.
+    open_worker : callable
+        Opens a worker that does it here.
+    """
+    if load.n_helpers == 0 or not job.is_for_helpers():
+        return load, open_worker
+    helpers = ready_helpers(load.n_helpers, load.nanoseconds)
+    if not helpers:
+        return load, open_worker
+
+    def open_conductor(stop: Stop) -> Work:
+        return _Conductor(job, helpers, open_worker(stop), stop).work
+
+    return load._replace(n_workers=1, n_batches=-(-job.view.nbytes // _BATCH)), open_conductor
+
+
+class _Conductor:
+    """A worker that does a batch together with helpers.
+
+    It looks after them between pieces of its own share.  A thread for each helper would wait for the
+    interpreter lock, which the thread that works gives up for moments only.
+    """
+
+    def __init__(self, job: Job, helpers: list[HelperProcess], local: Work, stop: Stop) -> None:
+        self._job = job
+        self._helpers = helpers
+        self._local = local
+        self._stop = stop
+
+    def work(self, axes: Any) -> None:
+        """Do a batch."""
+        job = self._job
+        todo = deque(split(axes, -(-job.nbytes(axes) // _PIECE)))
+        hands = [_Hand(helper, job) for helper in self._helpers if helper.lock.acquire(blocking=False)]
+        try:
+            for hand in hands:
+                self._look_after(hand, todo)
+            while todo and not self._stop:
+                piece = todo.popleft()
+                for part in split(piece, -(-job.nbytes(piece) // _OWN_PIECE)):
+                    if self._stop:
+                        return
+                    self._local(part)
+                    for hand in hands:
+                        self._look_after(hand, todo)
+            for hand in hands:
+                while hand.asked:
+                    self._settle(hand, wait=True)
+        finally:
+            for hand in hands:
+                hand.release()
+
+    def _look_after(self, hand: _Hand, todo: deque[Any]) -> None:
+        """Take what a helper has done, and give it more."""
+        while hand.asked and self._settle(hand, wait=False):
+            pass
+        while hand.slots and todo and not hand.gone and self._job.nbytes(todo[-1]) <= SLOT_NBYTES:
+            if hand.ask(self._job.piece(todo[-1])):
+                todo.pop()
+
+    def _settle(self, hand: _Hand, *, wait: bool) -> bool:
+        """Take the oldest piece from a helper; return whether it has got so far."""
+        done = hand.answer(wait=wait)
+        if done is None:
+            return False
+        piece, slot = hand.asked.popleft()
+        if not done:
+            if not self._stop:
+                self._local(piece.axes)
+        elif self._job.do == "read":
+            self._job.empty(hand.slot(slot, piece), piece)
+        hand.slots.append(slot)
+        return True
+
+
+class _Hand:
+    """A helper in the service of a job.
+
+    Attributes
+    ----------
+    slots : deque of int
+        Slots that are free.
+    asked : deque of (Piece, int)
+        What it is to do, each with its slot.
+    gone : bool
+        Whether it has ended.
+    """
+
+    def __init__(self, helper: HelperProcess, job: Job) -> None:
+        self._helper = helper
+        self._job = job
+        self.slots = deque(range(N_SLOTS))
+        self.asked: deque[tuple[Piece, int]] = deque()
+        self.gone = False
+        self._send(job.description())
+
+    def ask(self, piece: Piece) -> bool:
+        """Have a piece done; return False if there is nobody to do it."""
+        slot = self.slots[0]
+        if self._job.do == "write":
+            self._job.fill(self.slot(slot, piece), piece)
+        self._send({**self._job.message(piece), "slot": slot})
+        if not self.gone:
+            self.asked.append((piece, self.slots.popleft()))
+        return not self.gone
+
+    def answer(self, *, wait: bool) -> bool | None:
+        """Return whether the oldest piece is done; None if it may be yet, False if it never will."""
+        try:
+            return not self.gone and self._helper.answer(wait=wait)
+        except HelperGoneError:
+            self.gone = True
+            return False
+
+    def slot(self, number: int, piece: Piece) -> Any:
+        """Return the bytes of a slot that a piece takes."""
+        return self._helper.slot(number, self._job.nbytes(piece.axes))
+
+    def release(self) -> None:
+        """Wait for what is under way, and leave the helper to others."""
+        while self.asked and not self.gone:
+            self.answer(wait=True)
+            self.asked.popleft()
+        self._helper.lock.release()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._helper.send(message)
+        except HelperGoneError:
+            self.gone = True

@@ -1,0 +1,132 @@
+"""Whole chunks that lie in memory one after the other, as they are before they are encoded.
+
+That is how they are handed from process to process: who has the caller's array copies between it and the
+row of chunks, and the other one encodes or decodes each in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.decode import open_decompressor
+from chunkwise.codec.encode import open_compressor
+from chunkwise.codec.protocol import Buffer, PreparedChain
+from chunkwise.execute.runs import copy_from_chunks, copy_to_chunks
+from chunkwise.plan.axis import PlanAxis
+
+__all__ = ["PackedReader", "PackedWriter", "element_type", "pack", "unpack"]
+
+
+def element_type(chain: PreparedChain, *, encode: bool) -> tuple[np.dtype[Any], np.dtype[Any]] | None:
+    """Return the type of the elements of such chunks, and that as which the caller's are looked at.
+
+    None if chunks of `chain` have no such form.
+    """
+    stages = getattr(chain, "stages", None)
+    if stages is None:
+        return None
+    if encode:
+        layout = open_compressor(stages)
+        return None if layout is None else (layout[0], layout[0])
+    packed = open_decompressor(stages)
+    return None if packed is None else (packed.stored, packed.memory)
+
+
+class PackedReader:
+    """Memory that chunks are decoded to; it takes the place of a :class:`~chunkwise.execute.runs.Scatter`.
+
+    Parameters
+    ----------
+    chain : PreparedChain
+        Of the chunks.
+    memory : ndarray of uint8
+        Room for all of them.
+    """
+
+    def __init__(self, chain: PreparedChain, memory: npt.NDArray[np.uint8]) -> None:
+        self.packed = open_decompressor(chain.stages)  # type: ignore[attr-defined]
+        assert self.packed is not None, "the other process has looked"
+        self._chunks = _chunks(chain, self.packed.stored, memory)
+
+    def places(self, axes: tuple[PlanAxis, ...]) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
+        """Return memory for each chunk of a batch, as an array and as bytes."""
+        return self._chunks
+
+
+class PackedWriter:
+    """Memory that chunks are encoded from; it takes the place of a :class:`~chunkwise.execute.runs.Gather`.
+
+    Parameters
+    ----------
+    chain : PreparedChain
+        Of the chunks.
+    memory : ndarray of uint8
+        All of them.
+    """
+
+    def __init__(self, chain: PreparedChain, memory: npt.NDArray[np.uint8]) -> None:
+        layout = open_compressor(chain.stages)  # type: ignore[attr-defined]
+        assert layout is not None, "the other process has looked"
+        dtype, self._compress = layout
+        self._chunks = _chunks(chain, dtype, memory)
+
+    def chunks(
+        self, axes: tuple[PlanAxis, ...]
+    ) -> tuple[Callable[[Buffer], Buffer] | None, Iterator[tuple[npt.NDArray[Any], memoryview]]]:
+        """Return what encodes the bytes of a chunk, if anything, and each chunk with its bytes."""
+        return self._compress, self._chunks
+
+
+def _chunks(
+    chain: PreparedChain, dtype: np.dtype[Any], memory: npt.NDArray[np.uint8]
+) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
+    shape = chain.item.shape
+    nbytes = prod(shape) * dtype.itemsize
+    for start in range(0, len(memory), nbytes):
+        raw = memory[start : start + nbytes]
+        yield raw.view(dtype).reshape(shape), raw.data
+
+
+def unpack(parts: Sequence[tuple[PlanAxis, ...]], chunks: npt.NDArray[Any], view: npt.NDArray[Any]) -> None:
+    """Copy chunks to their places.
+
+    Parameters
+    ----------
+    parts : sequence of tuple of PlanAxis
+        Products of whole chunks; with shards, one for each.
+    chunks : ndarray
+        The chunks, in that order, along the first axis.
+    view : ndarray
+        The caller's array in the order of the plan.
+    """
+    for place, packed in _places(parts, chunks, view):
+        copy_from_chunks(place, packed)
+
+
+def pack(parts: Sequence[tuple[PlanAxis, ...]], view: npt.NDArray[Any], chunks: npt.NDArray[Any]) -> None:
+    """Copy what belongs to `chunks` from the caller's array; see :func:`unpack`."""
+    for place, packed in _places(parts, chunks, view):
+        copy_to_chunks(packed, place)
+
+
+def _places(
+    parts: Sequence[tuple[PlanAxis, ...]], chunks: npt.NDArray[Any], view: npt.NDArray[Any]
+) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Yield each part of `view` and its chunks with the axes in the same order."""
+    shape = chunks.shape[1:]
+    rank = len(shape)
+    order = [axis for dim in range(rank) for axis in (dim, rank + dim)]
+    first = 0
+    for axes in parts:
+        counts = tuple(axis.n_entries for axis in axes)
+        box = tuple(slice(axis.out[0].start, axis.out[-1].stop) for axis in axes)
+        n = prod(counts)
+        split = [size for pair in zip(counts, shape, strict=True) for size in pair]
+        packed = chunks[first : first + n].reshape(*counts, *shape).transpose(order)
+        yield view[box].reshape(split), packed
+        first += n

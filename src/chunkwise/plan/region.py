@@ -1,0 +1,76 @@
+"""A batch of a plan as one box: which elements, and where they lie in the caller's array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from chunkwise.grid.protocol import ChunkGrid
+
+__all__ = ["BoxTransform", "Region", "region_of"]
+
+
+class Region(NamedTuple):
+    """A box of elements without gaps.
+
+    Attributes
+    ----------
+    start : tuple of int
+        Its first element, in storage coordinates.
+    at : tuple of slice
+        Where it lies in the caller's array, in the order of the plan.
+    """
+
+    start: tuple[int, ...]
+    at: tuple[slice, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents along the storage dimensions."""
+        return tuple(where.stop - where.start for where in self.at)
+
+
+class _Axis(Protocol):
+    """What sets of chunks and of shards have in common."""
+
+    def span(self, grid: ChunkGrid) -> tuple[int, slice] | None: ...
+
+
+def region_of(axes: Sequence[_Axis], grid: ChunkGrid) -> Region | None:
+    """Return the box that a batch is, None if it leaves elements out or has index arrays.
+
+    Parameters
+    ----------
+    axes : sequence of PlanAxis or ShardAxis
+    grid : ChunkGrid
+        The grid of the chunks, for shards that of the inner ones.
+    """
+    spans = [axis.span(grid) for axis in axes]
+    known = [span for span in spans if span is not None]
+    if len(known) < len(spans):
+        return None
+    return Region(tuple(start for start, _ in known), tuple(at for _, at in known))
+
+
+class _Map(NamedTuple):
+    """An output index map that adds nothing."""
+
+    input_dimension: int
+    offset: int = 0
+    stride: int | None = 1
+    index_array: None = None
+
+
+class BoxTransform:
+    """The index transform of a request for a box in storage coordinates.
+
+    Parameters
+    ----------
+    start, shape : tuple of int
+        The box.
+    """
+
+    def __init__(self, start: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        self.input_inclusive_min = start
+        self.input_shape = shape
+        self.output = [_Map(dim) for dim in range(len(start))]
