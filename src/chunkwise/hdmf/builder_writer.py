@@ -16,6 +16,7 @@ from chunkwise.hdmf.attributes import RESERVED, dump_attributes
 from chunkwise.hdmf.builder_values import element_of_builder, is_reference, is_scalar, with_references
 from chunkwise.hdmf.builders import ROOT
 from chunkwise.hdmf.codecs import Settings
+from chunkwise.hdmf.convention import NewArray
 from chunkwise.hdmf.copy_dataset import copy_dataset, stored_settings
 from chunkwise.hdmf.data_io import settings_of, settings_of_h5
 from chunkwise.hdmf.element import Element
@@ -341,7 +342,7 @@ class BuilderWriter:
             values = source.read((), element)
             self.writer.dataset(path, element, values, settings, attributes, scalar=source.shape == ())
             return
-        array = self.writer.create(path, element, source.shape, settings, attributes)
+        array = self.writer.create(NewArray(path, element, source.shape, settings, attributes))
         iterator = _Pieces(source, element, self.buffer_nbytes // 4)
         ArrayStream(
             array,
@@ -386,7 +387,9 @@ class BuilderWriter:
         if self.store.format == "n5" and 0 in shape:
             # An N5 dataset can't be empty; rows are added as they come.
             shape = tuple(max(1, n) for n in shape)
-        array = self.writer.create(path, element, shape, self._usable(settings, element), attributes)
+        array = self.writer.create(
+            NewArray(path, element, shape, self._usable(settings, element), attributes)
+        )
         stream = ArrayStream(
             array,
             element,
@@ -414,7 +417,9 @@ class BuilderWriter:
     def _reserve(self, path: str, builder: DatasetBuilder, data: DataIO, settings: Settings) -> None:
         element = element_of_builder(data.dtype if builder.dtype is None else builder.dtype, None)
         shape = tuple(0 if n is None else int(n) for n in data.shape)
-        self.writer.create(path, element, shape, self._usable(settings, element), self.attributes(builder))
+        self.writer.create(
+            NewArray(path, element, shape, self._usable(settings, element), self.attributes(builder))
+        )
 
 
 class _Pieces:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,10 +33,40 @@ from chunkwise.hdmf.values import as_values
 if TYPE_CHECKING:
     from chunkwise.hdmf.dataset import Dataset
 
-__all__ = ["Convention", "convention_of", "dump_json", "json_number", "record_bytes"]
+__all__ = ["Convention", "NewArray", "convention_of", "dump_json", "json_number", "record_bytes"]
 
 OBJECT_NBYTES = 64
 """What an object counts when chunks are chosen."""
+
+
+@dataclass(frozen=True)
+class NewArray:
+    """What is asked of an array that is to be made.
+
+    Attributes
+    ----------
+    path : str
+    element : Element
+    shape : sequence of int
+        As users see it.
+    settings : Settings
+    attributes : mapping
+        JSON of the attributes of users; what the storage needs is added.
+    scalar : bool
+    width : int
+        Characters of the longest text in a compound.
+    pickled : bool
+        Whether references in Zarr v2 are stored in the form that hdmf-zarr writes by default.
+    """
+
+    path: str
+    element: Element
+    shape: Sequence[int]
+    settings: Settings
+    attributes: Mapping[str, Any]
+    scalar: bool = False
+    width: int = 0
+    pickled: bool = False
 
 
 class Convention:
@@ -75,35 +106,8 @@ class Convention:
         """Return a node with other attributes."""
         raise NotImplementedError
 
-    def array(
-        self,
-        path: str,
-        element: Element,
-        shape: Sequence[int],
-        settings: Settings,
-        attributes: Mapping[str, Any],
-        *,
-        scalar: bool = False,
-        width: int = 0,
-        pickled: bool = False,
-    ) -> StoredNode:
-        """Return the node of a new array.
-
-        Parameters
-        ----------
-        path : str
-        element : Element
-        shape : sequence of int
-            As users see it.
-        settings : Settings
-        attributes : mapping
-            JSON of the attributes of users; what the storage needs is added.
-        scalar : bool
-        width : int
-            Characters of the longest text in a compound.
-        pickled : bool
-            Whether references in Zarr v2 are stored in the form that hdmf-zarr writes by default.
-        """
+    def array(self, new: NewArray) -> StoredNode:
+        """Return the node of a new array."""
         raise NotImplementedError
 
     def documents(self, node: StoredNode) -> dict[str, bytes]:
@@ -134,15 +138,13 @@ class Convention:
 
     # -- shared -----------------------------------------------------------------------------------
 
-    def _stored_shape(self, shape: Sequence[int], scalar: bool) -> tuple[int, ...]:
-        return self.scalar_shape if scalar else tuple(int(n) for n in shape)
+    def _stored_shape(self, new: NewArray) -> tuple[int, ...]:
+        return self.scalar_shape if new.scalar else tuple(int(n) for n in new.shape)
 
-    @staticmethod
-    def _chunks(
-        shape: tuple[int, ...], element: Element, settings: Settings, scalar: bool
-    ) -> tuple[int, ...]:
-        if settings.chunks is not None and not scalar:
-            return checked_chunks(settings.chunks, shape)
+    def _chunks(self, new: NewArray) -> tuple[int, ...]:
+        shape, element = self._stored_shape(new), new.element
+        if new.settings.chunks is not None and not new.scalar:
+            return checked_chunks(new.settings.chunks, shape)
         return choose_chunks(shape, element.memory_dtype.itemsize if element.is_plain else OBJECT_NBYTES)
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.codecs import Settings, codec_document
+from chunkwise.hdmf.convention import NewArray
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import map_objects
@@ -123,7 +124,7 @@ def copy_dataset(
             values = _converted(values, element, convert)
         writer.dataset(path, element, values, settings, attributes, scalar=source.scalar)
         return
-    array = writer.create(path, element, source.shape, settings, attributes)
+    array = writer.create(NewArray(path, element, source.shape, settings, attributes))
     stream = ArrayStream(
         array,
         element,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chunkwise.driver.n5.version import NUMERIC_VERSION
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.codecs import Settings
-from chunkwise.hdmf.convention import Convention
+from chunkwise.hdmf.convention import Convention, NewArray
 from chunkwise.hdmf.element import Element, number
 from chunkwise.hdmf.n5_encoded import as_items, encode_items, store_number
 from chunkwise.hdmf.reference import join_path
@@ -53,40 +53,29 @@ class N5Convention(Convention):
             document["hdmf_attributes"] = attributes
         return StoredNode(path, is_array, document, attributes)
 
-    def array(
-        self,
-        path: str,
-        element: Element,
-        shape: Sequence[int],
-        settings: Settings,
-        attributes: Mapping[str, Any],
-        *,
-        scalar: bool = False,
-        width: int = 0,
-        pickled: bool = False,
-    ) -> StoredNode:
-        if settings.shards is not None or settings.serializer is not None:
+    def array(self, new: NewArray) -> StoredNode:
+        if new.settings.shards is not None or new.settings.serializer is not None:
             raise UnsupportedError("N5 has neither shards nor serializers")
-        if element.kind != "number":
+        if new.element.kind != "number":
             raise InvalidArgumentError("only numbers are arrays in N5")
-        stored_shape = self._stored_shape(shape, scalar)
-        chunks = self._chunks(stored_shape, element, settings, scalar)
-        compressors = settings.compressors("n5")
-        if settings.filters not in (None, "auto", [], ()):
+        stored_shape = self._stored_shape(new)
+        chunks = self._chunks(new)
+        compressors = new.settings.compressors("n5")
+        if new.settings.filters not in (None, "auto", [], ()):
             raise UnsupportedError("N5 has no filters")
-        name = element.memory_dtype.name
+        name = new.element.memory_dtype.name
         document = {
             "dimensions": list(stored_shape[::-1]),
             "blockSize": list(chunks[::-1]),
             "dataType": _STORED.get(name, name),
             "compression": compressors[-1] if compressors else {"type": "raw"},
         }
-        reserved: dict[str, Any] = {"_DTYPE": element.name}
+        reserved: dict[str, Any] = {"_DTYPE": new.element.name}
         if name in _STORED:
             reserved["_DTYPE"] = name
-        if scalar:
+        if new.scalar:
             reserved["_SCALAR"] = True
-        return self._node(path, True, document, {**attributes, **reserved})
+        return self._node(new.path, True, document, {**new.attributes, **reserved})
 
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         return {"attributes.json": json.dumps(node.document, separators=(",", ":")).encode()}
@@ -124,7 +113,9 @@ class N5Convention(Convention):
             out: list[tuple[StoredNode, npt.NDArray[Any] | None]] = [(head, None)]
             for name, column in (("data", data), ("offsets", offsets)):
                 if column.size:
-                    node = self.array(join_path(path, name), number(column.dtype), column.shape, plain, {})
+                    node = self.array(
+                        NewArray(join_path(path, name), number(column.dtype), column.shape, plain, {})
+                    )
                     out.append((node, column))
             return out
         fields = {"kind": "compound", "fields": element.describe(), "shape": shape, "version": 1}
@@ -134,7 +125,8 @@ class N5Convention(Convention):
             # The member of the void record of a scalar is no array.
             column = np.asarray(values[m.name], m.element.memory_dtype).reshape(-1)
             if m.element.kind == "number" and column.size:
-                node = self.array(at, m.element, column.shape, Settings(compressor=settings.compressor), {})
+                plain = Settings(compressor=settings.compressor)
+                node = self.array(NewArray(at, m.element, column.shape, plain, {}))
                 out.append((node, store_number(column)))
             else:
                 out += self.encoded(at, m.element, column, False, settings, {})

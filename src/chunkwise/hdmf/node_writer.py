@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.hdmf.codecs import Settings
+from chunkwise.hdmf.convention import NewArray
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import Element, Member, number, region
 from chunkwise.hdmf.n5_convention import N5Convention
@@ -157,24 +158,15 @@ class NodeWriter:
             element, values, extra = self._sided(path, element, values, settings)
             attributes = {**attributes, **extra}
             width = longest_text(values, element) if not element.is_plain else 0
-        array = self.create(path, element, values.shape, settings, attributes, scalar=scalar, width=width)
+        new = NewArray(path, element, values.shape, settings, attributes, scalar, width)
+        array = self.create(new)
         if values.size:
             stored = convention.to_stored(values, element, array.dtype)
             if self.store.format == "n5":
                 stored = store_number(stored)
             array.write(..., stored.reshape(array.shape)).result()
 
-    def create(
-        self,
-        path: str,
-        element: Element,
-        shape: tuple[int, ...],
-        settings: Settings,
-        attributes: Mapping[str, Any],
-        *,
-        scalar: bool = False,
-        width: int = 0,
-    ) -> PhysicalArray:
+    def create(self, new: NewArray) -> PhysicalArray:
         """Make an array without values.
 
         Raises
@@ -182,11 +174,9 @@ class NodeWriter:
         AlreadyExistsError
             If there is an object already.
         """
-        if path in self.store.tree.nodes:
-            raise AlreadyExistsError(f"there is an object {path} in {self.store.source} already")
-        node = self.store.convention.array(
-            path, element, shape, settings, attributes, scalar=scalar, width=width, pickled=self.pickled
-        )
+        if new.path in self.store.tree.nodes:
+            raise AlreadyExistsError(f"there is an object {new.path} in {self.store.source} already")
+        node = self.store.convention.array(replace(new, pickled=self.pickled))
         array = PhysicalArray(
             self.store.location, self.store.format, node, self.store.pool, self.store.shared
         )

@@ -20,6 +20,7 @@ except ImportError:  # pragma: no cover - where other releases have it
 from chunkwise.errors import ChunkwiseError, DataCorruptionError
 from chunkwise.hdmf.attributes import SPECLOC
 from chunkwise.hdmf.codecs import Settings
+from chunkwise.hdmf.convention import NewArray
 from chunkwise.hdmf.element import text
 from chunkwise.hdmf.node_writer import NodeWriter
 from chunkwise.hdmf.reference import join_path
@@ -152,7 +153,7 @@ def put_specification(writer: NodeWriter, path: str, content: str) -> None:
     store = writer.store
     if store.format == "zarr2":
         # A JSON list of one text, not compressed: what hdmf-zarr reads.
-        node = store.convention.array(path, text, (), Settings(compressor=None), {}, scalar=True)
+        node = store.convention.array(NewArray(path, text, (), Settings(compressor=None), {}, scalar=True))
         node.document["filters"] = [JSON2]
         writer.put(node)
         store.physical(path).write(..., as_values([content], text)).result()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.errors import UnsupportedError
-from chunkwise.hdmf.codecs import Settings
-from chunkwise.hdmf.convention import Convention, dump_json, json_number, record_bytes
+from chunkwise.hdmf.convention import Convention, NewArray, dump_json, json_number, record_bytes
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import dump_reference, map_objects
 from chunkwise.hdmf.reference import Reference
@@ -54,44 +53,34 @@ class Zarr2Convention(Convention):
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
         return StoredNode(node.path, node.is_array, node.document, dict(attributes))
 
-    def array(
-        self,
-        path: str,
-        element: Element,
-        shape: Sequence[int],
-        settings: Settings,
-        attributes: Mapping[str, Any],
-        *,
-        scalar: bool = False,
-        width: int = 0,
-        pickled: bool = False,
-    ) -> StoredNode:
-        if settings.shards is not None:
+    def array(self, new: NewArray) -> StoredNode:
+        if new.settings.shards is not None:
             raise UnsupportedError("Zarr v2 has no shards")
-        if settings.serializer is not None:
+        if new.settings.serializer is not None:
             raise UnsupportedError("Zarr v2 has no serializer")
-        stored_shape = self._stored_shape(shape, scalar)
-        compressors = settings.compressors("zarr2")
-        filters = [*settings.filter_documents("zarr2"), *compressors[:-1]]
+        stored_shape = self._stored_shape(new)
+        compressors = new.settings.compressors("zarr2")
+        filters = [*new.settings.filter_documents("zarr2"), *compressors[:-1]]
         fill: Any = 0
         dtype: Any = "|O"
-        if element.kind == "text":
+        if new.element.kind == "text":
             filters.insert(0, {"id": "vlen-utf8"})
-        elif element.kind == "bytes":
+        elif new.element.kind == "bytes":
             filters.insert(0, {"id": "vlen-bytes"})
-        elif element.is_plain:
-            memory = element.memory_dtype
+        elif new.element.is_plain:
+            memory = new.element.memory_dtype
             dtype = _zarr2_dtype(memory)
-            if element.kind == "number":
-                fill = json_number(settings.fill_value, memory)
+            if new.element.kind == "number":
+                fill = json_number(new.settings.fill_value, memory)
             else:
-                fill = record_bytes(settings.fill_value, memory.newbyteorder("<"))
+                fill = record_bytes(new.settings.fill_value, memory.newbyteorder("<"))
         else:
             filters.insert(
-                0, {"id": "pickle", "protocol": 5} if pickled and element.kind == "reference" else JSON2
+                0,
+                {"id": "pickle", "protocol": 5} if new.pickled and new.element.kind == "reference" else JSON2,
             )
         document = {
-            "chunks": list(self._chunks(stored_shape, element, settings, scalar)),
+            "chunks": list(self._chunks(new)),
             "compressor": compressors[-1] if compressors else None,
             "dtype": dtype,
             "fill_value": fill,
@@ -100,12 +89,12 @@ class Zarr2Convention(Convention):
             "shape": list(stored_shape),
             "zarr_format": 2,
         }
-        reserved: dict[str, Any] = {"zarr_dtype": _zarr2_word(element)}
-        if scalar and (element.kind == "compound" or element.has_references):
+        reserved: dict[str, Any] = {"zarr_dtype": _zarr2_word(new.element)}
+        if new.scalar and (new.element.kind == "compound" or new.element.has_references):
             reserved["_SCALAR"] = True
-        elif scalar:
+        elif new.scalar:
             reserved["zarr_dtype"] = "scalar"
-        return StoredNode(path, True, document, {**attributes, **reserved})
+        return StoredNode(new.path, True, document, {**new.attributes, **reserved})
 
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         out = {".zarray" if node.is_array else ".zgroup": dump_json(node.document, 4, sort=True)}

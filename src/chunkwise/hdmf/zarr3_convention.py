@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.chunks import checked_chunks, choose_shards
-from chunkwise.hdmf.codecs import Settings, codec_document
-from chunkwise.hdmf.convention import OBJECT_NBYTES, Convention, dump_json, json_number
+from chunkwise.hdmf.codecs import codec_document
+from chunkwise.hdmf.convention import OBJECT_NBYTES, Convention, NewArray, dump_json, json_number
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import dump_reference, dump_text, map_objects
 from chunkwise.hdmf.reference import Reference
@@ -41,41 +41,30 @@ class Zarr3Convention(Convention):
         attributes = dict(attributes)
         return StoredNode(node.path, node.is_array, {**node.document, "attributes": attributes}, attributes)
 
-    def array(
-        self,
-        path: str,
-        element: Element,
-        shape: Sequence[int],
-        settings: Settings,
-        attributes: Mapping[str, Any],
-        *,
-        scalar: bool = False,
-        width: int = 0,
-        pickled: bool = False,
-    ) -> StoredNode:
-        stored_shape = self._stored_shape(shape, scalar)
-        chunks = self._chunks(stored_shape, element, settings, scalar)
+    def array(self, new: NewArray) -> StoredNode:
+        stored_shape = self._stored_shape(new)
+        chunks = self._chunks(new)
         reserved: dict[str, Any] = {}
         fill: Any = ""
-        memory = element.memory_dtype
-        compressors = [*settings.filter_documents("zarr3"), *settings.compressors("zarr3")]
+        memory = new.element.memory_dtype
+        compressors = [*new.settings.filter_documents("zarr3"), *new.settings.compressors("zarr3")]
         serializer: dict[str, Any] = {"name": "bytes", "configuration": {"endian": "little"}}
         data_type: Any = "string"
-        if element.kind == "compound":
-            data_type, fill = _struct(element, max(width, MIN_TEXT))
+        if new.element.kind == "compound":
+            data_type, fill = _struct(new.element, max(new.width, MIN_TEXT))
             for member, kind in (
                 ("_REFERENCE_FIELDS", "reference"),
                 ("_REGION_FIELDS", "region"),
                 ("_BYTES_FIELDS", "bytes"),
             ):
-                names = [m.name for m in element.members if m.element.kind == kind]
-                if names and not isinstance(attributes.get(member), dict):
+                names = [m.name for m in new.element.members if m.element.kind == kind]
+                if names and not isinstance(new.attributes.get(member), dict):
                     reserved[member] = names
-        elif element.kind == "number":
-            data_type, fill = memory.name, json_number(settings.fill_value, memory)
+        elif new.element.kind == "number":
+            data_type, fill = memory.name, json_number(new.settings.fill_value, memory)
             if memory.itemsize == 1:
                 serializer = {"name": "bytes"}
-            reserved["_DTYPE"] = element.name
+            reserved["_DTYPE"] = new.element.name
         else:
             serializer = {"name": "vlen-utf8", "configuration": {}}
             words = {
@@ -84,16 +73,16 @@ class Zarr3Convention(Convention):
                 "reference": "object_reference",
                 "region": "region_reference",
             }
-            reserved["_DTYPE"] = words[element.kind]
-        if settings.serializer is not None:
-            serializer = codec_document(settings.serializer, "zarr3")
+            reserved["_DTYPE"] = words[new.element.kind]
+        if new.settings.serializer is not None:
+            serializer = codec_document(new.settings.serializer, "zarr3")
         # A filter on arrays comes before the serializer, as in numcodecs.delta.
         before, after = _split_filters(compressors)
         codecs = [*before, serializer, *after]
         grid = chunks
-        shards = settings.shards if not scalar else None
+        shards = new.settings.shards if not new.scalar else None
         if shards is not None:
-            size = memory.itemsize if element.is_plain else OBJECT_NBYTES
+            size = memory.itemsize if new.element.is_plain else OBJECT_NBYTES
             if isinstance(shards, str):
                 if shards != "auto":
                     raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
@@ -110,7 +99,7 @@ class Zarr3Convention(Convention):
                 "index_location": "end",
             }
             codecs = [{"name": "sharding_indexed", "configuration": configuration}]
-        own = {**attributes, **reserved}
+        own = {**new.attributes, **reserved}
         document = {
             "shape": list(stored_shape),
             "data_type": data_type,
@@ -123,7 +112,7 @@ class Zarr3Convention(Convention):
             "node_type": "array",
             "storage_transformers": [],
         }
-        return StoredNode(path, True, document, own)
+        return StoredNode(new.path, True, document, own)
 
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         return {"zarr.json": dump_json(node.document, 2, sort=False)}
