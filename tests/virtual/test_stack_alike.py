@@ -46,6 +46,24 @@ LAYER = st.fixed_dictionaries(
         "metadata": st.just({"compression": {"type": "raw"}}),
     },
 )
+PLANE = {"input_inclusive_min": [0, 0], "input_shape": [2, 2]}
+LINE = {"input_inclusive_min": [0], "input_shape": [2]}
+ELEMENT = st.sampled_from([0, 1, 7, -1, 255, 256, 2**31, 2.0, 2.5, True, None, "3", [5]])
+ARRAY_LAYER = st.fixed_dictionaries(
+    {"driver": st.just("array"), "dtype": st.sampled_from(["uint8", "int32", "int4", "float32", "json", 3])},
+    optional={
+        "array": st.one_of(
+            st.lists(st.lists(st.integers(0, 5), min_size=2, max_size=2), min_size=2, max_size=2),
+            st.lists(st.lists(ELEMENT, max_size=2), max_size=3),
+            st.lists(ELEMENT, max_size=3),
+            ELEMENT,
+        ),
+        "transform": st.sampled_from([PLANE, PLANE | {"input_inclusive_min": [1, 2]}, LINE]) | TRANSFORM,
+        "rank": st.sampled_from([1, 2]),
+        "schema": st.sampled_from([{"domain": {"shape": [2, 2]}}, {"dimension_units": ["nm", None]}]),
+        "extra": st.just(1),
+    },
+)
 
 
 def _outcome(run):
@@ -56,7 +74,7 @@ def _outcome(run):
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(LAYER, min_size=1, max_size=6))
+@given(st.lists(LAYER, min_size=1, max_size=6) | st.lists(ARRAY_LAYER, min_size=1, max_size=6))
 def test_as_each_by_itself(layers):
     """Whatever came before: the same spec, or the same error."""
     parser = LayerParser()
@@ -84,3 +102,19 @@ def test_alike_layers_are_different_arrays(kvstore):
     assert [layer["kvstore"]["path"] for layer in stack.spec().to_json()["layers"]] == [
         f"tile{i}/" for i in range(20)
     ]
+
+
+def test_alike_layers_in_memory_have_their_own_elements():
+    """Bound, stripped, shown and read, each array is itself."""
+    layers = []
+    for i in range(20):
+        where = {"input_inclusive_min": [2 * i], "input_shape": [2]}
+        output = [{"input_dimension": 0, "offset": -2 * i}]
+        array = {"driver": "array", "dtype": "int16", "array": [i, -i]}
+        layers.append({**array, "transform": {**where, "output": output}})
+    spec = ts.Spec({"driver": "stack", "layers": layers})
+    stack = ts.open(spec).result()
+    assert stack.read().result().tolist() == [n for i in range(20) for n in (i, -i)]
+    assert [layer["array"] for layer in stack.spec().to_json()["layers"]] == [[i, -i] for i in range(20)]
+    spec.update(unbind_context=True, minimal_spec=True)
+    assert [layer["array"] for layer in spec.to_json()["layers"]] == [[i, -i] for i in range(20)]

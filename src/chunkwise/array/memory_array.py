@@ -40,7 +40,7 @@ class MemoryArray:
     def __init__(self, spec: ArraySpec, *, writable: bool, readable: bool = True) -> None:
         self._spec = spec
         self._array = spec.array
-        self._domain = IndexDomain(shape=spec.array.shape)
+        self._domain = spec.domain
         self.readable = readable
         self.writable = writable
 

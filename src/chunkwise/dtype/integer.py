@@ -7,6 +7,7 @@ values"; Zarr v2 "Fill value encoding").  ``5.0`` is read as 5, as peers do.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -23,6 +24,7 @@ __all__ = ["bounds_of", "is_small", "parse_int", "print_int", "read_int", "sign_
 _DECIMAL = re.compile(r"\s*([+-]?[0-9]+)\s*", re.ASCII)
 
 
+@cache
 def bounds_of(dtype: DataType) -> tuple[int, int]:
     """Return the least and the greatest value of an integer type."""
     info: Any = ml_dtypes.iinfo(dtype.memory_dtype)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from chunkwise.binding import JSON
 from chunkwise.dtype.data_type import DataType
 from chunkwise.dtype.fill_value import parse_element, print_element
-from chunkwise.dtype.integer import show
+from chunkwise.dtype.integer import bounds_of, is_small, show
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
 __all__ = ["array_from_json", "array_to_json", "fill_value_from_json", "fill_value_to_json"]
@@ -53,6 +53,10 @@ def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> np
     shape += [0] * (rank - len(shape))
     elements: list[JSON] = []
     _flatten(value, shape, (), elements)
+    if dtype.kind == "int" and not is_small(dtype) and set(map(type, elements)) == {int}:
+        lo, hi = bounds_of(dtype)
+        if lo <= min(elements) and max(elements) <= hi:  # the common case at once
+            return np.array(elements, dtype.memory_dtype).reshape(shape)
     out = np.empty(len(elements), dtype.memory_dtype)
     for i, element in enumerate(elements):
         try:

@@ -54,6 +54,21 @@ class ArraySpec(DriverSpec):
         assert self.schema.dtype is not None
         return self.schema.dtype
 
+    @property
+    def rank(self) -> int:
+        """Rank."""
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> DataType:
+        """Data type."""
+        return self.element_type
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain, which begins at 0."""
+        return IndexDomain._of_shape(self.array.shape)
+
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the elements as nested lists."""
         return {"array": array_to_json(self.array, self.element_type)}
@@ -64,8 +79,7 @@ class ArraySpec(DriverSpec):
         layout = ChunkLayout(rank=rank)
         layout.set_grid_origin([0] * rank, hard=True)
         layout.set_inner_order(range(rank), hard=True)
-        domain = IndexDomain(shape=self.array.shape)
-        out = Schema(dtype=self.element_type, domain=domain, chunk_layout=layout)
+        out = Schema(dtype=self.element_type, domain=self.domain, chunk_layout=layout)
         units = self.schema.dimension_units
         if units is not None and len(units) == self.array.ndim:
             out.update(dimension_units=units)

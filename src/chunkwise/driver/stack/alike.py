@@ -1,13 +1,14 @@
 """Layers that differ in nothing but where they lie: what is found out for one holds for all of them.
 
-A stack of ten thousand tiles is ten thousand times the same spec with another path and transform.  Such
-specs share the objects that their fields are, by which they are known again.
+A stack of ten thousand tiles is ten thousand times the same spec with another path, or other elements, and
+another transform.  Such specs share the objects that their fields are, by which they are known again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.spec.copied import copied
 from chunkwise.spec.driver_spec import DriverSpec
@@ -32,11 +33,18 @@ def for_each_kind(
 ) -> tuple[DriverSpec, ...]:
     """Return what `change` makes of each spec, calling it once for those that are alike.
 
-    What it does to a movable spec must not depend on the path.
+    What it does to a movable spec must not depend on the path, or to an array on its elements.
     """
     known: dict[object, DriverSpec] = {}
     out = []
     for driver in drivers:
+        if isinstance(driver, ArraySpec):
+            kind = _fields(driver, "array")
+            changed = known.get(kind)
+            if changed is None:
+                known[kind] = changed = change(driver)
+            out.append(copied(changed, array=driver.array))
+            continue
         kvstore = driver.kvstore
         if kvstore is None or not is_movable(driver):
             out.append(change(driver))

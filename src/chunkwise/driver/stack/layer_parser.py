@@ -1,4 +1,4 @@
-"""Parsing the layers of a stack, of which most say the same in all but path and transform."""
+"""Parsing the layers of a stack, of which most say the same in all but path, or elements, and transform."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from operator import add, gt
 from typing import Any
 
 from chunkwise.binding import JSON
+from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.driver.based_spec import parse_base
 from chunkwise.driver.stack.alike import elsewhere, is_movable
 from chunkwise.dtype.data_type import DataType
+from chunkwise.dtype.schema_value import array_from_json
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.index_space.interval import INF
 from chunkwise.index_space.output_map import OutputIndexMap, single_map
+from chunkwise.spec.copied import copied
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.url import kvstore_json_from_url
 
@@ -45,6 +48,8 @@ class LayerParser:
         return parse_base(value) if found is None else found
 
     def _alike(self, value: dict[str, Any]) -> Spec | None:
+        if value.get("driver") == "array":
+            return self._array(value)
         transform, kvstore = _quick_transform(value.get("transform")), value.get("kvstore")
         if isinstance(kvstore, str):
             try:
@@ -69,6 +74,27 @@ class LayerParser:
         if path and not path.endswith("/"):
             path += "/"
         return Spec._of(elsewhere(known._driver, path), transform)
+
+    def _array(self, value: dict[str, Any]) -> Spec | None:
+        """Return the spec of an array in memory."""
+        transform = _quick_transform(value.get("transform"))
+        if transform is None or "array" not in value:
+            return None
+        others = [item for item in value.items() if item[0] not in ("transform", "array")]
+        kind = (transform.output_rank, transform.input_rank, repr(others))
+        if kind not in self._known:
+            try:
+                self._known[kind] = parse_base(value)
+            except (TypeError, ValueError):
+                self._known[kind] = None
+        known = self._known[kind]
+        if known is None or not isinstance(known._driver, ArraySpec) or known._driver.dtype.kind == "json":
+            return None
+        try:
+            array = array_from_json(value["array"], known._driver.dtype, known._driver.rank)
+        except (TypeError, ValueError):
+            return None
+        return Spec._of(copied(known._driver, array=array), transform)
 
     def _first(self, value: dict[str, Any]) -> Spec | None:
         """Return the spec that others are like; None if this one is wrong or of another nature."""
