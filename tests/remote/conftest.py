@@ -29,8 +29,8 @@ from servers import (
 )
 
 from chunkwise.kvstore.azure import AzureContainer
-from chunkwise.kvstore.object_store import Limits, ObjectStore
-from chunkwise.kvstore.request_limits import RequestSlots, Retries
+from chunkwise.kvstore.object_store import ObjectStore
+from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
 from chunkwise.kvstore.s3 import S3Bucket
 
 QUICK = Limits(RequestSlots(), Retries(3, 0.05, 0.2))

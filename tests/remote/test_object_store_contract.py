@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from chunkwise.kvstore.gcs import GcsBucket
-from chunkwise.kvstore.object_store import Limits, ObjectStore
-from chunkwise.kvstore.request_limits import RequestSlots, Retries
+from chunkwise.kvstore.object_store import ObjectStore
+from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 REFUSED = ("q\n", "z\udcff")

@@ -18,8 +18,8 @@ from chunkwise import errors
 from chunkwise.kvstore import object_library
 from chunkwise.kvstore.aws_credentials import find_provider
 from chunkwise.kvstore.azure import AzureContainer
-from chunkwise.kvstore.object_store import Limits, ObjectStore
-from chunkwise.kvstore.request_limits import RequestSlots, Retries
+from chunkwise.kvstore.object_store import ObjectStore
+from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
 from chunkwise.kvstore.s3 import S3Bucket
 
 QUICK = Limits(RequestSlots(), Retries(1, 0.02, 0.1))

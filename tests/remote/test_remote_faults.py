@@ -17,9 +17,9 @@ from child_process import Children
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.kvstore.http import HttpStore
-from chunkwise.kvstore.object_store import Limits, ObjectStore
+from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION
-from chunkwise.kvstore.request_limits import RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
 from chunkwise.kvstore.s3 import S3Bucket
 
 QUICK = Limits(RequestSlots(), Retries(3, 0.02, 0.1))
@@ -213,7 +213,7 @@ def test_region_is_found(s3_bucket: S3Bucket, s3: ObjectStore, between: Any) -> 
     store = ObjectStore(replace(s3_bucket, endpoint=between.url), QUICK)
     assert store.read("k").value == VALUE
     assert len(between.log()) == 2
-    assert store._connection.known.access.region == "eu-west-3"
+    assert store._requests._connection.known.access.region == "eu-west-3"
 
 
 def test_faults_under_an_array(store: ObjectStore, between: Any) -> None:

@@ -32,7 +32,6 @@ from chunkwise.errors import (
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.http_connection import HTTP_ERRORS, Answer, send
 from chunkwise.kvstore.object_failure import failure_of_answer
-from chunkwise.kvstore.object_store import Coalescing, Limits
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -42,7 +41,7 @@ from chunkwise.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.kvstore.remembered import Remembered
-from chunkwise.kvstore.request_limits import RequestSlots
+from chunkwise.kvstore.request_limits import Coalescing, Limits, RequestSlots
 
 __all__ = ["HttpStore"]
 

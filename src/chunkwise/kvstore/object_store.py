@@ -16,18 +16,18 @@ Keys with empty components, ``.``, ``..``, control characters, or that are not U
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
-from chunkwise.errors import ChunkwiseError, StorageError, UnsafeWriteError, UnsupportedError
+from chunkwise.errors import StorageError, UnsafeWriteError
 from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.object_connection import Connection
-from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
+from chunkwise.kvstore.object_failure import Failure, Kind
 from chunkwise.kvstore.object_key import check_object_key, is_object_key
-from chunkwise.kvstore.object_probe import ConditionalWrites, probe, update_mode
+from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
 from chunkwise.kvstore.object_read import Found, fetch
+from chunkwise.kvstore.object_requests import Requests
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -37,11 +37,10 @@ from chunkwise.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.kvstore.remembered import Remembered
-from chunkwise.kvstore.request_limits import Pace, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Coalescing, Limits, RequestSlots
 
-__all__ = ["Coalescing", "Limits", "ObjectStore"]
+__all__ = ["ObjectStore"]
 
-T = TypeVar("T")
 _READ: tuple[Kind, ...] = ("missing", "unchanged")
 _RANGES: tuple[Kind, ...] = ("missing", "range")
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
@@ -50,31 +49,6 @@ _MULTIPART = 1 << 24
 _PART = 1 << 23
 _MOST_PARTS = 9000
 _DELETE_BATCH = 1000
-
-
-class Coalescing(NamedTuple):
-    """Which byte ranges of one value share a request.
-
-    Attributes
-    ----------
-    gap : int
-        Largest hole, in bytes, that is read rather than skipped.
-    largest : int
-        Size of a request, in bytes, beyond which nothing is joined to it.
-    """
-
-    gap: int = 1 << 20
-    largest: int = 1 << 26
-
-
-class Limits(NamedTuple):
-    """How many requests, how fast, how often again."""
-
-    slots: RequestSlots
-    retries: Retries = Retries()
-    read_pace: Pace | None = None
-    write_pace: Pace | None = None
-    coalescing: Coalescing = Coalescing()
 
 
 class ObjectStore:
@@ -102,7 +76,7 @@ class ObjectStore:
         self.limits = limits or Limits(RequestSlots())
         self.remembered = Remembered()
         self.single_writer = single_writer
-        self._connection = Connection(bucket, self.limits.retries)
+        self._requests = Requests(bucket, self.limits)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self.bucket, self.limits, self.single_writer)
@@ -164,7 +138,7 @@ class ObjectStore:
     ) -> tuple[Found | None, Failure | None]:
         check_object_key(key, self.bucket.refused_characters)
         suffix, retries = self.bucket.suffix_ranges, self.limits.retries
-        return self._run(
+        return self._requests.run(
             "read",
             key,
             lambda library, store: fetch(
@@ -193,7 +167,7 @@ class ObjectStore:
             return out
         a, b = [starts[i] for i in wanted], [stops[i] for i in wanted]
         gap = self.limits.coalescing.gap
-        parts, failure = self._run(
+        parts, failure = self._requests.run(
             "read",
             key,
             lambda library, store: library.get_ranges(store, key, starts=a, ends=b, coalesce=gap),
@@ -213,7 +187,7 @@ class ObjectStore:
         raise StorageError(f"Failed to read {self.bucket.url(key)}: the server does not answer ranges")
 
     def _head(self, key: str) -> Any | None:
-        meta, _ = self._run("read", key, lambda library, store: library.head(store, key), _READ)
+        meta, _ = self._requests.run("read", key, lambda library, store: library.head(store, key), _READ)
         return meta
 
     def _generation(self, meta: Any) -> bytes:
@@ -263,7 +237,7 @@ class ObjectStore:
     def _put(self, key: str, value: memoryview, mode: Any) -> bytes | None:
         multipart = mode is None and len(value) > _MULTIPART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
-        result, _ = self._run(
+        result, _ = self._requests.run(
             "write",
             key,
             lambda library, store: library.put(
@@ -283,17 +257,7 @@ class ObjectStore:
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
         """Return what the server does with conditions; tried out once for the bucket, close to `key`."""
-        known = self._connection.known
-        if known.conditional is None:
-            with known.lock:
-                if known.conditional is None:
-                    found, failure = self._run(
-                        "write", key, lambda library, store: probe(library, store, key)
-                    )
-                    assert found is not None, failure
-                    known.conditional = found
-        tried: ConditionalWrites = known.conditional
-        return tried
+        return self._requests.conditional_writes(key)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
@@ -319,7 +283,7 @@ class ObjectStore:
             self._delete(batch)
 
     def _delete(self, keys: Sequence[str]) -> None:
-        self._run("delete", keys[0], lambda library, store: library.delete(store, list(keys)), _READ)
+        self._requests.run("delete", keys[0], lambda library, store: library.delete(store, list(keys)), _READ)
 
     # -- listing --------------------------------------------------------------------------------------
 
@@ -332,14 +296,14 @@ class ObjectStore:
         if prefix and not is_object_key(prefix[:-1]):
             return
         found: Any
-        found, _ = self._run(
+        found, _ = self._requests.run(
             "list",
             prefix,
             lambda library, store: library.list(store, prefix=prefix.rstrip("/") or None, chunk_size=1000),
         )
         pages: Iterator[Any] = found
         while True:
-            page, _ = self._run("list", prefix, lambda library, store: next(pages, None))
+            page, _ = self._requests.run("list", prefix, lambda library, store: next(pages, None))
             if page is None:
                 return
             for entry in page:
@@ -350,7 +314,7 @@ class ObjectStore:
         """List one level below `prefix`; keys and prefixes are whole, from the bucket's root."""
         if prefix and not is_object_key(prefix.rstrip("/")):
             return Children([], [])
-        found, _ = self._run(
+        found, _ = self._requests.run(
             "list",
             prefix,
             lambda library, store: library.list_with_delimiter(store, prefix.rstrip("/") or None),
@@ -358,54 +322,6 @@ class ObjectStore:
         assert found is not None
         keys = sorted((entry["path"] for entry in found["objects"]), key=encode_key)
         return Children(keys, sorted(found["common_prefixes"], key=encode_key))
-
-    # -- requests -------------------------------------------------------------------------------------
-
-    def _run(
-        self, operation: str, key: str, request: Callable[[Any, Any], T], expected: Sequence[Kind] = ()
-    ) -> tuple[T | None, Failure | None]:
-        """Make a request; return its result, or a failure of one of the `expected` kinds.
-
-        Raises
-        ------
-        ChunkwiseError
-            For a failure of any other kind.
-        """
-        pace = self.limits.read_pace if operation in ("read", "list") else self.limits.write_pace
-        if pace is not None:
-            pace.wait()
-        try:
-            with self.limits.slots:
-                return self._connection.run(request), None
-        except ChunkwiseError:
-            raise
-        except Exception as e:
-            failure = failure_of(e)
-            if failure.kind == "unclear" and "missing" in expected and self._bucket_exists():
-                failure = Failure("missing", failure.detail)
-            if failure.kind in expected:
-                return None, failure
-            if failure.kind == "unsupported":
-                raise UnsupportedError(
-                    f"Failed to {operation} {self.bucket.url(key)}: {failure.detail}"
-                ) from e
-            advice = [self.bucket.advice(failure), *getattr(e, "__notes__", ())]
-            raise failure.error(operation, self.bucket.url(key), "; ".join(filter(None, advice))) from e
-
-    def _bucket_exists(self) -> bool:
-        """Whether a "not found" without a reason is about the key; asks once."""
-        known = self._connection.known
-        if not known.exists:
-
-            def look(library: Any, store: Any) -> bool:
-                next(library.list(store, chunk_size=1), None)
-                return True
-
-            try:
-                known.exists = self._connection.run(look)
-            except Exception as e:
-                known.exists = failure_of(e).kind == "denied"
-        return known.exists
 
 
 def _unpickle(bucket: Bucket, limits: Limits, single_writer: bool) -> ObjectStore:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, NamedTuple
 
-__all__ = ["DEFAULT_CONCURRENCY", "Pace", "RequestSlots", "Retries"]
+__all__ = ["DEFAULT_CONCURRENCY", "Coalescing", "Limits", "Pace", "RequestSlots", "Retries"]
 
 DEFAULT_CONCURRENCY = 32
 
@@ -107,3 +107,28 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+class Coalescing(NamedTuple):
+    """Which byte ranges of one value share a request.
+
+    Attributes
+    ----------
+    gap : int
+        Largest hole, in bytes, that is read rather than skipped.
+    largest : int
+        Size of a request, in bytes, beyond which nothing is joined to it.
+    """
+
+    gap: int = 1 << 20
+    largest: int = 1 << 26
+
+
+class Limits(NamedTuple):
+    """How many requests, how fast, how often again."""
+
+    slots: RequestSlots
+    retries: Retries = Retries()
+    read_pace: Pace | None = None
+    write_pace: Pace | None = None
+    coalescing: Coalescing = Coalescing()

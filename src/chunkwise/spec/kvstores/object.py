@@ -12,9 +12,9 @@ from chunkwise.binding import MISSING, Members, expect_bool
 from chunkwise.errors import SpecError, UnsupportedError
 from chunkwise.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.kvstore.fsspec import FsspecStore, is_fsspec
-from chunkwise.kvstore.object_store import Limits, ObjectStore
+from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.kvstore.request_limits import RequestSlots
+from chunkwise.kvstore.request_limits import Limits, RequestSlots
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 
 __all__ = ["ObjectKvStoreSpec", "is_store_object"]

@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import Members
-from chunkwise.kvstore.object_store import Coalescing, Limits
-from chunkwise.kvstore.request_limits import Pace, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Coalescing, Limits, Pace, RequestSlots, Retries
 from chunkwise.spec.context import Context, ContextResource
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.resource_members import (

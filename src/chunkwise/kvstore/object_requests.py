@@ -1,0 +1,90 @@
+"""Requests to one bucket: held to its limits, and with errors that say what the server can't or won't do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from chunkwise.errors import ChunkwiseError, UnsupportedError
+from chunkwise.kvstore.bucket import Bucket
+from chunkwise.kvstore.object_connection import Connection
+from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
+from chunkwise.kvstore.object_probe import ConditionalWrites, probe
+from chunkwise.kvstore.request_limits import Limits
+
+__all__ = ["Requests"]
+
+T = TypeVar("T")
+
+
+class Requests:
+    """Makes the requests of :class:`chunkwise.kvstore.object_store.ObjectStore`.
+
+    Parameters
+    ----------
+    bucket : Bucket
+    limits : Limits
+    """
+
+    def __init__(self, bucket: Bucket, limits: Limits) -> None:
+        self._bucket = bucket
+        self._limits = limits
+        self._connection = Connection(bucket, limits.retries)
+
+    def run(
+        self, operation: str, key: str, request: Callable[[Any, Any], T], expected: Sequence[Kind] = ()
+    ) -> tuple[T | None, Failure | None]:
+        """Make a request; return its result, or a failure of one of the `expected` kinds.
+
+        Raises
+        ------
+        ChunkwiseError
+            For a failure of any other kind.
+        """
+        pace = self._limits.read_pace if operation in ("read", "list") else self._limits.write_pace
+        if pace is not None:
+            pace.wait()
+        try:
+            with self._limits.slots:
+                return self._connection.run(request), None
+        except ChunkwiseError:
+            raise
+        except Exception as e:
+            failure = failure_of(e)
+            if failure.kind == "unclear" and "missing" in expected and self._bucket_exists():
+                failure = Failure("missing", failure.detail)
+            if failure.kind in expected:
+                return None, failure
+            if failure.kind == "unsupported":
+                raise UnsupportedError(
+                    f"Failed to {operation} {self._bucket.url(key)}: {failure.detail}"
+                ) from e
+            advice = [self._bucket.advice(failure), *getattr(e, "__notes__", ())]
+            raise failure.error(operation, self._bucket.url(key), "; ".join(filter(None, advice))) from e
+
+    def conditional_writes(self, key: str) -> ConditionalWrites:
+        """Return what the server does with conditions; tried out once for the bucket, close to `key`."""
+        known = self._connection.known
+        if known.conditional is None:
+            with known.lock:
+                if known.conditional is None:
+                    found, failure = self.run("write", key, lambda library, store: probe(library, store, key))
+                    assert found is not None, failure
+                    known.conditional = found
+        tried: ConditionalWrites = known.conditional
+        return tried
+
+    def _bucket_exists(self) -> bool:
+        """Whether a "not found" without a reason is about the key; asks once."""
+        known = self._connection.known
+        if not known.exists:
+
+            def look(library: Any, store: Any) -> bool:
+                next(library.list(store, chunk_size=1), None)
+                return True
+
+            try:
+                known.exists = self._connection.run(look)
+            except Exception as e:  # what may not be listed is there; all else counts as missing
+                known.exists = failure_of(e).kind == "denied"
+        return known.exists
