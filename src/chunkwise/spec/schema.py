@@ -253,12 +253,11 @@ class Schema(IndexingMixin):
         out._merge(other)
         return out
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it demands nothing."""
+    def is_met_by(self, dtype: DataType, rank: int) -> bool:
+        """Whether it demands nothing but this data type and rank, or not even these."""
         return (
-            self._rank is None
-            and self._dtype is None
+            (self._rank is None or self._rank == rank)
+            and (self._dtype is None or self._dtype == dtype)
             and self._domain is None
             and self._codec is None
             and self._fill is None

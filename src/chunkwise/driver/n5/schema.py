@@ -172,7 +172,7 @@ def check_metadata(metadata: N5Metadata, constraints: N5Constraints, schema: Sch
         For the first thing that differs; which of the two it is follows TensorStore.
     """
     check_constraints(constraints, metadata)
-    if schema.is_empty:
+    if schema.is_met_by(metadata.dtype, metadata.rank):
         return
     if schema.rank is not None and schema.rank != metadata.rank:
         raise FailedPreconditionError(

@@ -170,5 +170,6 @@ def check_metadata(
     check_constraints(constraints, metadata)
     if schema.dimension_units is not None and any(u is not None for u in schema.dimension_units):
         raise InvalidArgumentError("Dimension units not supported by zarr driver")
-    if not schema.is_empty:
+    dtype, inner = (metadata.dtype, ()) if part is None else (part.dtype, part.shape)
+    if not schema.is_met_by(dtype, metadata.rank + len(inner)):
         check_schema(schema_of(metadata, part), schema)

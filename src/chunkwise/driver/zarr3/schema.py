@@ -308,5 +308,6 @@ def check_metadata(
 ) -> None:
     """Raise if an existing array isn't what a spec asks for."""
     check_constraints(constraints, metadata)
-    if not schema.is_empty:
+    dtype, inner = (metadata.dtype, ()) if part is None else (part.dtype, part.shape)
+    if not schema.is_met_by(dtype, metadata.rank + len(inner)):
         check_schema(schema_of(metadata, part), schema)
