@@ -375,7 +375,7 @@ PARTS = {
     "blosc_library", "casting", "libdeflate", "libzstd", "pointer",
     "chain", "codec_json", "decode", "deflate", "encode", "number", "protocol", "size",
     "streams", "zarr2", "n5_compression", "n5_header", "n5_payload", "n5_label_multiset", "n5_varlength",
-    "tiled_copy",
+    "rows", "tiled_copy",
 }  # fmt: skip
 
 

@@ -35,6 +35,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import Members, expect_one_of
 from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.rows import copy_rows
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
 
@@ -170,7 +171,7 @@ class Bytes:
                 raw = np.array(np.frombuffer(view, np.uint8))
                 layout.tidy(raw, strict=True)
                 view = raw.data
-            np.copyto(out.view(layout.memory), np.ndarray(item.shape, layout.stored, view))
+            copy_rows(out.view(layout.memory), np.ndarray(item.shape, layout.stored, view))
 
         return decode
 
@@ -183,7 +184,7 @@ class Bytes:
                 return array.reshape(-1).view(np.uint8).data if array.size else b""
             if not scratch:
                 scratch.append(np.empty(item.shape, layout.stored))
-            np.copyto(scratch[0], array.view(layout.memory))
+            copy_rows(scratch[0], array.view(layout.memory))
             raw = scratch[0].reshape(-1).view(np.uint8)
             layout.tidy(raw, strict=False)
             return raw.data

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from chunkwise.codec.bytes import Bytes, Layout
 from chunkwise.codec.protocol import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, DecodeInto
+from chunkwise.codec.rows import copy_rows
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import DataCorruptionError
@@ -165,7 +166,7 @@ def _raw(layout: Layout, item: ChunkSpec, nbytes: int, axes: tuple[int, ...] | N
     """Return a decoder that copies elements from the encoded bytes."""
     shape, stored, memory, tidy = item.shape, layout.stored, layout.memory, layout.mask != 255
     reinterpret = memory != item.dtype
-    copyto, ndarray = np.copyto, np.ndarray
+    ndarray = np.ndarray
 
     def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
         if len(encoded) != nbytes:
@@ -178,7 +179,7 @@ def _raw(layout: Layout, item: ChunkSpec, nbytes: int, axes: tuple[int, ...] | N
             raw = np.array(np.frombuffer(encoded, _U1))
             layout.tidy(raw, strict=True)
             encoded = raw.data
-        copyto(out.view(memory) if reinterpret else out, ndarray(shape, stored, encoded))
+        copy_rows(out.view(memory) if reinterpret else out, ndarray(shape, stored, encoded))
 
     return decode
 
@@ -203,7 +204,7 @@ def _into(
         decode_into(encoded, view)
         if tidy:
             layout.tidy(raw, strict=True)
-        np.copyto(out.view(memory) if reinterpret else out, array)
+        copy_rows(out.view(memory) if reinterpret else out, array)
 
     def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
         if axes is not None:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from chunkwise.codec.decode import open_decompressor
 from chunkwise.codec.encode import open_compressor
 from chunkwise.codec.protocol import Buffer, PreparedChain
-from chunkwise.execute.runs import copy_from_chunks, copy_to_chunks
+from chunkwise.codec.rows import copy_rows
+from chunkwise.execute.runs import copy_to_chunks
 from chunkwise.plan.axis import PlanAxis
 
 __all__ = ["PackedReader", "PackedWriter", "element_type", "pack", "unpack"]
@@ -105,7 +106,7 @@ def unpack(parts: Sequence[tuple[PlanAxis, ...]], chunks: npt.NDArray[Any], view
         The caller's array in the order of the plan.
     """
     for place, packed in _places(parts, chunks, view):
-        copy_from_chunks(place, packed)
+        copy_rows(place, packed)
 
 
 def pack(parts: Sequence[tuple[PlanAxis, ...]], view: npt.NDArray[Any], chunks: npt.NDArray[Any]) -> None:

@@ -4,9 +4,6 @@ A chunk alone is a few elements of each of many rows of the caller's array, so c
 again and again.  The rows of a run are longer, and one that is as wide as the array is copied as memory
 lies: measured with 16³ to 64³ chunks of 512³ uint16, a run takes a third to two thirds of the time that
 its chunks take one by one.  Between copies a worker keeps the run in its own memory, a chunk after another.
-
-A row of a chunk is copied as one element of that many bytes, for NumPy takes as long to begin a row as to
-copy some 100 bytes; that halves the time again for rows of 32 to 64 bytes.
 """
 
 from __future__ import annotations
@@ -22,13 +19,13 @@ import numpy.typing as npt
 from chunkwise.codec.decode import open_decompressor
 from chunkwise.codec.encode import open_compressor
 from chunkwise.codec.protocol import Buffer, PreparedChain
+from chunkwise.codec.rows import copy_rows
 from chunkwise.plan.axis import PlanAxis
 
 __all__ = [
     "Gather",
     "Run",
     "Scatter",
-    "copy_from_chunks",
     "copy_to_chunks",
     "regions",
     "run_length",
@@ -63,11 +60,6 @@ class Run:
     def rows(self, n_chunks: int) -> npt.NDArray[Any]:
         """Return the first chunks as :func:`regions` has them, their number being the last axis but one."""
         return np.moveaxis(self.elements[:n_chunks], 0, -2)
-
-
-def rows_of(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
-    """Return `array` with each `length` elements of its last axis, which lie together, as a single one."""
-    return array.view(np.dtype((np.void, length * array.itemsize)))
 
 
 def run_length(
@@ -163,20 +155,12 @@ def copy_to_chunks(chunks: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
     """Copy `source` to chunks, both with the number of the chunk in front of the last axis."""
     n, length = source.shape[-2:]
     row = length * source.itemsize
-    if (row <= _SHORT_ROW or n * row <= _SHORT_RUN) and source.strides[-1] == source.itemsize:
-        np.copyto(rows_of(chunks, length)[..., 0], rows_of(source, length)[..., 0])
+    if row <= _SHORT_ROW or n * row <= _SHORT_RUN:
+        copy_rows(chunks, source)
     else:
         # A ufunc goes through memory in the order of its operands' axes, here that of the rows of the
         # source; a plain copy goes in the order of the target's strides.
         np.positive(source, out=chunks)
-
-
-def copy_from_chunks(target: npt.NDArray[Any], chunks: npt.NDArray[Any]) -> None:
-    """Copy chunks to `target`, both with the number of the chunk in front of the last axis."""
-    length = target.shape[-1]
-    if target.dtype == chunks.dtype and target.strides[-1] == target.itemsize:  # nothing to be turned around
-        target, chunks = rows_of(target, length)[..., 0], rows_of(chunks, length)[..., 0]
-    np.copyto(target, chunks)
 
 
 class Scatter:
@@ -221,4 +205,4 @@ def _scattered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[np
     for part in parts:
         n = part.shape[-2]
         yield from zip(run.chunks[:n], run.buffers, strict=False)
-        copy_from_chunks(part, run.rows(n))
+        copy_rows(part, run.rows(n))

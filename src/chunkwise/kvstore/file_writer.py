@@ -124,7 +124,11 @@ def _open_locked_write(
     try_lock, unlock, flags = file_lock.try_lock, file_lock.unlock, file_lock.OPEN_FLAGS
 
     def replace(fd: int, lock: str, path: str, value: Buffer) -> bool:
-        """Write `value` to the lock file and rename that; return False if the lock can't be had at once."""
+        """Write `value` to the lock file and rename that; return False if the lock can't be had at once.
+
+        A file that was renamed is nobody's lock any more, so its lock need not be dropped.
+        """
+        renamed = False
         try:
             try_lock(fd)
         except OSError as e:
@@ -147,6 +151,7 @@ def _open_locked_write(
                 if sync:
                     os.fsync(fd)
                 os_rename(lock, path)
+                renamed = True
                 return True
             except FileNotFoundError:  # the file has gone, and is not ours to remove
                 raise
@@ -154,7 +159,8 @@ def _open_locked_write(
                 os.unlink(lock)
                 raise
         finally:
-            unlock(fd)
+            if not renamed:
+                unlock(fd)
 
     def write(key: str, value: Buffer) -> None:
         nonlocal turn

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.codec.rows import copy_rows
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.execute.packed import element_type, pack, unpack
 from chunkwise.grid.protocol import ChunkGrid
@@ -129,7 +130,7 @@ class Job(NamedTuple):
         if piece.parts is not None:
             pack(piece.parts, view, elements)
         else:
-            np.copyto(elements, view[piece.region.at])
+            copy_rows(elements, view[piece.region.at])
 
     def empty(self, slot: npt.NDArray[np.uint8], piece: Piece) -> None:
         """Copy what was read to its place."""
@@ -137,7 +138,7 @@ class Job(NamedTuple):
         if piece.parts is not None:
             unpack(piece.parts, elements, view)
         else:
-            np.copyto(view[piece.region.at], elements)
+            copy_rows(view[piece.region.at], elements)
 
     def _in_slot(
         self, slot: npt.NDArray[np.uint8], piece: Piece
