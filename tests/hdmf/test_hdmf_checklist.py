@@ -127,6 +127,32 @@ def test_checklist_cached_namespace_of_an_extension_that_is_not_installed(tmp_pa
     assert done.stdout == "LabSeries 7 ünï [b'ab', b'c'] 1\n" * 3, done.stderr
 
 
+EXTENDED = """
+import sys
+from pathlib import Path
+from hdmf.build import TypeMap
+from chunkwise.hdmf import NWBZarrIO
+path = sys.argv[2] + "/zarr3.nwb.zarr"
+with NWBZarrIO(path, extensions=sys.argv[1]) as io:
+    print(type(io.read().acquisition["lab"]).__name__)
+    extended = io.manager.type_map
+with NWBZarrIO(path, extensions=[extended, Path(sys.argv[1])]) as io:
+    print(type(io.read().acquisition["lab"]).__name__)
+"""
+
+
+def test_extensions_are_files_of_namespaces_or_type_maps(tmp_path: Path) -> None:
+    namespace = extension(tmp_path)
+    subprocess.run([sys.executable, "-c", WITH, namespace, str(tmp_path)], timeout=280, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", EXTENDED, namespace, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.stdout == "LabSeries\n" * 2, done.stderr
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_checklist_two_cached_versions_the_newer_is_used(tmp_path: Path, format: str) -> None:
     path = tmp_path / "a.nwb.zarr"

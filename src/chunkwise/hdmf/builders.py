@@ -48,6 +48,7 @@ class BuilderTree:
         self._builders: dict[tuple[str, str], Any] = {}
         self._complete: set[tuple[str, str]] = set()
         self._pending: list[tuple[HdmfStore, str]] = []
+        self._referring: dict[tuple[str, str], dict[str, Any]] = {}
         self._targets: dict[tuple[str, Reference], Any] = {}
         self.broken: list[str] = []
         self._factory = BuilderFactory()
@@ -91,6 +92,7 @@ class BuilderTree:
         """Forget the builder of an object that was deleted."""
         self._builders.pop((store.source, path), None)
         self._complete.discard((store.source, path))
+        self._referring.pop((store.source, path), None)
 
     def adopt(self, store: HdmfStore, path: str, builder: Any) -> None:
         """Take a builder that was written as that of the stored object."""
@@ -127,7 +129,11 @@ class BuilderTree:
 
     def _one(self, store: HdmfStore, path: str, parent: GroupBuilder | None) -> Any:
         name = path.rpartition("/")[2] or ROOT
-        attributes = {k: v for k, v in store.attributes(path).items() if not _refers(v)}
+        attributes = store.attributes(path)
+        referring = {k: v for k, v in attributes.items() if _refers(v)}
+        if referring:
+            self._referring[(store.source, path)] = referring
+            attributes = {k: v for k, v in attributes.items() if k not in referring}
         if store.is_dataset(path):
             builder = self._dataset(store.dataset(path), name, attributes, parent)
         else:
@@ -163,11 +169,10 @@ class BuilderTree:
         while self._pending:
             store, path = self._pending.pop()
             builder = self._builders[(store.source, path)]
-            for name, value in store.attributes(path).items():
-                if _refers(value):
-                    resolved = self._attribute(value, store, f'attribute "{name}" of {path}')
-                    if resolved is not None:
-                        builder.set_attribute(name, resolved)
+            for name, value in self._referring.pop((store.source, path), {}).items():
+                resolved = self._attribute(value, store, f'attribute "{name}" of {path}')
+                if resolved is not None:
+                    builder.set_attribute(name, resolved)
             if store.is_dataset(path):
                 if builder.data is None:
                     self._set_scalar(builder, store.dataset(path))
@@ -227,4 +232,5 @@ class BuilderTree:
 
 
 def _refers(value: Any) -> bool:
-    return isinstance(value, Reference) or (isinstance(value, list) and any(map(_refers, value)))
+    kind = type(value)
+    return kind is Reference or (kind is list and any(map(_refers, value)))

@@ -14,6 +14,7 @@ from hdmf.spec import NamespaceCatalog
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from chunkwise.execute.pool import Pool
 from chunkwise.hdmf.builders import BuilderTree
+from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.lazy import LazyDataset
 from chunkwise.hdmf.node_writer import NodeWriter
@@ -82,6 +83,9 @@ class ZarrIO(StoreWriting):
     FileNotFoundError
         In modes that read if there is no store.
     """
+
+    _found: HdmfStore | None = None
+    """What is at the path, if that was looked up already: it is parsed once."""
 
     def __init__(
         self,
@@ -250,13 +254,21 @@ class ZarrIO(StoreWriting):
         elif found is None:
             raise NotFoundError(f"there is no HDMF store at {self._source}")
         else:
-            consolidated = self._consolidated if mode == "r" else False
-            self._store = open_store(location, consolidated=consolidated, pool=self._pool)
+            self._store = self._open_own(location, mode)
             self._store.source = self._source
         self._stores = StoreSet(self._store, self._open_other, self.external_links, self._roots)
         self._tree = BuilderTree(self, self._stores, strict=self._strict)
         if self.writable:
             self._writer = NodeWriter(self._store, pickled=self._pickled, compat_regions=self._compat_regions)
+
+    def _open_own(self, location: Any, mode: str) -> HdmfStore:
+        found, self._found = self._found, None
+        if found is not None and mode == "r" and self._consolidated is True:
+            found.pool = self._pool
+            return found
+        return open_store(
+            location, consolidated=self._consolidated if mode == "r" else False, pool=self._pool
+        )
 
     def _create(self, location: Any, occupied: bool) -> HdmfStore:
         if occupied:
@@ -301,13 +313,15 @@ class ZarrIO(StoreWriting):
                 f"Cannot read from file {self._source} in mode '{self._mode}'. "
                 "Please use mode 'r', 'r+', or 'a'."
             )
-        return super().read(**kwargs)
+        with many_objects():
+            return super().read(**kwargs)
 
     def read_builder(self) -> GroupBuilder:
         """Return the builder of the root, with all below; data is not read."""
         self.store  # noqa: B018 - raises if it is closed
         assert self._tree is not None
-        return self._tree.root()
+        with many_objects():
+            return self._tree.root()
 
     def builder_of(self, reference: Reference, holder: HdmfStore) -> Any:
         """Return the builder that a reference stored in `holder` means."""

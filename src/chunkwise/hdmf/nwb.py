@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hdmf.build import BuildManager, DatasetBuilder
+from hdmf.build import BuildManager, DatasetBuilder, TypeMap
 
 from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.io import ZarrIO
+from chunkwise.hdmf.manager import StoreBuildManager, StoreTypeMap
 from chunkwise.hdmf.place import Place
 from chunkwise.hdmf.spec_cache import cached_versions
 from chunkwise.hdmf.store import open_store
@@ -29,8 +31,8 @@ class NWBZarrIO(ZarrIO):
         As for :class:`ZarrIO`.
     load_namespaces : bool
         Whether cached specifications are used for types that no installed package has.
-    extensions : str, TypeMap or list, optional
-        Further extensions to load, as :func:`pynwb.get_type_map` takes them; not with a manager.
+    extensions : str, path, TypeMap or list of such, optional
+        Further extensions to load: files of namespaces, and type maps; not with a manager.
     **options
         Those of :class:`ZarrIO`.
     """
@@ -46,9 +48,35 @@ class NWBZarrIO(ZarrIO):
     ) -> None:
         if manager is not None and extensions is not None:
             raise ValueError("'manager' and 'extensions' cannot be specified together")
-        if manager is None:
-            manager = _manager(path, mode, load_namespaces, extensions, options.get("storage_options"))
-        super().__init__(path, manager, mode, **options)
+        with many_objects():
+            if manager is None:
+                storage_options = options.get("storage_options")
+                manager = self._manager(path, mode, load_namespaces, extensions, storage_options)
+            super().__init__(path, manager, mode, **options)
+
+    def _manager(
+        self, path: Place, mode: str, load: bool, extensions: Any, storage_options: Any
+    ) -> BuildManager:
+        type_map = StoreTypeMap(_shared_type_map())
+        if extensions is not None:
+            type_map.extend(extensions if isinstance(extensions, list | tuple) else [extensions])
+            return StoreBuildManager(type_map)
+        if mode in ("w", "w-", "x") or not load:
+            return StoreBuildManager(type_map)
+        try:
+            store = self._found = open_store(with_storage_options(path, storage_options))
+        except ChunkwiseError:
+            if mode == "a":  # a new file
+                return StoreBuildManager(type_map)
+            raise
+        catalog = type_map.namespace_catalog
+        versions = cached_versions(store)
+        if any(
+            catalog.get_namespace(n).version != v if n in catalog.namespaces else True
+            for n, v in versions.items()
+        ):
+            self.load_namespaces(type_map, file=store)
+        return StoreBuildManager(type_map)
 
     @staticmethod
     def can_read(path: Any) -> bool:
@@ -111,28 +139,13 @@ class NWBZarrIO(ZarrIO):
         return read_nwb(path, **options)
 
 
-def _manager(path: Place, mode: str, load: bool, extensions: Any, storage_options: Any) -> BuildManager:
+def _shared_type_map() -> TypeMap:
     import pynwb
 
-    if extensions is not None:
-        return pynwb.get_manager(extensions=extensions)
-    if mode in ("w", "w-", "x") or not load:
-        return pynwb.get_manager()
-    type_map = pynwb.get_type_map()
     try:
-        store = open_store(with_storage_options(path, storage_options))
-    except ChunkwiseError:
-        if mode == "a":  # a new file
-            return BuildManager(type_map)
-        raise
-    catalog = type_map.namespace_catalog
-    versions = cached_versions(store)
-    if any(
-        catalog.get_namespace(n).version != v if n in catalog.namespaces else True
-        for n, v in versions.items()
-    ):
-        ZarrIO.load_namespaces(type_map, file=store)
-    return BuildManager(type_map)
+        return pynwb.get_type_map(copy=False)
+    except TypeError:  # releases that make a copy always
+        return pynwb.get_type_map()
 
 
 def read_nwb(path: Place, **options: Any) -> Any:

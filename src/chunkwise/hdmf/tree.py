@@ -206,7 +206,10 @@ def _from_zmetadata(metadata: Mapping[str, Any]) -> Tree | None:
         if name in (".zarray", ".zgroup", ".zattrs"):
             if isinstance(value, str):  # some writers store the text
                 value = load_json(value.encode())
-            found.setdefault(canonical_path(group), {})[name] = _object(value, f'consolidated "{key}"')
+            if not isinstance(value, dict):
+                raise FailedPreconditionError(f'consolidated "{key}": Expected object')
+            found.setdefault(group, {})[name] = value
+    found = {canonical_path(group): documents for group, documents in found.items()}
     if "/" not in found:
         return None
     # The root is one level less deep than "/a", although both have one slash.

@@ -1,0 +1,105 @@
+"""The type map that reads files answers as hdmf's own, and reading leaves the collector as it was."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import pynwb
+import pytest
+from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, LinkBuilder
+from nwb_content import CONTENT, file_of
+
+from chunkwise.hdmf import NWBZarrIO
+from chunkwise.hdmf.construction import many_objects
+from chunkwise.hdmf.manager import StoreBuildManager, StoreTypeMap
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def builders(group: GroupBuilder) -> Any:
+    yield group
+    yield from group.datasets.values()
+    yield from group.links.values()
+    for below in group.groups.values():
+        yield from builders(below)
+
+
+def answers(manager: BuildManager, builder: Any) -> list[Any]:
+    out = []
+    for ask in (manager.get_builder_dt, manager.get_builder_ns, manager.get_cls):
+        try:
+            out.append(ask(builder))
+        except (TypeError, ValueError) as e:
+            out.append(type(e))
+    return out
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_each_builder_has_the_type_and_class_that_hdmf_says(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(path, mode="w") as io:
+        io.write(file_of(name))
+    own, theirs = StoreBuildManager(StoreTypeMap(pynwb.get_type_map(copy=False))), pynwb.get_manager()
+    with NWBZarrIO(path) as io:
+        found = list(builders(io.read_builder()))
+        assert len(found) > 10
+        for builder in found:
+            assert answers(own, builder) == answers(theirs, builder), builder.path
+        assert type(io.manager) is StoreBuildManager
+
+
+def test_what_is_no_plain_builder_is_answered_as_hdmf_does() -> None:
+    own, theirs = StoreBuildManager(StoreTypeMap(pynwb.get_type_map(copy=False))), pynwb.get_manager()
+    series = {"neurodata_type": b"TimeSeries", "namespace": "core"}
+    untyped, typed = GroupBuilder("a"), GroupBuilder("b", attributes=series)
+    for builder in (untyped, typed, DatasetBuilder("d", 1), LinkBuilder(typed, "l"), "text", None):
+        assert answers(own, builder) == answers(theirs, builder)
+    assert own.get_cls(typed) is pynwb.TimeSeries
+
+
+def test_a_class_that_is_registered_later_counts() -> None:
+    manager = StoreBuildManager(StoreTypeMap(pynwb.get_type_map(copy=False)))
+    builder = GroupBuilder("b", attributes={"neurodata_type": "TimeSeries", "namespace": "core"})
+    assert manager.get_cls(builder) is pynwb.TimeSeries
+
+    class Later(pynwb.TimeSeries):
+        pass
+
+    manager.type_map.register_container_type("core", "TimeSeries", Later)
+    assert manager.get_cls(builder) is Later
+    assert pynwb.get_manager().get_cls(builder) is pynwb.TimeSeries
+
+
+def test_the_collector_is_left_as_it_was() -> None:
+    assert gc.isenabled()
+    with pytest.raises(KeyError), many_objects():
+        with many_objects():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with many_objects():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_file_is_opened_again_with_what_it_holds_then(tmp_path: Path) -> None:
+    path = tmp_path / "a.nwb.zarr"
+    first, second = list(CONTENT)[:2]
+    with NWBZarrIO(path, mode="w") as io:
+        io.write(file_of(first))
+    io = NWBZarrIO(path)
+    before = io.read_builder()
+    io.close()
+    with NWBZarrIO(path, mode="w") as other:
+        other.write(file_of(second))
+    io.open()
+    after = io.read_builder()
+    io.close()
+    assert before.attributes["object_id"] != after.attributes["object_id"]
