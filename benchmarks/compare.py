@@ -7,8 +7,8 @@ Each library runs in a process of its own, with its default settings; they take 
 machine is as busy for all.  Files lie in memory if there is such a directory (``--directory`` for
 another), so caches are warm; those of the rows "with sync" lie on disk, and a write ends when it is there.
 What is read is checked once for each library.  Figures are ratios of medians: how many times as fast
-chunkwise is as the other.  "(cpu)" is the same for the processor time of all threads, which hardly depends
-on what else the machine does.
+chunkwise is as the other.  "(cpu)" is the same for the processor time of all threads and of processes that a
+library starts, which hardly depends on what else the machine does.
 
 To measure a few cells again, quickly:
 

@@ -12,7 +12,7 @@ import os
 import threading
 from contextlib import suppress
 
-from chunkwise.catalogue import codecs, grids, key_encodings
+from chunkwise.catalogue import codecs, data_types, grids, key_encodings
 from chunkwise.execute.helper.process import HelperGoneError, HelperProcess, can_help
 
 __all__ = ["n_helpers", "ready_helpers"]
@@ -23,6 +23,8 @@ _WORTH_ASKING = 20_000_000
 # However many processors there are: files of one directory are not written faster by more.
 _MOST = 7
 _VARIABLE = "CHUNKWISE_HELPERS"
+# What is registered here at run time is not known to another process.
+_KNOWN = (codecs, data_types, grids, key_encodings)
 
 _helpers: list[HelperProcess] = []
 _lock = threading.Lock()
@@ -42,7 +44,7 @@ def ready_helpers(n: int, nanoseconds: int) -> list[HelperProcess]:
     """
     global _waited, _failed
     n = min(n, _most())
-    if nanoseconds < _WORTH_ASKING or n < 1 or any(r.changed for r in (codecs, grids, key_encodings)):
+    if nanoseconds < _WORTH_ASKING or n < 1 or any(registry.changed for registry in _KNOWN):
         return []
     with _lock:
         ready = []
