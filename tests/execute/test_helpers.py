@@ -156,17 +156,21 @@ def test_a_helper_that_is_killed_loses_nothing(helper, tmp_path, form, monkeypat
     message = Job.message
 
     def kill(job, piece):
-        if len(helper) == 3:
+        if len(helper) == 1:  # it has one piece, and is to get a second one
             os.kill(pid, signal.SIGKILL)
         return message(job, piece)
 
     monkeypatch.setattr(Job, "message", kill)
     array.write(values).result()
-    assert len(helper) >= 3
+    assert len(helper) >= 2
     monkeypatch.setattr(Job, "message", message)
     assert np.array_equal(array.read().result(), values)
-    helpers.ready_helpers(1, 1)
-    assert helpers.n_helpers() == 1 and helpers._helpers[0]._process.pid != pid  # there is a new one
+    for _ in range(200):  # there is a new one, as soon as the system has ended the old one
+        helpers.ready_helpers(1, 1)
+        if helpers._helpers[0]._process.pid != pid:
+            break
+        time.sleep(0.05)
+    assert helpers._helpers[0]._process.pid != pid
 
 
 def test_what_a_helper_can_not_read_gives_the_error_of_this_process(helper, tmp_path):
