@@ -35,9 +35,9 @@ Reduction: TypeAlias = Callable[[Array], Array]
 
 Read: TypeAlias = Callable[[IndexTransform, Array], object]
 
-_PIECE_NBYTES = 2 << 20  # less keeps threads busy with passing the interpreter lock; more, with memory
+_PIECE_NBYTES = 1 << 20  # less keeps threads busy with passing the interpreter lock; more, with memory
 _INLINE_NBYTES = 1 << 20
-_LARGE_CELL = 4  # times the size of a piece
+_LARGE_CELL = 8  # times the size of a piece
 
 
 def open_reduction(method: str, dtype: DataType) -> Reduction:
@@ -96,7 +96,7 @@ def downsample_into(
 ) -> Future[Array]:
     """Fill `out` with what `transform` selects of a downsampled array; the future gives `out`.
 
-    Each worker holds one piece of the base, of 2 MiB or one chunk or one cell, whichever is the largest,
+    Each worker holds one piece of the base, of 1 MiB or one chunk or one cell, whichever is the largest,
     and what reducing it takes: for the median and the mode about as much again.  A cell of more than 8
     MiB is taken in piece by piece where `accumulate` allows it.
 
