@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -41,7 +43,8 @@ class Piece(NamedTuple):
     parts: Sequence[tuple[PlanAxis, ...]] | None
 
 
-class Job(NamedTuple):
+@dataclass(frozen=True)
+class Job:
     """What is read or written.
 
     Attributes
@@ -111,8 +114,7 @@ class Job(NamedTuple):
         """Return a part of the plan as a helper gets it."""
         region = region_of(axes, self.grid)
         assert region is not None, "the plan is a box, so its parts are"
-        parts = None if self._element_type() is None else self._parts(axes)
-        return Piece(axes, region, parts)
+        return Piece(axes, region, None if self._types is None else self._parts(axes))
 
     def message(self, piece: Piece) -> dict[str, Any]:
         """Return the message that asks for a piece, but for the slot."""
@@ -146,9 +148,8 @@ class Job(NamedTuple):
         """Return a slot as elements, and the caller's array as elements of that type."""
         if piece.parts is None:
             return slot.view(self.view.dtype).reshape(piece.region.shape), self.view
-        types = self._element_type()
-        assert types is not None
-        stored, memory = types
+        assert self._types is not None, "the piece is in parts"
+        stored, memory = self._types
         return slot.view(stored).reshape(-1, *self._chain.item.shape), self.view.view(memory)
 
     @property
@@ -156,7 +157,9 @@ class Job(NamedTuple):
         shard = self.array.shard
         return self.array.chain if shard is None else shard.chain
 
-    def _element_type(self) -> tuple[np.dtype[Any], np.dtype[Any]] | None:
+    @cached_property
+    def _types(self) -> tuple[np.dtype[Any], np.dtype[Any]] | None:
+        """The types of elements of whole chunks in a slot and in the caller's array, if those go there."""
         if self.kv.io_mode != "default":
             return None
         return element_type(self._chain, encode=self.do == "write")

@@ -57,7 +57,7 @@ class HelperProcess:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.ready = False
-        self.owner = (os.geteuid(), os.getegid())
+        self._owner = (os.geteuid(), os.getegid())
         ours, theirs = socket.socketpair()
         try:
             memory = os.memfd_create("chunkwise", os.MFD_CLOEXEC)
@@ -87,8 +87,10 @@ class HelperProcess:
         Raises
         ------
         HelperGoneError
-            If it could not.
+            If it could not, or belongs to another user than this process does by now.
         """
+        if self._owner != (os.geteuid(), os.getegid()):
+            raise HelperGoneError
         if self.ready:
             self._receive(socket.MSG_DONTWAIT | socket.MSG_PEEK)  # is it still there?
         else:
