@@ -42,7 +42,7 @@ _READ = _Rates(
     {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 0.25, "lz4": 0.25, "transpose": 0.3},
     1.35,
     10_000,
-    12_000,
+    40_000,
     1 << 17,
 )
 _WRITE = _Rates(
@@ -50,7 +50,7 @@ _WRITE = _Rates(
     {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 1.0, "lz4": 1.0, "transpose": 0.3},
     7.0,
     40_000,
-    50_000,
+    120_000,
     1 << 17,
 )
 # Handing work over and back takes some 100 µs; what takes less than this in ns is done by the caller.
