@@ -304,3 +304,23 @@ def test_how_many_there_are(monkeypatch):
     monkeypatch.setenv("CHUNKWISE_HELPERS", "many")
     with pytest.raises(ValueError, match="CHUNKWISE_HELPERS"):
         helpers.ready_helpers(8, 10**12)
+
+
+@pytest.mark.parametrize("shape", [(65_000,), (650, 40)])
+def test_chunks_of_several_sizes(helper, tmp_path, shape):
+    """They are not handed over one after the other: where one ends would not be known."""
+    sizes = [[[100, 200], [150, 300]]] if len(shape) == 1 else [[[1, 200], [2, 225]], 40]
+    grid = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": sizes}}
+    array = ts.open(
+        {
+            "driver": "zarr3",
+            "kvstore": f"file://{tmp_path}/",
+            "metadata": {"chunk_grid": grid, "codecs": [LITTLE], "data_type": "uint16", "shape": list(shape)},
+            "context": _limited(),
+        },
+        create=True,
+    ).result()
+    values = _values(array)
+    array.write(values).result()
+    assert np.array_equal(array.read().result(), values)
+    assert set(helper) == {("write", False), ("read", False)}

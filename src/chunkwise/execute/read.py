@@ -112,9 +112,10 @@ def read_packed(
     """Decode the whole chunks that `transform` selects, one after the other, to `memory`."""
     if array.shard is not None:
         return read_shards_packed(array, array.shard, kv, transform, memory, fill_missing=fill_missing)
+    axes = plan_read(transform, array.grid).axes
+    assert array.grid.chunk_shape is not None and all(all(axis.whole) for axis in axes), "chunks are whole"
     scatter = PackedReader(array.chain, memory)
-    work = _open_worker(array, kv, memory, fill_missing, [], scatter=scatter)
-    return work(plan_read(transform, array.grid).axes)
+    return _open_worker(array, kv, memory, fill_missing, [], scatter=scatter)(axes)
 
 
 def _open_worker(

@@ -111,9 +111,11 @@ def write_packed(
     store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
     if array.shard is not None:
         return write_shards_packed(array, array.shard, kv, transform, memory, store_fill=store_fill)
+    axes = plan_write(transform, array.grid).axes
+    assert array.grid.chunk_shape is not None and all(all(axis.whole) for axis in axes), "chunks are whole"
     writer = _Writer(array, kv, memory, store_fill, [])
     writer.gather = PackedWriter(array.chain, memory)
-    return writer.write(plan_write(transform, array.grid).axes)
+    return writer.write(axes)
 
 
 def _nothing() -> None:

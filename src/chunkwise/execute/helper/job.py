@@ -160,7 +160,7 @@ class Job:
     @cached_property
     def _types(self) -> tuple[np.dtype[Any], np.dtype[Any]] | None:
         """The types of elements of whole chunks in a slot and in the caller's array, if those go there."""
-        if self.kv.io_mode != "default":
+        if self.kv.io_mode != "default" or self.array.grid.chunk_shape is None:
             return None
         return element_type(self._chain, encode=self.do == "write")
 
