@@ -46,6 +46,8 @@ def helper(monkeypatch):
     monkeypatch.setattr(helpers, "_WORTH_STARTING", 0)
     monkeypatch.setattr(helpers, "_WORTH_ASKING", 0)
     monkeypatch.setattr(helpers, "_most", lambda: 1)
+    for registry in helpers._KNOWN:  # other tests register their own
+        monkeypatch.setattr(registry, "changed", False)
     monkeypatch.setattr(share, "_PIECE", 1 << 16)
     monkeypatch.setattr(share, "_OWN_PIECE", 1 << 14)
     helpers.ready_helpers(1, 1)
@@ -54,6 +56,8 @@ def helper(monkeypatch):
         if found:
             break
         time.sleep(0.05)
+    else:
+        pytest.fail("the helper did not start within half a minute")
     asked = []
     message = Job.message
 
