@@ -85,7 +85,7 @@ def read_into(
     if plan.n_chunks == 0:
         return Future.ready(out)
     view = plan.layout.view(out)
-    load = read_load(pool, kv, array.chain, plan.n_chunks)
+    load = read_load(pool, kv, array.chain, plan.n_chunks, view)
     open_one: Any = open_kept_worker if keeps_chunks(array, kv) else _open_worker
 
     def open_worker(stop: Stop) -> Any:

@@ -77,7 +77,7 @@ def read_shards_into(
         return Future.ready(out)
     form = shard_form(array, shard)
     view = plan.layout.view(out)
-    load = read_load(pool, kv, shard.chain, plan.n_chunks, sharded=True)
+    load = read_load(pool, kv, shard.chain, plan.n_chunks, view, sharded=True)
     by_shard = plan_shards(plan.axes, form.chunks_per_shard)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:

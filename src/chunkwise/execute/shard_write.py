@@ -75,7 +75,7 @@ def write_shards_from(
     n_shards = 1
     for axis in axes:
         n_shards *= axis.n_entries
-    load = write_load(pool, kv, shard.chain, n_shards, form.n_chunks, sharded=True)
+    load = write_load(pool, kv, shard.chain, n_shards, form.n_chunks, view, sharded=True)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         return _ShardWriter(array, shard, form, kv, view, store_fill, stop).write

@@ -8,12 +8,16 @@ hurts most, with 16³ to 64³ chunks of uint16, one worker against two.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy.typing as npt
 
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.execute.pool import Pool
 
 __all__ = ["Workload", "read_load", "write_load"]
+
+_View: TypeAlias = "npt.NDArray[Any] | None"
 
 
 class _Rates(NamedTuple):
@@ -21,6 +25,9 @@ class _Rates(NamedTuple):
 
     Attributes
     ----------
+    strided : float
+        What copying takes more if the elements of the caller's rows are not next to each other, as in a
+        reversed or transposed array.
     chunk : int
         Python and system calls of a chunk.
     shared : int
@@ -30,6 +37,7 @@ class _Rates(NamedTuple):
     """
 
     copy: float
+    strided: float
     codecs: dict[str, float]
     other_codec: float
     chunk: int
@@ -39,6 +47,7 @@ class _Rates(NamedTuple):
 
 _READ = _Rates(
     0.15,
+    0.25,
     {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 0.25, "lz4": 0.25, "transpose": 0.3},
     1.35,
     10_000,
@@ -47,6 +56,7 @@ _READ = _Rates(
 )
 _WRITE = _Rates(
     0.45,
+    0.25,
     {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 1.0, "lz4": 1.0, "transpose": 0.3},
     7.0,
     40_000,
@@ -83,14 +93,23 @@ class Workload(NamedTuple):
     nanoseconds: int = 0
 
 
-def read_load(pool: Pool, kv: Any, chain: PreparedChain, n_chunks: int, *, sharded: bool = False) -> Workload:
+def read_load(
+    pool: Pool, kv: Any, chain: PreparedChain, n_chunks: int, view: _View = None, *, sharded: bool = False
+) -> Workload:
     """Decide how to read `n_chunks` chunks of `chain` from `kv`; see :func:`write_load`."""
     requests = getattr(kv, "request_concurrency", None)
-    return _load(_READ, pool, kv, requests, chain, n_chunks, 1, sharded)
+    return _load(_READ, pool, kv, requests, chain, n_chunks, 1, view, sharded)
 
 
 def write_load(
-    pool: Pool, kv: Any, chain: PreparedChain, n_objects: int, n_chunks: int = 1, *, sharded: bool = False
+    pool: Pool,
+    kv: Any,
+    chain: PreparedChain,
+    n_objects: int,
+    n_chunks: int = 1,
+    view: _View = None,
+    *,
+    sharded: bool = False,
 ) -> Workload:
     """Decide how to write.
 
@@ -106,6 +125,8 @@ def write_load(
         Codec chain of one chunk.
     n_objects, n_chunks : int
         How many objects there are to be written, and how many chunks are in each.
+    view : ndarray, optional
+        The caller's array in the order of the plan.
     sharded : bool
         Whether the chunks are inner ones, which take no system calls of their own.
     """
@@ -114,7 +135,7 @@ def write_load(
         requests = getattr(kv, "write_concurrency", None)
         if requests is not None and pool.bounded:
             requests = min(requests, pool.n_workers)
-    return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks, sharded)
+    return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks, view, sharded)
 
 
 def _load(
@@ -125,6 +146,7 @@ def _load(
     chain: PreparedChain,
     n_objects: int,
     n_chunks: int,
+    view: _View,
     sharded: bool,
 ) -> Workload:
     limit = getattr(kv, "io_limit", None) or n_objects
@@ -132,6 +154,8 @@ def _load(
         n = max(1, min(requests, n_objects, limit))
         return Workload(n, n * _BATCHES_PER_WORKER, False)
     rate = rates.copy + sum(rates.codecs.get(codec.name, rates.other_codec) for codec in chain.codecs)
+    if view is not None and view.ndim and view.strides[-1] != view.itemsize:
+        rate += rates.strided
     unlocked = chain.item.nbytes * rate
     shared = pool.n_workers > 1 and n_objects > 1 and unlocked >= rates.shared
     total = n_objects * n_chunks * (rates.chunk + unlocked)

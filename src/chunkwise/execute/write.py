@@ -88,7 +88,7 @@ def write_from(
     if as_modifiable(kv) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
     view = plan.layout.view(source, last=True)
-    load = write_load(pool, kv, array.chain, plan.n_chunks)
+    load = write_load(pool, kv, array.chain, plan.n_chunks, view=view)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         return _Writer(array, kv, view, store_fill, stop).write
