@@ -107,15 +107,15 @@ class Libdeflate:
         if not context:
             raise MemoryError
         compress, bound = self.compress[framing], self.bound[framing]
-        scratch: list[memoryview] = []
+        out, room, most = memoryview(b""), 0, -1
 
         def encode(decoded: Buffer) -> Buffer:
+            nonlocal out, room, most
             view = memoryview(decoded).cast("B") if type(decoded) is not bytes else decoded
             n = len(view)
-            room = bound(context, n)
-            if not scratch or len(scratch[0]) < room:
-                scratch[:] = [np.empty(room, np.uint8).data]
-            out = scratch[0]
+            if n > most:
+                most, room = n, bound(context, n)
+                out = np.empty(room, np.uint8).data
             written = compress(context, address(view) if n else None, n, writable_address(out), room)
             assert 0 < written <= room, "libdeflate needs more room than it said"
             return out[:written]

@@ -39,15 +39,15 @@ def open_compressor(level: int, *, checksum: bool) -> Callable[[Buffer], Buffer 
     for parameter, value in ((_LEVEL, level), (_CHECKSUM, int(checksum))):
         library.ZSTD_CCtx_setParameter(context, parameter, value)
     call, bound = library.ZSTD_compress2, library.ZSTD_compressBound
-    memory, room = memoryview(b""), 0
+    memory, room, most = memoryview(b""), 0, 0
 
     def compress(data: Buffer) -> Any:
-        nonlocal memory, room
+        nonlocal memory, room, most
         n = data.nbytes if type(data) is memoryview else len(data)
         if n == 0:
             return None
-        if bound(n) > room:
-            room = bound(n)
+        if n > most:
+            most, room = n, bound(n)
             memory = memoryview(bytearray(room))
         size = call(context, writable_address(memory), room, address(data), n)
         return memory[:size] if size <= room else None  # errors are sizes larger than any memory

@@ -289,7 +289,9 @@ class _ShardWriter:
     def grow(self, nbytes: int, *, keep: int) -> None:
         """Make room for a shard of `nbytes`; the worker uses the memory again for its next shard."""
         if nbytes > len(self.memory):
-            larger = memoryview(bytearray(max(nbytes, len(self.memory) * 3 // 2)))
+            # All inner chunks take about as much as the first; what is not written to takes no memory.
+            least = len(self.memory) * 3 // 2 or nbytes * self.form.n_chunks
+            larger = memoryview(bytearray(max(nbytes, least)))
             keep = min(keep, len(self.memory))
             larger[:keep] = self.memory[:keep]
             self.memory = larger

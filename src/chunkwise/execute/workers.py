@@ -67,6 +67,10 @@ _WRITE = _Rates(
 _INLINE_SHARED = 500_000
 _INLINE_ALONE = 2_000_000
 _BATCHES_PER_WORKER = 4
+# So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
+_DISK = 50_000_000
+# The other threads wait for the last batch, so it is no longer than this.
+_BATCH = 10_000_000
 
 
 class Workload(NamedTuple):
@@ -133,8 +137,10 @@ def write_load(
     requests = getattr(kv, "request_concurrency", None)
     if requests is None:
         requests = getattr(kv, "write_concurrency", None)
-        if requests is not None and pool.bounded:
-            requests = min(requests, pool.n_workers)
+        if requests is not None:
+            busy = n_chunks * chain.item.nbytes * _rate(_WRITE, chain, view)
+            waiting = 0 if pool.bounded else int(pool.n_workers * _DISK / max(1, busy))
+            requests = min(requests, pool.n_workers + waiting)
     return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks, view, sharded)
 
 
@@ -153,10 +159,7 @@ def _load(
     if requests is not None:
         n = max(1, min(requests, n_objects, limit))
         return Workload(n, n * _BATCHES_PER_WORKER, False)
-    rate = rates.copy + sum(rates.codecs.get(codec.name, rates.other_codec) for codec in chain.codecs)
-    if view is not None and view.ndim and view.strides[-1] != view.itemsize:
-        rate += rates.strided
-    unlocked = chain.item.nbytes * rate
+    unlocked = chain.item.nbytes * _rate(rates, chain, view)
     shared = pool.n_workers > 1 and n_objects > 1 and unlocked >= rates.shared
     total = n_objects * n_chunks * (rates.chunk + unlocked)
     if total <= (_INLINE_SHARED if shared else _INLINE_ALONE):
@@ -164,4 +167,12 @@ def _load(
     most = min(pool.n_workers, limit)
     n = most if shared else 1
     helped = most - 1 if chain.item.nbytes < (rates.helped >> 3 if sharded else rates.helped) else 0
-    return Workload(n, n * _BATCHES_PER_WORKER, False, helped, int(total))
+    n_batches = max(n * _BATCHES_PER_WORKER, int(total / _BATCH))
+    return Workload(n, n_batches, False, helped, int(total))
+
+
+def _rate(rates: _Rates, chain: PreparedChain, view: _View) -> float:
+    """Return the time that a decoded byte takes without the lock."""
+    rate = rates.copy + sum(rates.codecs.get(codec.name, rates.other_codec) for codec in chain.codecs)
+    strided = view is not None and view.ndim > 0 and view.strides[-1] != view.itemsize
+    return rate + rates.strided if strided else rate
