@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -55,15 +56,18 @@ def peer_python(release: str) -> str:
     if base is None:
         pytest.skip(f"not run: reading by hdmf-zarr {release} needs CPython {version}, which was not found")
     cache.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(home, ignore_errors=True)
-    subprocess.run([base, "-m", "venv", str(home)], check=True, timeout=300, capture_output=True)
-    done = subprocess.run(
-        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    if done.returncode:
-        pytest.skip(f"not run: hdmf-zarr {release} could not be installed: {done.stderr[-300:]}")
-    (home / ".complete").touch()
+    with (cache / f"{home.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several runs of the tests share the cache
+        if not (home / ".complete").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            subprocess.run([base, "-m", "venv", str(home)], check=True, timeout=300, capture_output=True)
+            done = subprocess.run(
+                [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
+                capture_output=True,
+                text=True,
+                timeout=900,
+            )
+            if done.returncode:
+                pytest.skip(f"not run: hdmf-zarr {release} could not be installed: {done.stderr[-300:]}")
+            (home / ".complete").touch()
     return str(python)
