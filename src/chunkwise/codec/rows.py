@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 __all__ = ["copy_rows"]
 
+_LARGEST = 2**31 - 1  # bytes of an element of NumPy's
+
 
 def copy_rows(out: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
     """Set ``out[...] = source``.
@@ -24,13 +26,15 @@ def copy_rows(out: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
         Of equal shape, without overlap in memory; byte orders may differ.
     """
     dtype, shape = out.dtype, out.shape
+    nbytes = shape[-1] * dtype.itemsize if shape else 0
     if (
         dtype == source.dtype
         and len(shape) > 1
         and shape[-1] > 1
+        and nbytes <= _LARGEST
         and out.strides[-1] == source.strides[-1] == dtype.itemsize
         and not dtype.hasobject
     ):
-        row = np.dtype((np.void, shape[-1] * dtype.itemsize))
+        row = np.dtype((np.void, nbytes))
         out, source = out.view(row), source.view(row)
     np.copyto(out, source)
