@@ -85,6 +85,12 @@ def test_identity_sees_through_links(tmp_path):
     assert FileStore(tmp_path / "other").identity != store.identity
 
 
+def test_identity_of_a_root_that_is_spelled_otherwise(tmp_path):
+    """POSIX lets two slashes at the beginning mean something else; nothing that is supported does."""
+    for root in (f"/{tmp_path}", f"{tmp_path}//", f"{tmp_path}/./"):
+        assert FileStore(root).identity == FileStore(tmp_path).identity
+
+
 def test_directory_in_the_place_of_a_key(store):
     store.write("d/k", b"1")
     assert store.open_reader()("d") is None

@@ -45,6 +45,8 @@ def check_key(root: str, key: str) -> None:
 
 def real_directory(root: str) -> str:
     """Return `root`, absolute and ending in ``/``, with symbolic links resolved and without that ``/``."""
+    if "//" in root:
+        return os.path.realpath(root)
     at = 0
     try:
         while (at := root.find("/", at + 1)) > 0:
@@ -52,7 +54,7 @@ def real_directory(root: str) -> str:
                 return os.path.realpath(root)
     except OSError:
         return os.path.realpath(root)
-    return root.rstrip("/") or "/"
+    return root[:-1] or "/"
 
 
 def root_directory(path: str | os.PathLike[Any]) -> str:
