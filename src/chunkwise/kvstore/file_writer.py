@@ -18,6 +18,7 @@ import errno
 import os
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from chunkwise.errors import ChunkwiseError
@@ -155,8 +156,9 @@ def _open_locked_write(
                 return True
             except FileNotFoundError:  # the file has gone, and is not ours to remove
                 raise
-            except BaseException:
-                os.unlink(lock)
+            except BaseException:  # an interrupt too, which may come when the file has its new name already
+                with suppress(FileNotFoundError):
+                    os.unlink(lock)
                 raise
         finally:
             if not renamed:
