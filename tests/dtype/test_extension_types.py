@@ -167,6 +167,9 @@ def test_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = {"data_type": "test.key", "fill_value": "no hexadecimal", "shape": [2]}
     with pytest.raises(ValueError, match=r'"fill_value": Expected value of test\.key, but received'):
         ts.open({"driver": "zarr3", "kvstore": "memory://d/", "metadata": metadata}, create=True).result()
+    monkeypatch.setattr(Key, "parse_fill_value", lambda self, value: {"0": bytes(16)}[value])
+    with pytest.raises(ValueError, match=r'"fill_value": Expected value of test\.key, but received'):
+        ts.open({"driver": "zarr3", "kvstore": "memory://d/", "metadata": metadata}, create=True).result()
     monkeypatch.setattr(Key, "memory_dtype", np.dtype(object))
     with pytest.raises(ValueError, match=r'"test\.key" has elements of dtype\(.O.\), but expected'):
         parse_zarr3("test.key")

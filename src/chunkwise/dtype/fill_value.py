@@ -94,11 +94,7 @@ def _parse_extension(value: JSON, dtype: DataType, extension: Extension) -> npt.
         return np.array(extension.parse_fill_value(value), dtype.memory_dtype).reshape(())
     except ChunkwiseError:
         raise
-    except (
-        TypeError,
-        ValueError,
-        ArithmeticError,
-    ) as e:  # what other packages raise for what they don't like
+    except (TypeError, ValueError, LookupError, ArithmeticError) as e:  # as other packages refuse a value
         raise SpecError(f"Expected value of {dtype.name}, but received: {show(value)} ({e})") from e
 
 
