@@ -68,6 +68,18 @@ def test_a_copy_does_not_overwrite_what_it_reads(mosaic: Any, capsys: pytest.Cap
     np.testing.assert_array_equal(ts.open(mosaic).result().read().result(), SCENE)
 
 
+def test_a_copy_does_not_overwrite_the_archive_that_it_reads(
+    mosaic: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What an adapter reads from counts as read."""
+    archive = "left.zarr/tile.zip|zip:|zarr3:"
+    ts.open(archive, create=True, dtype=ts.uint16, shape=[3]).result().write(7).result()
+    status, _, err = run(capsys, "cp", archive, "left.zarr", "--overwrite")
+    assert status == 1 and "the destination holds the source" in err
+    assert ts.open(archive).result().read().result().tolist() == [7, 7, 7]
+    np.testing.assert_array_equal(ts.open(mosaic).result().read().result(), SCENE)
+
+
 def test_a_stack_with_gaps_is_no_copy(mosaic: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """The gap is named, and nothing is left that looks whole."""
     domain = {"inclusive_min": [5, 0], "exclusive_max": [17, 30]}

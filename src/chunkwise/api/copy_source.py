@@ -19,6 +19,7 @@ from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
+from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
 
 __all__ = ["CopySource", "source_in_file", "stored_source"]
 
@@ -46,7 +47,7 @@ class CopySource(NamedTuple):
     is_stored: bool
 
     def uses(self, location: Location, *, below: bool) -> bool:
-        """Whether something that is read lies at `location`, or also `below` it."""
+        """Whether something that is read, archives included, lies at `location`, or also `below` it."""
         store, top = _place(location.kv, location.path)
         for kv, path in (kvstore.open_driver() for kvstore in _kvstores(self.store._array.spec())):
             identity, place = _place(kv, path)
@@ -83,16 +84,20 @@ def _digest(document: Any) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def _kvstores(spec: DriverSpec) -> Iterator[KvStoreSpec]:
-    """Yield the kvstores of all arrays that a bound spec is made of."""
+def _kvstores(spec: DriverSpec | KvStoreSpec) -> Iterator[KvStoreSpec]:
+    """Yield the kvstores of all arrays that a bound spec is made of, and those that they adapt."""
+    if isinstance(spec, KvStoreSpec):
+        yield spec
+        for base in spec.bases() if isinstance(spec, AdapterKvStoreSpec) else ():
+            yield from _kvstores(base)
+        return
     if spec.kvstore is not None:
-        yield spec.kvstore
+        yield from _kvstores(spec.kvstore)
     for part in spec.parts():
-        if isinstance(part, DriverSpec):
-            yield from _kvstores(part)
+        yield from _kvstores(part)
 
 
 def _place(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
     if isinstance(kv, FileStore):
-        return "file", os.path.realpath(kv.root + path) + "/"
+        return "file", os.path.join(os.path.realpath(kv.root + path), "")
     return kv.identity, path
