@@ -23,7 +23,7 @@ class Recipe(NamedTuple):
     Attributes
     ----------
     format : str
-        ``package.module:Class`` of the format, all of whose options have their defaults.
+        ``package.module:Class`` of the format that the document is of; its options have their defaults.
     prefix : str
         Path of the array in the kvstore.
     """
@@ -97,7 +97,7 @@ class StoredArray:
     store_fill_chunks : bool
         Whether a chunk that equals the fill value must be stored (Zarr v2 with a null fill value).
     document : mapping
-        The metadata document as stored, for lossless rewriting.
+        The metadata document as stored, for lossless rewriting; of Zarr v1, its translation to Zarr v2.
     part : RecordPart or None
         Set if elements are parts of what is stored.  Then `chain` is that of chunks of records, while
         all else is about the part; `grid` has a single cell along each inner dimension.

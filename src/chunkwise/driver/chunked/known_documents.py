@@ -100,11 +100,10 @@ def _stored(format: Format, metadata: Metadata, path: str, options: Any) -> Stor
         found = bare, format.stored_array(bare, "", options)
         _keep(_frames, place, found)
     stored = found[1]
-    kind = type(format)
     plain = stored.part is None and not format.options_to_json(options)
     return replace(
         stored,
-        recipe=Recipe(f"{kind.__module__}:{kind.__qualname__}", path) if plain else None,
+        recipe=Recipe(format.document_format, path) if plain else None,
         shape=metadata.shape + stored.shape[rank:],
         keys=stored.keys.under(path),
         document=metadata.document,
