@@ -20,10 +20,10 @@ from chunkwise.binding import Members
 from chunkwise.driver.chunked import known_documents
 from chunkwise.driver.chunked.known_documents import layout_of, parse_known
 from chunkwise.driver.n5.format import N5Format, N5Options
+from chunkwise.driver.stored_array import Recipe, StoredArray
 from chunkwise.driver.zarr1.format import Zarr1Format
 from chunkwise.driver.zarr2.format import Zarr2Format, Zarr2Options
 from chunkwise.driver.zarr3.format import Zarr3Format, Zarr3Options
-from chunkwise.driver.stored_array import Recipe, StoredArray
 from chunkwise.errors import ChunkwiseError
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
