@@ -139,7 +139,7 @@ def _work(
                 except TimeoutError:
                     continue
             future.result()
-        except BaseException:
+        except BaseException:  # Ctrl-C above all: workers end, and what is done stays for --resume
             copy.interrupt(future)
             raise
     return time.monotonic() - started

@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
@@ -60,7 +61,7 @@ class _Silent:
         pass
 
 
-class _Text:
+class _Text(ABC):
     """A display that writes text, at most once in `interval` seconds."""
 
     interval = 0.2
@@ -94,8 +95,9 @@ class _Text:
                 self.shown = now
                 self.show()
 
+    @abstractmethod
     def show(self) -> None:
-        raise NotImplementedError
+        """Write how far it is."""
 
     @property
     def share(self) -> float:

@@ -162,7 +162,7 @@ def _move(here: Location, there: Location, node: Node) -> None:
             value = kv.read(key).value
             if value is not None:
                 kv.write(there.path + key[len(here.path) :], value)
-    except BaseException:
+    except BaseException:  # an interrupt too: the node is still whole where it was, and is to be nowhere else
         with suppress(ChunkwiseError):  # the store may have failed for good
             begun = KeyRange.of_prefix(there.path)
             kv.delete_range(begun.start, begun.stop)

@@ -239,7 +239,7 @@ def _copy_array(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
         )
     except AlreadyExistsError:
         raise
-    except (InvalidArgumentError, UnsupportedError, ChunkwiseError) as e:
+    except ChunkwiseError as e:
         if copy.strict or not isinstance(e, InvalidArgumentError | UnsupportedError):
             raise prefix(e, f"Error copying {node.location.text}") from None
         report.left_out.append((below, e.message))
@@ -248,7 +248,7 @@ def _copy_array(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
         copying = work.run(lambda nbytes: copy.advance(below, nbytes))
         try:
             copying.result()
-        except BaseException:
+        except BaseException:  # an interrupt too: workers end, and what is done stays for another run
             work.interrupt(copying)
             raise
     if copy.verify:

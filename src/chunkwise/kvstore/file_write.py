@@ -117,7 +117,7 @@ def _replace_by_rename(path: str, value: Buffer, if_equal: bytes | None, how: Wr
         return generation
     except FileNotFoundError:  # the file has gone, and is not ours to remove
         raise
-    except BaseException:
+    except BaseException:  # whatever it is, an interrupt too, nothing unfinished is to be left
         _unlink(temporary)
         raise
     finally:

@@ -74,7 +74,7 @@ class HelperProcess:
                 )
             finally:
                 os.close(memory)
-        except BaseException:
+        except BaseException:  # an interrupt too; a helper that was started ends with its socket
             ours.close()
             raise
         finally:
