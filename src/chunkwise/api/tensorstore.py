@@ -27,6 +27,7 @@ from chunkwise.execute.background import in_background
 from chunkwise.execute.future import Future
 from chunkwise.execute.join import map_future
 from chunkwise.execute.metrics import Counter
+from chunkwise.execute.result_memory import empty_result
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import (
     Indexable,
@@ -153,7 +154,7 @@ class TensorStore(ArrayView):
         except ChunkwiseError as e:
             return Future.failed(e)
         _count_read()
-        out = np.empty(transform.input_shape, self._array.numpy_dtype(), order)
+        out = empty_result(transform.input_shape, self._array.numpy_dtype(), order)
         if batch is not None:
             return batch.defer(lambda: self._array.read_into(transform, out))
         return self._array.read_into(transform, out)
