@@ -1,4 +1,4 @@
-"""What every chunked format derives from a shape, labels, units and fill values."""
+"""What every chunked format derives from a data type, shape, labels, units and fill values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,19 @@ from chunkwise.dtype.schema_value import array_from_json
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain, inf, merge_domains
 from chunkwise.index_space.label import MAX_RANK
+from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.dimension_units import merge_dimension_units
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 
-__all__ = ["create_domain", "domain_of_shape", "fill_scalar", "merged_units"]
+__all__ = [
+    "create_domain",
+    "create_dtype",
+    "create_layout",
+    "domain_of_shape",
+    "fill_scalar",
+    "merged_units",
+]
 
 
 def domain_of_shape(
@@ -81,6 +89,34 @@ def create_domain(
     if any(size > inf for size in domain.shape):
         raise InvalidArgumentError("domain must be specified")
     return domain
+
+
+def create_dtype(own: DataType | None, schema: Schema) -> DataType:
+    """Return the data type of a new array from that of metadata constraints and the schema.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it stays unknown, or the two contradict each other.
+    """
+    if schema.dtype is not None and own is not None and schema.dtype != own:
+        raise InvalidArgumentError(
+            f"Specified dtype ({schema.dtype.name}) does not match existing value ({own.name})"
+        )
+    dtype = own or schema.dtype
+    if dtype is None:
+        raise InvalidArgumentError("dtype must be specified")
+    return dtype
+
+
+def create_layout(schema: Schema, rank: int) -> ChunkLayout:
+    """Return the chunk layout that a schema asks for, of chunks that begin at the origin."""
+    layout = schema.chunk_layout
+    layout.set_rank(rank)
+    layout.set_grid_origin([0] * rank, hard=True)
+    if any(size is not None for size in layout.codec_chunk.shape or ()):
+        raise InvalidArgumentError("codec_chunk_shape not supported")
+    return layout
 
 
 def fill_scalar(

@@ -6,7 +6,7 @@ from typing import Any
 
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.chunked.agree import check_schema
-from chunkwise.driver.chunked.domain import create_domain, fill_scalar
+from chunkwise.driver.chunked.domain import create_domain, create_dtype, create_layout, fill_scalar
 from chunkwise.driver.chunked.record import Part
 from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, check_constraints
@@ -87,22 +87,12 @@ def create_metadata(
     ChunkwiseError
         If data type or domain are missing, or constraints and schema contradict each other.
     """
-    if schema.dtype is not None and constraints.dtype is not None and schema.dtype != constraints.dtype:
-        raise InvalidArgumentError(
-            f"Specified dtype ({schema.dtype.name}) does not match existing value ({constraints.dtype.name})"
-        )
-    dtype = constraints.dtype or schema.dtype
-    if dtype is None:
-        raise InvalidArgumentError("dtype must be specified")
+    dtype = create_dtype(constraints.dtype, schema)
     if schema.dimension_units is not None and any(u is not None for u in schema.dimension_units):
         raise InvalidArgumentError("Dimension units not supported by zarr driver")
     domain = create_domain(constraints.shape, None, constraints.rank, schema)
     rank = domain.rank
-    layout = schema.chunk_layout.copy() if schema.chunk_layout is not None else ChunkLayout()
-    layout.set_rank(rank)
-    layout.set_grid_origin([0] * rank, hard=True)
-    if any(s is not None for s in layout.codec_chunk.shape or ()):
-        raise InvalidArgumentError("codec_chunk_shape not supported")
+    layout = create_layout(schema, rank)
     if constraints.chunks is not None:
         layout.update(chunk_shape=constraints.chunks)
     chunks = choose_chunk_shape(layout, domain.shape)

@@ -12,7 +12,14 @@ from typing import Any
 from chunkwise.binding import dump
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.agree import check_schema
-from chunkwise.driver.chunked.domain import create_domain, domain_of_shape, fill_scalar, merged_units
+from chunkwise.driver.chunked.domain import (
+    create_domain,
+    create_dtype,
+    create_layout,
+    domain_of_shape,
+    fill_scalar,
+    merged_units,
+)
 from chunkwise.driver.chunked.record import Part
 from chunkwise.driver.zarr3.codec_constraints import (
     merge_chains,
@@ -141,23 +148,13 @@ def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metad
     ChunkwiseError
         If data type or domain are missing, or constraints and schema contradict each other.
     """
-    if schema.dtype is not None and constraints.dtype is not None and schema.dtype != constraints.dtype:
-        raise InvalidArgumentError(
-            f"Specified dtype ({schema.dtype.name}) does not match existing value ({constraints.dtype.name})"
-        )
-    dtype = constraints.dtype or schema.dtype
-    if dtype is None:
-        raise InvalidArgumentError("dtype must be specified")
+    dtype = create_dtype(constraints.dtype, schema)
     domain = create_domain(constraints.shape, constraints.dimension_names, constraints.rank, schema)
     rank = domain.rank
     fill_value = fill_scalar(schema.fill_value, constraints.fill_value, dtype)
     units = merged_units(schema.dimension_units, constraints.units, rank)
 
-    layout = schema.chunk_layout.copy() if schema.chunk_layout is not None else ChunkLayout()
-    layout.set_rank(rank)
-    layout.set_grid_origin([0] * rank, hard=True)
-    if any(s is not None for s in layout.codec_chunk.shape or ()):
-        raise InvalidArgumentError("codec_chunk_shape not supported")
+    layout = create_layout(schema, rank)
     chain = _merged_chain(constraints, schema.codec)
     grid_json, outer, inner = _choose_chunks(constraints, layout, chain, domain)
     chain = _with_layout(chain, layout, outer, inner, rank)
