@@ -20,20 +20,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import prod
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.container import check_container, mark_container
 from chunkwise.api.location import Location, locate
+from chunkwise.api.n5_block_values import BlockValues, Kind
 from chunkwise.binding import JSON, dump
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec import n5_varlength as blocks
 from chunkwise.codec.n5_compression import parse_compression, read_compression
 from chunkwise.codec.n5_header import parse_header
-from chunkwise.codec.n5_label_multiset import decode_label_multiset, encode_label_multiset
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, load_document
 from chunkwise.driver.n5.metadata import parse_metadata
 from chunkwise.errors import (
@@ -52,9 +51,7 @@ from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 
 __all__ = ["Kind", "N5Blocks", "create_n5_blocks", "open_n5_blocks"]
 
-Kind = Literal["numbers", "strings", "object", "label_multiset"]
-
-_KINDS = ("numbers", "strings", "object", "label_multiset")
+_KINDS = get_args(Kind)
 _ATTEMPTS = 100
 # No compressor makes more of a byte: 128 KiB of one value take Zstandard four bytes.
 _MAX_RATIO = 1 << 15
@@ -112,8 +109,9 @@ class N5Blocks:
         ):
             raise InvalidArgumentError(f'blocks of data type "{metadata.data_type}" can\'t hold {kind}')
         self.kind: Kind = kind
-        self._element = np.dtype(metadata.data_type) if numeric else np.dtype("u1")
-        self.dtype = self._element if kind == "numbers" else np.dtype(object)
+        element = np.dtype(metadata.data_type) if numeric else np.dtype("u1")
+        self._values = BlockValues(kind, element, self.block_size)
+        self.dtype = element if kind == "numbers" else np.dtype(object)
 
     def __repr__(self) -> str:
         return f"N5Blocks({self._location.text!r}, shape={self.shape}, kind={self.kind!r})"
@@ -242,15 +240,18 @@ class N5Blocks:
         if stored.value is None:
             return None, stored.generation
         try:
-            itemsize = self._element.itemsize
+            itemsize = self._values.element.itemsize
             self._check_promise(stored.value)
             return blocks.parse_block(stored.value, self._compression, itemsize=itemsize), stored.generation
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {kv.describe(key)}") from e.__cause__
 
+    def _encode(self, cell: tuple[int, ...], value: Any) -> bytes:
+        return blocks.write_block(self._values.encode(value, self.region(cell)), self._compression)
+
     def _check_promise(self, raw: Buffer) -> None:
         """Raise if the header promises more than any compressor makes of what is stored."""
-        nbytes = parse_header(raw).n_elements * self._element.itemsize
+        nbytes = parse_header(raw).n_elements * self._values.element.itemsize
         if nbytes > max(_UNSUSPICIOUS_NBYTES, _MAX_RATIO * len(raw)):
             raise DataCorruptionError(f"N5 block of {len(raw)} bytes promises {nbytes} bytes")
 
@@ -259,70 +260,9 @@ class N5Blocks:
         if data is None:
             return None, generation
         try:
-            return self._decode(cell, data), generation
+            return self._values.decode(data, self.region(cell)), generation
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self._location.kv.describe(self._keys.key(cell))}") from None
-
-    def _decode(self, cell: tuple[int, ...], data: blocks.N5BlockData) -> Any:
-        if self.kind == "object":
-            return blocks.decode_object(data)
-        if self.kind == "numbers":
-            return blocks.decode_elements(data, self._element)
-        if self.kind == "label_multiset":
-            shape = self.region(cell)
-            return _shaped(decode_label_multiset(data, shape), shape)
-        if prod(data.dims) > 4 * prod(self.block_size):
-            raise DataCorruptionError(f"N5 string block of size {list(data.dims)} is larger than its cell")
-        return _shaped(blocks.decode_strings(data), data.dims)
-
-    def _encode(self, cell: tuple[int, ...], value: Any) -> bytes:
-        shape = self.region(cell)
-        if self.kind == "object":
-            data = blocks.encode_object(value)
-        elif self.kind == "numbers":
-            data = blocks.encode_elements(_numbers(value, self._element), shape, self._element)
-        elif self.kind == "label_multiset":
-            cells = _listed(value, shape)
-            data = encode_label_multiset([tuple(map(tuple, entries)) for entries in cells], shape)
-        else:
-            data = blocks.encode_strings(_listed(value, shape), shape)
-        return blocks.write_block(data, self._compression)
-
-
-def _numbers(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return a value as a 1-D array of `dtype`; raise if a number would become another."""
-    if isinstance(value, list | tuple) and all(isinstance(v, int | np.integer) for v in value):
-        value = np.array([int(v) for v in value], object)  # NumPy makes floats of large integers
-        if dtype.kind in "iu" and all(np.iinfo(dtype).min <= v <= np.iinfo(dtype).max for v in value):
-            value = value.astype(dtype)
-    array = np.asarray(value)
-    if array.ndim != 1:
-        raise InvalidArgumentError(f"a block of numbers is a 1-D array, not one of shape {array.shape}")
-    if array.size == 0:
-        return np.empty(0, dtype)
-    if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and dtype.kind != "f"):
-        raise InvalidArgumentError(f"values of type {array.dtype} can't be stored as {dtype}")
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        if int(array.min()) < limits.min or int(array.max()) > limits.max:
-            raise InvalidArgumentError(f"values from {array.min()} to {array.max()} don't fit {dtype}")
-    return array.astype(dtype)
-
-
-def _shaped(values: Sequence[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Return values, given first dimension fastest, as an object array."""
-    line = np.empty(len(values), object)
-    for i, value in enumerate(values):
-        line[i] = value
-    return line.reshape(shape[::-1]).T
-
-
-def _listed(value: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Return the elements of an array of objects with the first dimension fastest."""
-    if not isinstance(value, np.ndarray) or value.shape != shape:
-        given = getattr(value, "shape", type(value).__name__)
-        raise InvalidArgumentError(f"expected an array of objects of shape {shape}, but received: {given}")
-    return list(value.T.ravel().tolist())
 
 
 def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | None = None) -> N5Blocks:
