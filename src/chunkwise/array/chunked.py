@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from contextlib import suppress
 from copy import deepcopy
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.array.cache_pool import cache_of, cached
 from chunkwise.array.metadata_observers import metadata_changed, whole_path
 from chunkwise.array.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.array.shared_metadata import (
@@ -44,7 +44,7 @@ from chunkwise.execute.single_chunk_write import SingleChunkWriter
 from chunkwise.execute.write import write_from
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
-from chunkwise.kvstore.adapter.cache import CacheStore, ValueCache
+from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.schema import Schema
@@ -327,31 +327,6 @@ def _tell(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver, wrap: Wrap
         metadata_changed(whole, path, None if wrap is None else _wrapped(spec, whole, wrap))
 
 
-def _cached(spec: ChunkedSpec, kv: KvStoreDriver) -> KvStoreDriver:
-    """Return `kv` with its values kept in the cache pool of `spec`, if that has room for any."""
-    cache = _cache_of(spec.resource("cache_pool"))
-    if cache is None:
-        return kv
-    bound, opened = spec.recheck_cached_data, time.time()
-
-    def oldest() -> float:
-        if bound is True:
-            return math.inf
-        if bound is False:
-            return -math.inf
-        return opened if bound == "open" else float(bound)
-
-    return CacheStore(kv, cache, oldest)
-
-
-def _cache_of(pool: Any) -> ValueCache | None:
-    """Return the cache of a cache pool; None if that is to keep nothing."""
-    if pool.cache is None and pool.total_bytes_limit:
-        pool.cache = ValueCache(pool.total_bytes_limit)
-    cache: ValueCache | None = pool.cache
-    return cache
-
-
 def _open_shared(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver) -> tuple[SharedMetadata, Opened]:
     """Open or create an array, with the help of what is known in its context already."""
     pool = spec.metadata_pool
@@ -360,7 +335,7 @@ def _open_shared(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver) -> 
         opened = run(open_array(request), kv)
         return SharedMetadata(opened), opened
     shared = shared_metadata(pool, kv, request)
-    cache = _cache_of(pool)
+    cache = cache_of(pool)
     with shared.lock:
         known = shared.opened or kept_document(cache, kv, request)
         if mode.assume_cached_metadata:
@@ -411,6 +386,6 @@ def open_chunked(
         shared = SharedMetadata(opened)
     if opened.written:
         _tell(spec, request, kv, wrap)
-    stored = _cached(spec, kv)
+    stored = cached(spec, kv)
     array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
     return array if wrap is None else array._over(seen, opened, wrap)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunkwise.array.chunked import ChunkedArray, _cached
+from chunkwise.array.cache_pool import cached
+from chunkwise.array.chunked import ChunkedArray
 from chunkwise.array.shared_metadata import SharedMetadata
 from chunkwise.driver.chunked.known_documents import parse_known
 from chunkwise.driver.chunked.open_flow import Opened
@@ -59,7 +60,7 @@ def open_found(
         spec,
         request,
         SharedMetadata(Opened(metadata, generation, time)),
-        _cached(spec, kv),
+        cached(spec, kv),
         pool_of(spec.resource("data_copy_concurrency")),
         readable=readable,
         writable=writable,

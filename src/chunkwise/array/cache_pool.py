@@ -1,0 +1,38 @@
+"""What of an array in chunks its cache pools keep: values of the kvstore, and metadata documents."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.kvstore.adapter.cache import CacheStore, ValueCache
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["cache_of", "cached"]
+
+
+def cached(spec: ChunkedSpec, kv: KvStoreDriver) -> KvStoreDriver:
+    """Return `kv` with its values kept in the cache pool of `spec`, if that has room for any."""
+    cache = cache_of(spec.resource("cache_pool"))
+    if cache is None:
+        return kv
+    bound, opened = spec.recheck_cached_data, time.time()
+
+    def oldest() -> float:
+        if bound is True:
+            return math.inf
+        if bound is False:
+            return -math.inf
+        return opened if bound == "open" else float(bound)
+
+    return CacheStore(kv, cache, oldest)
+
+
+def cache_of(pool: Any) -> ValueCache | None:
+    """Return the cache of a cache pool; None if that is to keep nothing."""
+    if pool.cache is None and pool.total_bytes_limit:
+        pool.cache = ValueCache(pool.total_bytes_limit)
+    cache: ValueCache | None = pool.cache
+    return cache
