@@ -328,3 +328,21 @@ def test_chunks_of_several_sizes(helper, tmp_path, shape):
     array.write(values).result()
     assert np.array_equal(array.read().result(), values)
     assert set(helper) == {("write", False), ("read", False)}
+
+
+@pytest.mark.parametrize("form", ["raw", "shards"])
+def test_a_helper_that_gets_ready_meanwhile_joins(helper, tmp_path, form, monkeypatch):
+    monkeypatch.setattr(share, "ready_helpers", lambda n, nanoseconds: [])
+    array = _create(tmp_path, form)
+    values = _values(array)
+    array.write(values).result()
+    assert np.array_equal(array.read().result(), values)
+    assert not helper  # the jobs are short
+
+    monkeypatch.setattr(share, "_LONG", 0)
+    monkeypatch.setattr(share, "_LOOK", 0)
+    array.write(values[::-1].copy()).result()
+    assert {do for do, _ in helper} == {"write"}
+    helper.clear()
+    assert np.array_equal(array.read().result(), values[::-1])
+    assert {do for do, _ in helper} == {"read"}

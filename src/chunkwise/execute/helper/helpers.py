@@ -2,7 +2,7 @@
 
 A helper takes some 0.2 s of another processor to start, and 50 MB.  So the first is started when as much
 work for helpers has come together as makes up for that, and nobody waits for it: a job has those helpers
-that are ready when it begins.
+that are ready when it begins, and a long one also those that get ready meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 from chunkwise.catalogue import codecs, data_types, grids, key_encodings
 from chunkwise.execute.helper.process import HelperGoneError, HelperProcess, can_help
 
-__all__ = ["n_helpers", "ready_helpers"]
+__all__ = ["late_helpers", "n_helpers", "ready_helpers"]
 
 # Nanoseconds of one thread.
 _WORTH_STARTING = 300_000_000
@@ -40,25 +40,14 @@ def n_helpers() -> int:
 def ready_helpers(n: int, nanoseconds: int) -> list[HelperProcess]:
     """Return up to `n` helpers that are ready for a job that takes one thread so long.
 
-    Helpers that would have been of use, but are not there, are started for the jobs to come.
+    Helpers that would have been of use, but are not there, are started.
     """
     global _waited, _failed
     n = min(n, _most())
     if nanoseconds < _WORTH_ASKING or n < 1 or any(registry.changed for registry in _KNOWN):
         return []
     with _lock:
-        ready = []
-        for helper in list(_helpers):
-            if not helper.lock.acquire(blocking=False):  # another job has it
-                continue
-            try:
-                if helper.is_ready():
-                    ready.append(helper)
-            except HelperGoneError:
-                _helpers.remove(helper)
-                helper.close()
-            finally:
-                helper.lock.release()
+        ready = _ready()
         _waited += nanoseconds
         if _waited >= _WORTH_STARTING and not _failed:
             try:
@@ -67,6 +56,28 @@ def ready_helpers(n: int, nanoseconds: int) -> list[HelperProcess]:
             except OSError:  # no more processes or memory: it goes on without
                 _failed = True
         return ready[:n]
+
+
+def late_helpers() -> list[HelperProcess]:
+    """Return the helpers that are ready and have no job."""
+    with _lock:
+        return _ready()
+
+
+def _ready() -> list[HelperProcess]:
+    ready = []
+    for helper in list(_helpers):
+        if not helper.lock.acquire(blocking=False):  # another job has it
+            continue
+        try:
+            if helper.is_ready():
+                ready.append(helper)
+        except HelperGoneError:
+            _helpers.remove(helper)
+            helper.close()
+        finally:
+            helper.lock.release()
+    return ready
 
 
 def _most() -> int:

@@ -7,11 +7,12 @@ has not done, because it failed, ended or was never able to, is done here.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from chunkwise.execute.helper.helpers import ready_helpers
+from chunkwise.execute.helper.helpers import late_helpers, n_helpers, ready_helpers
 from chunkwise.execute.helper.job import Job, Piece
 from chunkwise.execute.helper.process import N_SLOTS, SLOT_NBYTES, HelperGoneError, HelperProcess
 from chunkwise.execute.pool import Stop
@@ -27,6 +28,10 @@ Work: TypeAlias = Callable[[Any], None]
 _BATCH = 1 << 29
 _PIECE = 1 << 22
 _OWN_PIECE = 1 << 20
+# A helper needs part of a second to start; in nanoseconds and seconds, what is long beside that, and how
+# often to look for it.
+_LONG = 1_000_000_000
+_LOOK = 0.03
 
 
 def share(
@@ -45,11 +50,15 @@ def share(
     if load.n_helpers == 0 or not job.is_for_helpers():
         return load, open_worker
     helpers = ready_helpers(load.n_helpers, load.nanoseconds)
-    if not helpers:
+    # Those that are starting are worth it where other threads would be none.
+    n_late = 0
+    if load.n_workers == 1 and load.nanoseconds >= _LONG:
+        n_late = min(load.n_helpers, n_helpers()) - len(helpers)
+    if not helpers and n_late <= 0:
         return load, open_worker
 
     def open_conductor(stop: Stop) -> Work:
-        return _Conductor(job, helpers, open_worker(stop), stop).work
+        return _Conductor(job, helpers, n_late, open_worker(stop), stop).work
 
     return load._replace(n_workers=1, n_batches=-(-job.view.nbytes // _BATCH)), open_conductor
 
@@ -61,9 +70,11 @@ class _Conductor:
     interpreter lock, which the thread that works gives up for moments only.
     """
 
-    def __init__(self, job: Job, helpers: list[HelperProcess], local: Work, stop: Stop) -> None:
+    def __init__(self, job: Job, helpers: list[HelperProcess], n_late: int, local: Work, stop: Stop) -> None:
         self._job = job
         self._helpers = helpers
+        self._n_late = n_late
+        self._look_at = 0.0
         self._local = local
         self._stop = stop
 
@@ -81,6 +92,8 @@ class _Conductor:
                     if self._stop:
                         return
                     self._local(part)
+                    if self._n_late > 0:
+                        self._look_for_more(hands)
                     for hand in hands:
                         self._look_after(hand, todo)
             for hand in hands:
@@ -89,6 +102,18 @@ class _Conductor:
         finally:
             for hand in hands:
                 hand.release()
+
+    def _look_for_more(self, hands: list[_Hand]) -> None:
+        """Take helpers that have got ready meanwhile."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK
+        for helper in late_helpers()[: self._n_late]:
+            if helper.lock.acquire(blocking=False):
+                self._n_late -= 1
+                self._helpers.append(helper)
+                hands.append(_Hand(helper, self._job))
 
     def _look_after(self, hand: _Hand, todo: deque[Any]) -> None:
         """Take what a helper has done, and give it more."""
