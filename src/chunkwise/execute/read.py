@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.codec.decode import open_raw_view
 from chunkwise.codec.size import size_error
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
@@ -144,6 +145,10 @@ def _open_worker(
         if fetch_into is None:
             scatter = None  # raw chunks that are in memory are better copied from there
 
+    # raw chunks of which a part is wanted
+    stages = getattr(array.chain, "stages", None)
+    as_stored = None if stages is None else open_raw_view(stages)
+
     def missing(key: str) -> NotFoundError:
         return missing_chunk(encoding.cell(key, array.grid.rank) or (), describe(kv, key))
 
@@ -221,6 +226,8 @@ def _open_worker(
                     view[at] = fill
                 elif whole:
                     decode(encoded, view[at])
+                elif as_stored is not None:
+                    view[at] = as_stored(encoded)[inside]
                 else:
                     decode(encoded, scratch)
                     view[at] = scratch[inside]
