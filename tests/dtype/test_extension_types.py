@@ -164,6 +164,8 @@ def test_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         parse_zarr3("test.keys")
     with pytest.raises(ValueError, match=r'No TensorStore data type with name: "\{'):
         DataType('{"name": "test.keys"}')
+    with pytest.raises(ValueError, match=r'No TensorStore data type with name: "\{'):
+        DataType('{"name": ' + "[" * 100_000)
     metadata = {"data_type": "test.key", "fill_value": "no hexadecimal", "shape": [2]}
     with pytest.raises(ValueError, match=r'"fill_value": Expected value of test\.key, but received'):
         ts.open({"driver": "zarr3", "kvstore": "memory://d/", "metadata": metadata}, create=True).result()

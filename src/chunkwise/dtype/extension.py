@@ -91,7 +91,7 @@ def extension_of(name: str) -> Extension | None:
         return find_extension(name, {})
     try:
         value = json.loads(name)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested too deeply
         return None
     members = Members(expect_object(value))
     own, configuration = members.take("name", expect_string), members.take("configuration", expect_object, {})
