@@ -4,12 +4,14 @@ import copy
 import math
 import pickle
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorstore
 
 import chunkwise
+from chunkwise.kvstore.memory import MemoryStore
 
 LIBRARIES = pytest.mark.parametrize("ts", [chunkwise, tensorstore], ids=["chunkwise", "tensorstore"])
 
@@ -421,3 +423,25 @@ def test_failures_come_through_the_future(tmp_path):
     future = store.write("a/b", b"1")
     assert "FAILED_PRECONDITION" in str(future.exception())
     assert "Not a directory" in str(future.exception())
+
+
+class HandedOn:
+    """A store that has no method of its own."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def test_a_store_that_hands_on_what_it_is_asked_for() -> None:
+    """Python 3.12 and later look for methods in classes only, when they are asked for protocols."""
+    store = HandedOn(MemoryStore())
+    chunkwise.open_group(store, "w").create_array("a", np.arange(3, dtype="u1"))
+    array = chunkwise.open(
+        {"driver": "auto", "kvstore": {"driver": "object", "object": store, "path": "a/"}}
+    ).result()
+    assert array.read().result().tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="got type"):
+        chunkwise.open_group(MemoryStore, "r")

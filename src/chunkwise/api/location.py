@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from chunkwise.api.kvstore import KvStore
 from chunkwise.catalogue import DRIVERS
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import KvStoreDriver, is_store
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
@@ -128,7 +128,7 @@ def locate(place: Place, context: Context | None = None) -> Location:
     if isinstance(place, Mapping):
         return _of_json(place, "the spec", context)
     if not isinstance(place, str | os.PathLike):
-        if isinstance(place, KvStoreDriver):
+        if is_store(place):
             return location_of(_OpenStore(kv=place))
         raise TypeError(
             f"expected a path, a URL, a spec, a KvStore or a location, got {type(place).__name__}"

@@ -9,7 +9,7 @@ generation of a key is an opaque ``bytes`` that changes with every write: ``b""`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 __all__ = [
     "MISSING_GENERATION",
@@ -26,6 +26,7 @@ __all__ = [
     "Stamped",
     "Writable",
     "Writer",
+    "is_store",
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -182,3 +183,14 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
     def describe(self, key: str) -> str:
         """Return how messages should name `key`: ``local file "/data/a/0/0"``."""
         ...
+
+
+_DRIVER_MEMBERS = tuple(name for name in dir(KvStoreDriver) if not name.startswith("_"))
+
+
+def is_store(value: object) -> TypeGuard[KvStoreDriver]:
+    """Whether `value` has all that a store has, be it that it hands what it is asked for to another one.
+
+    ``isinstance`` does not see what ``__getattr__`` gives, from Python 3.12 on.
+    """
+    return not isinstance(value, type) and all(hasattr(value, name) for name in _DRIVER_MEMBERS)

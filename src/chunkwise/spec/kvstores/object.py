@@ -13,7 +13,7 @@ from chunkwise.errors import SpecError, UnsupportedError
 from chunkwise.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.kvstore.fsspec import FsspecStore, is_fsspec
 from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import KvStoreDriver, is_store
 from chunkwise.kvstore.request_limits import Limits, RequestSlots
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 
@@ -22,7 +22,7 @@ __all__ = ["ObjectKvStoreSpec", "is_store_object"]
 
 def is_store_object(value: object) -> bool:
     """Whether `value` is a kvstore, or something of obstore or fsspec that can be used as one."""
-    return is_obstore(value) or is_fsspec(value) or isinstance(value, KvStoreDriver)
+    return is_obstore(value) or is_fsspec(value) or is_store(value)
 
 
 def _expect_store(value: Any) -> Any:
