@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from nwb_content import CONTENT, file_of
 from chunkwise.hdmf import NWBZarrIO
 from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.manager import StoreBuildManager, StoreTypeMap
+from chunkwise.hdmf.place import place_of
+from chunkwise.hdmf.tree import read_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -103,3 +107,33 @@ def test_a_file_is_opened_again_with_what_it_holds_then(tmp_path: Path) -> None:
     after = io.read_builder()
     io.close()
     assert before.attributes["object_id"] != after.attributes["object_id"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_of_a_fork_has_its_collector_and_can_read() -> None:
+    with many_objects():
+        child = os.fork()
+        if child == 0:
+            with many_objects():
+                inside = gc.isenabled()
+            os._exit(0 if not inside and gc.isenabled() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert not gc.isenabled()
+
+
+def test_consolidated_names_with_and_without_a_slash_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(path, mode="w", format="zarr2") as io:
+        io.write(file_of(next(iter(CONTENT))))
+    expected = read_tree(place_of(path), "zarr2").nodes
+    document = json.loads((path / ".zmetadata").read_text())
+    metadata = document["metadata"]
+    document["metadata"] = {
+        f"/{key}" if key.endswith(".zattrs") else key: value for key, value in metadata.items()
+    }
+    (path / ".zmetadata").write_text(json.dumps(document))
+    found = read_tree(place_of(path), "zarr2")
+    assert found.consolidated
+    assert {path: (node.is_array, node.attributes) for path, node in found.nodes.items()} == {
+        path: (node.is_array, node.attributes) for path, node in expected.items()
+    }

@@ -8,6 +8,7 @@ time.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -35,3 +36,16 @@ def many_objects() -> Iterator[None]:
             _depth -= 1
             if _depth == 0 and _was_enabled:
                 gc.enable()
+
+
+def _forget() -> None:
+    """End it in the child of a fork, where those who asked for it don't go on."""
+    global _lock, _depth
+    _lock = Lock()
+    if _depth and _was_enabled:
+        gc.enable()
+    _depth = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -200,7 +200,7 @@ def _by_depth(paths: Iterable[str]) -> list[str]:
 
 def _from_zmetadata(metadata: Mapping[str, Any]) -> Tree | None:
     tree = Tree("zarr2", consolidated=True)
-    found: dict[str, dict[str, Any]] = {}
+    groups: dict[str, dict[str, Any]] = {}
     for key, value in metadata.items():
         group, _, name = key.rpartition("/")
         if name in (".zarray", ".zgroup", ".zattrs"):
@@ -208,8 +208,10 @@ def _from_zmetadata(metadata: Mapping[str, Any]) -> Tree | None:
                 value = load_json(value.encode())
             if not isinstance(value, dict):
                 raise FailedPreconditionError(f'consolidated "{key}": Expected object')
-            found.setdefault(group, {})[name] = value
-    found = {canonical_path(group): documents for group, documents in found.items()}
+            groups.setdefault(group, {})[name] = value
+    found: dict[str, dict[str, Any]] = {}
+    for group, documents in groups.items():  # "a" and "/a" are the same
+        found.setdefault(canonical_path(group), {}).update(documents)
     if "/" not in found:
         return None
     # The root is one level less deep than "/a", although both have one slash.
