@@ -11,9 +11,10 @@ from chunkwise.errors import SpecError
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.open_mode import OpenMode
+from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec, parse_driver_spec
 
-__all__ = ["BasedSpec", "parse_base"]
+__all__ = ["BasedSpec", "constrained", "parse_base"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -81,3 +82,13 @@ def parse_base(value: JSON) -> Spec:
     if value is MISSING:
         raise SpecError("Expected object, but member is missing")
     return parse_driver_spec(value)
+
+
+def constrained(base: Spec, schema: Schema) -> Spec:
+    """Return `base` with further constraints, which are in its index space."""
+    out = base.copy()
+    given = schema.copy()
+    given._dtype = out.dtype if out.dtype is not None else given._dtype
+    if given != Schema(dtype=given._dtype):
+        out.update(schema=given)
+    return out

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import Members
-from chunkwise.driver.based_spec import BasedSpec, parse_base
+from chunkwise.driver.based_spec import BasedSpec, constrained, parse_base
 from chunkwise.dtype.conversion import converter, convertible
 from chunkwise.dtype.data_type import DataType
 from chunkwise.index_space import IndexTransform
@@ -74,16 +74,6 @@ def cast_schema(schema: Schema, dtype: DataType | None) -> Schema:
     out._dtype = dtype
     if fill is not None and source is not None and dtype is not None:
         out._fill = converter(source, dtype)(fill) if convertible(source, dtype) else None
-    return out
-
-
-def constrained(base: Spec, schema: Schema) -> Spec:
-    """Return `base` with further constraints, which are in its index space."""
-    out = base.copy()
-    given = schema.copy()
-    given._dtype = out.dtype if out.dtype is not None else given._dtype
-    if given != Schema(dtype=given._dtype):
-        out.update(schema=given)
     return out
 
 

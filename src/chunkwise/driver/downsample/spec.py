@@ -17,8 +17,7 @@ from functools import partial
 from typing import Any, Self
 
 from chunkwise.binding import JSON, MISSING, Members, expect_int, expect_one_of, parse_array
-from chunkwise.driver.based_spec import BasedSpec, parse_base
-from chunkwise.driver.cast.spec import constrained
+from chunkwise.driver.based_spec import BasedSpec, constrained, parse_base
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap, inf
 from chunkwise.spec.schema import Schema
