@@ -17,6 +17,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,8 @@ __all__ = ["Convention", "NewArray", "convention_of", "dump_json", "json_number"
 
 OBJECT_NBYTES = 64
 """What an object counts when chunks are chosen."""
+
+_SMALL_DOCUMENT = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,22 @@ class Convention:
 
 
 def dump_json(value: Any, indent: int, *, sort: bool) -> bytes:
-    """Return a document as the writers of the format lay it out."""
+    """Return a document as the writers of the format lay it out.
+
+    Many documents of a file are the same, and laying one out takes ten times as long as writing it compactly.
+    """
+    compact = json.dumps(value, sort_keys=sort)
+    if len(compact) <= _SMALL_DOCUMENT:
+        return _laid_out(compact, indent)
+    return _dump(value, indent, sort=sort)
+
+
+@lru_cache(maxsize=256)
+def _laid_out(compact: str, indent: int) -> bytes:
+    return _dump(json.loads(compact), indent, sort=False)
+
+
+def _dump(value: Any, indent: int, *, sort: bool) -> bytes:
     return json.dumps(value, indent=indent, sort_keys=sort, separators=(",", ": ")).encode()
 
 
