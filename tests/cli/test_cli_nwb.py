@@ -109,3 +109,44 @@ def test_wrong_command_lines(path: Path, tmp_path: Path) -> None:
     assert main(["nwb", "repack", str(tmp_path / "none")]) == 2
     assert main(["nwb", "info", str(tmp_path / "none")]) == 1
     assert main(["nwb", "convert", str(path), str(tmp_path / "x"), "--pickled-references"]) == 2
+
+
+def test_info_of_hdf5_counts_what_info_of_a_store_does(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = tmp_path / "b.nwb"
+    assert main(["nwb", "convert", str(path), str(there)]) == 0
+    found = []
+    for place in (path, there):
+        capsys.readouterr()
+        assert main(["nwb", "info", "--json", str(place)]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[1]["format"] == "hdf5"
+    for member in ("type", "nwb_version", "object_id", "namespaces", "counts", "types"):
+        assert found[0][member] == found[1][member]
+    assert main(["nwb", "info", str(there)]) == 0
+    assert "format: hdf5" in capsys.readouterr().out
+
+
+def test_what_is_no_nwb_file_is_told(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = ["create", str(tmp_path / "a"), "--format", "zarr3", "--shape", "3", "--dtype", "int8"]
+    assert main(new) == 0
+    assert main(["nwb", "validate", str(tmp_path / "a")]) == 1
+    assert main(["nwb", "convert", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert capsys.readouterr().err.count("is an array, not a group") == 2
+    assert not (tmp_path / "b").exists()
+    assert main(["nwb", "validate", str(path / "processing")]) == 2
+    assert "is no NWB file" in capsys.readouterr().err
+
+
+def test_nothing_is_converted_onto_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nwb", "convert", str(path), str(path), "--overwrite"]) == 1
+    assert "can't be converted to itself" in capsys.readouterr().err
+    assert main(["nwb", "validate", str(path)]) == 0
+
+
+def test_help_says_what_each_argument_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nwb", "convert", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Copy to another format" in text and "store or HDF5 file to write" in text
+    assert "else zarr3" in text

@@ -15,25 +15,46 @@ __all__ = ["add_arguments", "run"]
 
 _FORMATS = ("zarr2", "zarr3", "n5", "hdf5")
 
+_ACTIONS = (
+    ("info", "what is in a file: types, datasets, links, cached schemas", ""),
+    (
+        "validate",
+        "compare with the schema; name broken links and references",
+        " The exit status is 1 if anything is wrong.",
+    ),
+    (
+        "convert",
+        "copy to another format; nothing is linked to the source",
+        " Types are known from installed extensions and from the schemas in SOURCE.",
+    ),
+    ("repack", "rewrite a store in the current layout, in place", ""),
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True, dest="action")
-    info = actions.add_parser("info", help="what is in a file: types, datasets, links, cached schemas")
-    check = actions.add_parser("validate", help="compare with the schema; name broken links and references")
+    info, check, convert, repack = (
+        actions.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.{more}")
+        for name, purpose, more in _ACTIONS
+    )
     check.add_argument("--links-only", action="store_true", help="look at links and references only")
-    convert = actions.add_parser("convert", help="copy to another format; nothing is linked to the source")
-    repack = actions.add_parser("repack", help="rewrite a store in the current layout, in place")
     for action in (info, check):
         action.add_argument("path", metavar="PATH", help="store or HDF5 file")
     convert.add_argument("path", metavar="SOURCE", help="store or HDF5 file")
-    convert.add_argument("target", metavar="TARGET")
+    convert.add_argument("target", metavar="TARGET", help="store or HDF5 file to write")
     convert.add_argument("--overwrite", action="store_true", help="replace what is at TARGET")
     repack.add_argument(
         "path", metavar="PATH", help="local store; the old one is kept until the new one is whole"
     )
     for action in (convert, repack):
-        action.add_argument("--format", choices=_FORMATS if action is convert else _FORMATS[:3])
+        action.add_argument(
+            "--format",
+            choices=_FORMATS if action is convert else _FORMATS[:3],
+            help="hdf5 for TARGET in .nwb, .h5 or .hdf5, n5 for .n5, else zarr3"
+            if action is convert
+            else "default: that which the store has",
+        )
         action.add_argument(
             "--pickled-references",
             action="store_true",
@@ -60,10 +81,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
+    from chunkwise.hdmf.absence import is_hdf5
+    from chunkwise.hdmf.h5_summary import summarize_h5
     from chunkwise.hdmf.store import open_store
     from chunkwise.hdmf.summary import summarize
 
-    found = summarize(open_store(arguments.path))
+    path = arguments.path
+    found = summarize_h5(path) if is_hdf5(path) else summarize(open_store(path))
     if arguments.json:
         print_json(found)
         return 0
@@ -118,7 +142,10 @@ def _schema_errors(io: Any) -> list[str]:
         import pynwb
     except ImportError:
         raise UsageError(needs("validate", "pynwb")) from None
-    if "core" not in io.manager.namespace_catalog.namespaces:
+    from chunkwise.hdmf.io import ZarrIO
+
+    typed = not isinstance(io, ZarrIO) or "neurodata_type" in io.store.attributes("/")
+    if not typed or "core" not in io.manager.namespace_catalog.namespaces:
         raise UsageError(f"{io.source} is no NWB file; --links-only looks at its links")
     return [str(error) for error in pynwb.validate(io=io)]
 

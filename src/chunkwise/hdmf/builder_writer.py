@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.hdmf.attributes import RESERVED, dump_attributes
 from chunkwise.hdmf.builder_values import element_of_builder, is_reference, is_scalar, with_references
 from chunkwise.hdmf.builders import ROOT
@@ -23,7 +22,7 @@ from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.h5_source import H5Source, h5_dataset_of
 from chunkwise.hdmf.lazy import LazyDataset
 from chunkwise.hdmf.node_writer import NodeWriter
-from chunkwise.hdmf.place import relative_source
+from chunkwise.hdmf.place import canonical_source, relative_source
 from chunkwise.hdmf.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.region import normalize_region
 from chunkwise.hdmf.region_builder import RegionReference
@@ -31,7 +30,6 @@ from chunkwise.hdmf.resolve import BrokenLinkError, BrokenLinkWarning
 from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.stream import BUFFER_NBYTES, ArrayStream, StreamProgress
 from chunkwise.hdmf.values import as_values, guess_element, shape_of
-from chunkwise.spec.url import is_url
 
 __all__ = ["BuilderWriter"]
 
@@ -74,7 +72,7 @@ class BuilderWriter:
         self.store = writer.store
         self.link_data = link_data
         self.exhaust = exhaust
-        self.export_source = None if export_source is None else _canonical(export_source)
+        self.export_source = None if export_source is None else canonical_source(export_source)
         self.keep_types = keep_types
         self.buffer_nbytes = buffer_nbytes
         self.progress = progress
@@ -142,14 +140,14 @@ class BuilderWriter:
         source = builder.source
         if source is None:
             return True
-        return _canonical(source) in (_canonical(self.io.source), self.export_source)
+        return canonical_source(source) in (canonical_source(self.io.source), self.export_source)
 
     def source_of(self, builder: Any) -> str:
         """Return the name by which this store calls that of a builder."""
         return "." if self._is_here(builder) else self._name_of(builder.source)
 
     def _name_of(self, other: str) -> str:
-        source = relative_source(_canonical(other), _canonical(self.io.source))
+        source = relative_source(canonical_source(other), canonical_source(self.io.source))
         if source is None:
             if self.io.external_links == "any":
                 return str(other)
@@ -166,7 +164,7 @@ class BuilderWriter:
         except BrokenLinkError as e:
             warnings.warn(f"reference to {value.path}: {e.message}", BrokenLinkWarning, stacklevel=2)
             return value
-        here = _canonical(store.source) in (_canonical(self.io.source), self.export_source)
+        here = canonical_source(store.source) in (canonical_source(self.io.source), self.export_source)
         object_id = store.tree.nodes[path].attributes.get("object_id")
         return Reference(
             path,
@@ -261,7 +259,7 @@ class BuilderWriter:
             return
         h5 = h5_dataset_of(data)
         if h5 is not None:
-            self._from_h5(path, H5Source(h5), settings or settings_of_h5(H5Source(h5).dataset), attributes)
+            self._from_h5(path, H5Source(h5), settings or self._h5_settings(h5), attributes)
             return
         if isinstance(data, AbstractDataChunkIterator):
             self._stream(path, builder.dtype, data, settings or Settings(), attributes)
@@ -296,20 +294,13 @@ class BuilderWriter:
                 if f != "shuffle" or (width > 1 and self.store.format != "n5")
             ]
             settings = replace(settings, filters=filters or None)
-        if self.store.format == "n5" and settings.compressor not in (True, False, None):
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error")
-                    settings.compressors("n5")
-            except (UserWarning, SpecError):
-                settings = replace(settings, compressor=True)
         return settings
 
     def _copy(
         self, path: str, data: LazyDataset, settings: Settings | None, attributes: dict[str, Any], link: bool
     ) -> None:
         source = data.dataset
-        same_file = _canonical(source.store.source) == _canonical(self.io.source)
+        same_file = canonical_source(source.store.source) == canonical_source(self.io.source)
         if same_file and source.path == path:
             return
         if link or same_file:  # data that is shared
@@ -329,6 +320,10 @@ class BuilderWriter:
             buffer_nbytes=self.buffer_nbytes,
             progress=self.progress,
         )
+
+    def _h5_settings(self, h5: Any) -> Settings:
+        settings = settings_of_h5(H5Source(h5).dataset)
+        return replace(settings, fill_value=None) if self.store.format == "n5" else settings
 
     def _from_h5(self, path: str, source: H5Source, settings: Settings, attributes: dict[str, Any]) -> None:
         element = source.element()
@@ -452,10 +447,6 @@ def _open_chunks(shape: tuple[int, ...], element: Element) -> tuple[int, ...]:
     for n in shape[1:]:
         row *= max(1, n)
     return (max(1, (1 << 20) // row), *(max(1, n) for n in shape[1:]))
-
-
-def _canonical(source: str) -> str:
-    return source.rstrip("/") if is_url(source) else os.path.realpath(source)
 
 
 def _id(builder: Any) -> str | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from chunkwise.errors import InvalidArgumentError
 
@@ -47,9 +50,15 @@ def checked_chunks(chunks: Sequence[int] | int, shape: Sequence[int]) -> tuple[i
         If it is not one positive integer for each axis.
     """
     listed = [chunks] * len(shape) if isinstance(chunks, int) else list(chunks)
-    if len(listed) != len(shape) or not all(int(n) == n and n >= 0 for n in listed):
+    if len(listed) != len(shape) or not all(map(_fits, listed, shape)):
         raise InvalidArgumentError(f"chunks {chunks} for a dataset of shape {tuple(shape)}")
     return tuple(max(1, int(n)) for n in listed)
+
+
+def _fits(chunk: Any, extent: int) -> bool:
+    # Writers that copy the extents of an empty dataset have chunks of no elements along them.
+    whole = isinstance(chunk, int | float | np.number) and int(chunk) == chunk
+    return whole and (chunk > 0 or (chunk == 0 and extent == 0))
 
 
 def choose_shards(shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> tuple[int, ...]:

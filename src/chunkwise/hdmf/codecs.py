@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkwise.codec.codec_json import codec_to_json, parse_codec
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError
+from chunkwise.errors import (
+    ChunkwiseError,
+    InvalidArgumentError,
+    SpecError,
+    UnknownExtensionError,
+    UnsupportedError,
+)
 from chunkwise.hdmf.tree import Format
 
 __all__ = ["DEFAULT_COMPRESSOR", "Settings", "codec_document"]
@@ -19,6 +25,16 @@ DEFAULT_COMPRESSOR: dict[str, dict[str, Any]] = {
     "n5": {"type": "gzip", "level": 6, "useZlib": False},
 }
 """What hdmf-zarr compresses with; gzip, which every N5 reader has, for N5."""
+
+_NAMED: dict[str, dict[str, Any]] = {
+    "gzip": {"name": "gzip", "configuration": {"level": 5}},
+    "zstd": DEFAULT_COMPRESSOR["zarr3"],
+    "blosc": {
+        "name": "blosc",
+        "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
+    },
+}
+"""What a name alone means in Zarr v3, where the options may not be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,8 @@ def _documents(given: Sequence[Any], format: Format) -> list[dict[str, Any]]:
                 raise
             warnings.warn(f"N5 has no such codec, gzip is used: {e.message}", stacklevel=2)
             out.append(DEFAULT_COMPRESSOR["n5"])
+    if format == "n5" and len(out) > 1:
+        raise UnsupportedError(f"N5 has one compressor, but {len(out)} are given")
     return out
 
 
@@ -99,7 +117,7 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
     elif hasattr(codec, "get_config"):
         codec = codec.get_config()
     if isinstance(codec, str):
-        codec = {"name": codec} if format == "zarr3" else {"id": codec}
+        codec = _named(codec, format)
     if not isinstance(codec, Mapping):
         raise InvalidArgumentError(f"Expected a codec, but received: {codec!r:.100}")
     forms = {"name": "zarr3", "id": "zarr2", "type": "n5"}
@@ -109,18 +127,53 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
     written = forms[member]
     if codec.get("id") == "pickle" or codec.get("name") == "pickle":
         raise InvalidArgumentError('"pickle" is refused')
+    if format == "n5" and written != format:
+        codec = _for_n5(codec[member], codec.get("configuration", codec)) or codec
+        written = "n5" if "type" in codec else written
+    parsed = parse_codec(dict(codec), written)
     try:
-        parsed = parse_codec(dict(codec), written)
         return codec_to_json(parsed, format)
     except ChunkwiseError:
         if written == format:
             raise
         # The same name may exist in the other format without a translation of its options.
-        plain = {k: v for k, v in codec.items() if k != member}
-        name = str(codec[member])
-        if format == "zarr3":
-            return codec_to_json(parse_codec({"name": name, "configuration": plain}, format), format)
-        flat = dict(plain.get("configuration", plain))
-        return codec_to_json(
-            parse_codec({"id" if format == "zarr2" else "type": name, **flat}, format), format
-        )
+        try:
+            return _same_name(codec, member, format)
+        except UnknownExtensionError:
+            pass
+        raise
+
+
+def _named(name: str, format: Format) -> dict[str, Any]:
+    if format == "zarr2":
+        return {"id": name}
+    if format == "n5":
+        return _for_n5(name, {}) or {"type": name}
+    if name in _NAMED:
+        return _NAMED[name]
+    try:  # one of numcodecs, with its options
+        return codec_to_json(parse_codec({"id": name}, "zarr2"), "zarr3")
+    except ChunkwiseError:
+        return {"name": name}
+
+
+def _for_n5(name: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what N5 calls a compressor of numcodecs that it has under another name."""
+    name = str(name).removeprefix("numcodecs.")
+    if name == "zlib":
+        return {"type": "gzip", "level": options.get("level", 1), "useZlib": True}
+    if name == "bz2":
+        return {"type": "bzip2", "blockSize": options.get("level", 1)}
+    if name == "lzma" and options.get("format", 1) == 1 and options.get("filters") is None:
+        preset = options.get("preset")
+        return {"type": "xz", "preset": 6 if preset is None else preset}
+    return None
+
+
+def _same_name(codec: Mapping[str, Any], member: str, format: Format) -> dict[str, Any]:
+    plain = {k: v for k, v in codec.items() if k != member}
+    name = str(codec[member])
+    if format == "zarr3":
+        return codec_to_json(parse_codec({"name": name, "configuration": plain}, format), format)
+    flat = dict(plain.get("configuration", plain))
+    return codec_to_json(parse_codec({"id" if format == "zarr2" else "type": name, **flat}, format), format)

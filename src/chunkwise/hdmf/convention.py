@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.chunks import checked_chunks, choose_chunks
 from chunkwise.hdmf.codecs import Settings
 from chunkwise.hdmf.element import Element
@@ -180,7 +181,11 @@ def record_bytes(fill: Any, dtype: np.dtype[Any]) -> str:
 
 def json_number(fill: Any, dtype: np.dtype[Any]) -> Any:
     """Return the JSON form of a fill value of numbers; None is zero."""
-    value = np.asarray(0 if fill is None else fill).astype(dtype).item()
+    given = np.asarray(0 if fill is None else fill)
+    with np.errstate(all="ignore"):
+        value = given.astype(dtype).item()
+    if dtype.kind in "biu" and given.dtype.kind in "biuf" and given.item() != value:
+        raise InvalidArgumentError(f"fill value {fill!r} is no {dtype.name}")
     if isinstance(value, float) and not np.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -11,18 +11,12 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
+from chunkwise.hdmf.absence import is_hdf5, no_store
 from chunkwise.hdmf.io import ZarrIO
-from chunkwise.hdmf.place import Place, place_of
+from chunkwise.hdmf.place import Place, place_of, source_name
 from chunkwise.hdmf.tree import detect_format
 
 __all__ = ["convert", "open_source"]
-
-
-def _is_hdf5(path: Place) -> bool:
-    if not isinstance(path, str | os.PathLike) or not os.path.isfile(path):
-        return False
-    with open(path, "rb") as f:
-        return f.read(8) == b"\x89HDF\r\n\x1a\n"
 
 
 def _type_map() -> TypeMap:
@@ -49,14 +43,14 @@ def open_source(path: Place, **options: Any) -> HDMFIO:
         If there is no file.
     """
     type_map = _type_map()
-    if _is_hdf5(path):
+    if isinstance(path, str | os.PathLike) and is_hdf5(path):
         from hdmf.backends.hdf5 import HDF5IO
 
-        assert isinstance(path, str | os.PathLike)
         HDF5IO.load_namespaces(type_map, str(path))
         return HDF5IO(str(path), mode="r", manager=BuildManager(type_map))
-    if detect_format(place_of(path)) is None:
-        raise NotFoundError(f"there is neither an HDMF store nor an HDF5 file at {path}")
+    location = place_of(path)
+    if detect_format(location) is None:
+        raise no_store(location, source_name(path))
     io = ZarrIO(path, BuildManager(type_map), "r", **options)
     if io.store.specifications() is not None:
         io.load_namespaces_io(type_map)
@@ -91,7 +85,10 @@ def convert(
     ------
     AlreadyExistsError
         If there is something at `target`.
+    InvalidArgumentError
+        If one of the two places is in the other, or both are the same.
     """
+    _check_apart(source_name(source), source_name(target))
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
@@ -104,6 +101,15 @@ def convert(
             out.export(src, write_args={"link_data": False})
 
 
+def _check_apart(source: str, target: str) -> None:
+    # A store that is replaced is removed first; what is to be copied must not go with it.
+    a, b = source.rstrip("/") + "/", target.rstrip("/") + "/"
+    if a == b:
+        raise InvalidArgumentError(f"{source} can't be converted to itself")
+    if a.startswith(b) or b.startswith(a):
+        raise InvalidArgumentError(f"{source} and {target}: one is in the other")
+
+
 def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
     from hdmf.backends.hdf5 import HDF5IO
 
@@ -112,6 +118,8 @@ def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
     path = Path(target)
     if path.exists() and not overwrite:
         raise AlreadyExistsError(f"there is something at {path} already")
+    if not path.parent.is_dir():
+        raise NotFoundError(f"there is no directory {path.parent} for the HDF5 file {path.name}")
     # Not under its own name before it is whole.
     part = path.with_name(f".{path.name}.part")
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from hdmf.backends.errors import UnsupportedOperation
@@ -11,8 +11,10 @@ from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, GroupBuilder, TypeMap
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
+from chunkwise.api.location import Location
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.execute.pool import Pool
+from chunkwise.hdmf.absence import UNFINISHED, no_store
 from chunkwise.hdmf.builders import BuilderTree
 from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.dataset import Dataset
@@ -28,12 +30,21 @@ from chunkwise.hdmf.store import HdmfStore, open_store
 from chunkwise.hdmf.stream import BUFFER_NBYTES, StreamProgress
 from chunkwise.hdmf.tree import Format, Tree, detect_format
 from chunkwise.hdmf.urls import with_storage_options
-from chunkwise.hdmf.writing import UNFINISHED, StoreWriting
+from chunkwise.hdmf.writing import StoreWriting
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.spec.url import is_url
 
-__all__ = ["MODES", "ZarrIO"]
+__all__ = ["MODES", "ZarrIO", "check_mode"]
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
+
+
+def check_mode(mode: Any) -> None:
+    """Raise InvalidArgumentError if there is no such mode."""
+    if mode not in MODES:
+        raise InvalidArgumentError(f"mode is {mode!r}, but expected one of {', '.join(MODES)}")
+
+
 _FORMATS: dict[Any, Format] = {"zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", 2: "zarr2", 3: "zarr3"}
 
 
@@ -47,7 +58,8 @@ class ZarrIO(StoreWriting):
     manager : BuildManager, optional
         By default one that knows no types.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
-        ``"r-"`` reads without consolidated metadata; ``"w-"`` and ``"x"`` fail if the store exists.
+        ``"r-"`` reads without consolidated metadata; ``"w-"`` and ``"x"`` fail if the store exists.  ``"w"``
+        removes what is there when the first thing is written.
     storage_options : dict, optional
         ``{"anon": True}`` for public buckets.
     force_overwrite : bool
@@ -87,6 +99,9 @@ class ZarrIO(StoreWriting):
     _found: HdmfStore | None = None
     """What is at the path, if that was looked up already: it is parsed once."""
 
+    _replaces: Literal["nothing", "file", "keys"] | None = None
+    """What a new store takes the place of, as long as nothing of it is written."""
+
     def __init__(
         self,
         path: Place,
@@ -108,8 +123,7 @@ class ZarrIO(StoreWriting):
         progress: StreamProgress | None = None,
         herd_path: str | None = None,
     ) -> None:
-        if mode not in MODES:
-            raise InvalidArgumentError(f"mode is {mode!r}, but expected one of {', '.join(MODES)}")
+        check_mode(mode)
         if format is not None and format not in _FORMATS:
             raise InvalidArgumentError(f"format is {format!r}, but expected zarr2, zarr3 or n5")
         if object_codec_class is not None:
@@ -208,8 +222,7 @@ class ZarrIO(StoreWriting):
     def can_read(path: Any) -> bool:
         """Return whether there is a store with HDMF data at a path or URL; raises nothing."""
         try:
-            store = open_store(path) if not isinstance(path, Path) else open_store(str(path))
-            root = store.tree.nodes["/"].attributes
+            root = open_store(place_of(path, patient=False)).tree.nodes["/"].attributes
             return bool(root) and any(
                 k in root for k in ("namespace", "neurodata_type", "data_type", ".specloc")
             )
@@ -233,14 +246,15 @@ class ZarrIO(StoreWriting):
         if self._store is not None:
             return
         location = place_of(self._place)
-        found = detect_format(location)
+        found = detect_format(location) if self._found is None else self._found.format
         mode = "w" if self._mode in ("w-", "x") else self._mode
         if mode == "a":
             mode = "w" if found is None else "r+"
         children = None
         if mode == "w" or found is None:
             children = location.kv.list_children(location.path)
-        occupied = found is not None or bool(children and (children.keys or children.prefixes))
+        is_file = not is_url(self._source) and os.path.isfile(self._source)
+        occupied = is_file or found is not None or bool(children and (children.keys or children.prefixes))
         if mode == "w":
             if occupied and self._mode in ("w-", "x", "a"):
                 raise AlreadyExistsError(
@@ -248,20 +262,24 @@ class ZarrIO(StoreWriting):
                 )
             if occupied and found is None and not self._force and UNFINISHED not in _names(children):
                 raise AlreadyExistsError(
-                    f"what is at {self._source} is no store; it is replaced only with force_overwrite=True"
+                    f"what is at {self._source} is {'a file, ' if is_file else ''}no store; "
+                    "it is replaced only with force_overwrite=True"
                 )
-            self._store = self._create(location, occupied)
+            self._store = self._create(location)
+            self._replaces = ("file" if is_file else "keys") if occupied else "nothing"
         elif found is None:
-            raise NotFoundError(f"there is no HDMF store at {self._source}")
+            raise no_store(location, self._source)
         else:
-            self._store = self._open_own(location, mode)
-            self._store.source = self._source
+            store = self._open_own(location, mode)
+            if store.is_dataset("/"):
+                raise FailedPreconditionError(f"{self._source} is an array, not a group with HDMF data")
+            self._store, store.source = store, self._source
         self._stores = StoreSet(self._store, self._open_other, self.external_links, self._roots)
         self._tree = BuilderTree(self, self._stores, strict=self._strict)
         if self.writable:
             self._writer = NodeWriter(self._store, pickled=self._pickled, compat_regions=self._compat_regions)
 
-    def _open_own(self, location: Any, mode: str) -> HdmfStore:
+    def _open_own(self, location: Location, mode: str) -> HdmfStore:
         found, self._found = self._found, None
         if found is not None and mode == "r" and self._consolidated is True:
             found.pool = self._pool
@@ -270,15 +288,23 @@ class ZarrIO(StoreWriting):
             location, consolidated=self._consolidated if mode == "r" else False, pool=self._pool
         )
 
-    def _create(self, location: Any, occupied: bool) -> HdmfStore:
-        if occupied:
-            keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
-            location.kv.delete_range(keys.start, keys.stop)
+    def _create(self, location: Location) -> HdmfStore:
         format: Format = self._format or ("n5" if self._source.endswith(".n5") else "zarr3")
         store = HdmfStore(location, self._source, Tree(format), self._pool)
         store.tree.add(store.convention.group("/", {}))
-        location.kv.write(location.path + UNFINISHED, b"")
         return store
+
+    def _begin(self) -> None:
+        if self._replaces is None:
+            return
+        location = self.store.location
+        if self._replaces == "file":
+            os.unlink(self._source)
+        elif self._replaces == "keys":
+            keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+            location.kv.delete_range(keys.start, keys.stop)
+        location.kv.write(location.path + UNFINISHED, b"")
+        self._replaces = None
 
     def _open_other(self, name: str) -> HdmfStore | None:
         try:
@@ -295,7 +321,7 @@ class ZarrIO(StoreWriting):
             if writer is not None and writer.changed and not self._failed:
                 self._finish(self._consolidate)
         finally:
-            self._store = self._stores = self._tree = self._writer = None
+            self._store = self._stores = self._tree = self._writer = self._replaces = None
             self._containers.clear()
 
     # -- reading ----------------------------------------------------------------------------------

@@ -63,6 +63,8 @@ class N5Convention(Convention):
         compressors = new.settings.compressors("n5")
         if new.settings.filters not in (None, "auto", [], ()):
             raise UnsupportedError("N5 has no filters")
+        if new.settings.fill_value is not None and np.any(new.settings.fill_value):
+            raise UnsupportedError("N5 has no fill value, what is not stored is 0")
         name = new.element.memory_dtype.name
         document = {
             "dimensions": list(stored_shape[::-1]),

@@ -9,9 +9,9 @@ from hdmf.build import BuildManager, DatasetBuilder, TypeMap
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.construction import many_objects
-from chunkwise.hdmf.io import ZarrIO
+from chunkwise.hdmf.io import ZarrIO, check_mode
 from chunkwise.hdmf.manager import StoreBuildManager, StoreTypeMap
-from chunkwise.hdmf.place import Place
+from chunkwise.hdmf.place import Place, place_of
 from chunkwise.hdmf.spec_cache import cached_versions
 from chunkwise.hdmf.store import open_store
 from chunkwise.hdmf.urls import with_storage_options
@@ -46,6 +46,7 @@ class NWBZarrIO(ZarrIO):
         extensions: Any = None,
         **options: Any,
     ) -> None:
+        check_mode(mode)
         if manager is not None and extensions is not None:
             raise ValueError("'manager' and 'extensions' cannot be specified together")
         with many_objects():
@@ -82,7 +83,7 @@ class NWBZarrIO(ZarrIO):
     def can_read(path: Any) -> bool:
         """Return whether there is a store with an NWB file at a path or URL; raises nothing."""
         try:
-            store = open_store(path)
+            store = open_store(place_of(path, patient=False))
             return "nwb_version" in store.attributes("/")
         except Exception:  # pynwb asks each backend about any file: whatever goes wrong, it is not this one's
             return False

@@ -11,32 +11,62 @@ from urllib.parse import urlsplit, urlunsplit
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.location import Location, locate
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.spec.context import Context
 from chunkwise.spec.url import is_url
 
-__all__ = ["Place", "is_absolute", "join_source", "place_of", "relative_source", "source_name"]
+__all__ = [
+    "Place",
+    "canonical_source",
+    "is_absolute",
+    "join_source",
+    "place_of",
+    "relative_source",
+    "source_name",
+]
 
 Place: TypeAlias = "str | os.PathLike[str] | KvStore | Location"
 """A local path, a URL, or a kvstore whose prefix is the store."""
 
+_FEW_RETRIES = {
+    f"{protocol}_request_retries": {"max_retries": 1, "initial_delay": "100ms"}
+    for protocol in ("http", "s3", "gcs", "azure")
+}
+
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
-def place_of(place: Place) -> Location:
+def place_of(place: Place, *, patient: bool = True) -> Location:
     """Return where a store is; symbolic links in local paths are resolved.
+
+    Parameters
+    ----------
+    place : str, path, KvStore or Location
+    patient : bool
+        Whether a server that does not answer is asked again and again, for minutes.
 
     Raises
     ------
     InvalidArgumentError
         If it is empty or no valid URL.
+    TypeError
+        If it is nothing that could be a place.
     """
     if isinstance(place, Location):
         return place
     if isinstance(place, KvStore):
         return locate(place)
-    text = os.fspath(place)
-    if is_url(text) and not text.startswith("file:"):
-        return locate(text)
-    return locate(os.path.realpath(text)) if not text.startswith("file:") else locate(text)
+    text = _text(place)
+    if not is_url(text):
+        return locate(os.path.realpath(text))
+    return locate(text, None if patient else Context(_FEW_RETRIES))
+
+
+def _text(place: Place) -> str:
+    if not isinstance(place, str | os.PathLike):
+        raise TypeError(
+            f"path is {type(place).__name__}, but expected a local path, a URL or a chunkwise.KvStore"
+        )
+    return os.fspath(place)
 
 
 def source_name(place: Place) -> str:
@@ -48,7 +78,7 @@ def source_name(place: Place) -> str:
             return place.url.rstrip("/")
         except (ValueError, NotImplementedError):
             return f"kvstore-{id(place)}"
-    text = os.fspath(place)
+    text = _text(place)
     if not text:
         raise InvalidArgumentError("the path is empty")
     if isinstance(place, Path) or not is_url(text):
@@ -90,6 +120,11 @@ def join_source(base: str, source: str, *, from_parent: bool = False) -> str | N
         elif name not in ("", "."):
             names.append(name)
     return head + bar + urlunsplit(parts._replace(path="/" + "/".join(names)))
+
+
+def canonical_source(source: str) -> str:
+    """Return the name by which two names of one store are equal."""
+    return source.rstrip("/") if is_url(source) else os.path.realpath(source)
 
 
 def relative_source(target: str, holder: str) -> str | None:

@@ -8,6 +8,7 @@ from chunkwise.api.location import Location
 from chunkwise.api.node import load_json
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
 from chunkwise.execute.pool import Pool
+from chunkwise.hdmf.absence import no_store
 from chunkwise.hdmf.attributes import SPECLOC, load_attributes
 from chunkwise.hdmf.convention import Convention, convention_of
 from chunkwise.hdmf.dataset import Dataset
@@ -235,10 +236,7 @@ def open_store(
     location = place_of(place)
     format = detect_format(location)
     if format is None:
-        raise NotFoundError(
-            f"there is no HDMF store at {source_name(place)}: "
-            "no zarr.json, .zgroup or attributes.json with hdmf_n5"
-        )
+        raise no_store(location, source_name(place))
     tree = read_tree(location, format, consolidated)
     root = tree.nodes["/"]
     if format == "zarr2" and tree.consolidated and SPECLOC not in root.attributes:

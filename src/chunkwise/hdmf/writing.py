@@ -14,19 +14,18 @@ from hdmf.spec import NamespaceCatalog
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.execute.pool import Pool
+from chunkwise.hdmf.absence import UNFINISHED
 from chunkwise.hdmf.builder_writer import BuilderWriter
 from chunkwise.hdmf.builders import BuilderTree
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.node_writer import NodeWriter
+from chunkwise.hdmf.place import canonical_source
 from chunkwise.hdmf.reference import Reference, canonical_path
 from chunkwise.hdmf.spec_cache import copy_specifications, write_specifications
 from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.stream import StreamProgress
 
-__all__ = ["UNFINISHED", "StoreWriting"]
-
-UNFINISHED = ".chunkwise-unfinished"
-"""Key that says that a new store is being written, or that its writing was interrupted."""
+__all__ = ["StoreWriting"]
 
 
 class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
@@ -53,6 +52,10 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
     @property
     def writable(self) -> bool:
         """Whether the store may be changed."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Make room for a new store, before the first thing is written to it."""
         raise NotImplementedError
 
     # -- writing ----------------------------------------------------------------------------------
@@ -128,6 +131,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             raise UnsupportedOperation(f"Cannot write to {self._source} in mode '{self._mode}'")
         self.store  # noqa: B018 - raises if it is closed
         assert self._writer is not None
+        self._begin()
         return BuilderWriter(
             self,
             self._writer,
@@ -212,6 +216,8 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             raise UnsupportedOperation(
                 f"Cannot export to file {self._source} in mode '{self._mode}'. Please use mode 'w'."
             )
+        if _same_source(src_io.source, self._source):
+            raise UnsupportedOperation(f"Cannot export {self._source} to itself")
         cache_spec = kwargs.pop("cache_spec", True)
         consolidate = kwargs.pop("consolidate_metadata", True)
         jobs = kwargs.pop("number_of_jobs", 1)
@@ -287,6 +293,10 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             root = root.parent
         self.manager.build(root, source=self._source, root=True)
         return self.manager.build(container)
+
+
+def _same_source(a: Any, b: str) -> bool:
+    return a is not None and canonical_source(str(a)) == canonical_source(b)
 
 
 def _renamed(kwargs: dict[str, Any]) -> dict[str, Any]:

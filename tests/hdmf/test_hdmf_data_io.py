@@ -1,0 +1,101 @@
+"""How datasets are stored: codecs by name and as objects, in each format, and what is refused."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
+
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.hdmf import ZarrDataIO, ZarrIO, open_store
+
+DATA = np.arange(60, dtype="i4").reshape(20, 3)
+
+
+def _document(path: Path, format: str, **settings: Any) -> dict[str, Any]:
+    """Write data with settings; return its document after reading it back."""
+    with ZarrIO(path, mode="w", format=format) as io:
+        dataset = DatasetBuilder("a", ZarrDataIO(DATA, **settings), dtype="int32")
+        io.write_builder(GroupBuilder("root", datasets=[dataset]))
+    store = open_store(path)
+    np.testing.assert_array_equal(store.dataset("/a").read(), DATA)
+    return store.tree.nodes["/a"].document
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        ("gzip", {"name": "gzip", "configuration": {"level": 5}}),
+        ("zstd", {"name": "zstd", "configuration": {"level": 0, "checksum": False}}),
+        ("lz4", {"name": "numcodecs.lz4", "configuration": {"acceleration": 1}}),
+    ],
+)
+def test_a_name_stands_for_a_whole_codec_in_zarr3(name: str, codec: dict[str, Any], tmp_path: Path) -> None:
+    # Other readers refuse gzip, zstd and blosc without a configuration.
+    assert _document(tmp_path / "a", "zarr3", compressor=name)["codecs"][-1] == codec
+
+
+def test_blosc_by_name_in_zarr3(tmp_path: Path) -> None:
+    codec = _document(tmp_path / "a", "zarr3", compressor="blosc")["codecs"][-1]
+    assert codec["configuration"].items() >= {"cname": "lz4", "clevel": 5, "shuffle": "shuffle"}.items()
+
+
+@pytest.mark.parametrize(
+    ("codec", "document"),
+    [
+        (numcodecs.Zlib(4), {"type": "gzip", "level": 4, "useZlib": True}),
+        ("zlib", {"type": "gzip", "level": 1, "useZlib": True}),
+        (numcodecs.BZ2(3), {"type": "bzip2", "blockSize": 3}),
+        (numcodecs.LZMA(preset=2), {"type": "xz", "preset": 2}),
+        (
+            {"name": "numcodecs.zlib", "configuration": {"level": 3}},
+            {"type": "gzip", "level": 3, "useZlib": True},
+        ),
+    ],
+)
+def test_compressors_that_n5_calls_otherwise(codec: Any, document: dict[str, Any], tmp_path: Path) -> None:
+    assert _document(tmp_path / "a", "n5", compressor=codec)["compression"] == document
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_an_unknown_codec_is_told_by_name(format: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r'dataset /a: .*"bogus"'):
+        _document(tmp_path / "a", format, compressor="bogus")
+
+
+def test_n5_says_what_it_lacks(tmp_path: Path) -> None:
+    for settings, words in (
+        ({"fillvalue": 7}, "N5 has no fill value"),
+        ({"compressor": ["gzip", "zstd"]}, "one compressor, but 2"),
+        ({"filters": [numcodecs.Delta("<i4")]}, "N5 has no filters"),
+    ):
+        with pytest.raises(UnsupportedError, match=words):
+            _document(tmp_path / "a", "n5", **settings)
+    assert _document(tmp_path / "a", "n5", fillvalue=0)
+
+
+def test_n5_uses_gzip_and_says_so_for_a_codec_that_it_lacks(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="N5 has no such codec, gzip is used"):
+        document = _document(tmp_path / "a", "n5", compressor=numcodecs.Shuffle(4))
+    assert document["compression"]["type"] == "gzip"
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize("fill", [float("nan"), 1.5, 2**40, -1])
+def test_a_fill_value_that_the_type_lacks_is_refused(format: str, fill: float, tmp_path: Path) -> None:
+    with ZarrIO(tmp_path / "a", mode="w", format=format) as io, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dataset = DatasetBuilder("a", ZarrDataIO(DATA.astype("u4"), fillvalue=fill), dtype="uint32")
+        with pytest.raises(InvalidArgumentError, match=r"dataset /a: fill value .* is no uint32"):
+            io.write_builder(GroupBuilder("root", datasets=[dataset]))
+
+
+@pytest.mark.parametrize("chunks", [(0, 3), (-1, 3), (5,), (2.5, 3), "auto"])
+def test_chunks_that_are_none_are_refused(chunks: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"dataset /a: chunks .* for a dataset of shape \(20, 3\)"):
+        _document(tmp_path / "a", "zarr3", chunks=chunks)

@@ -1,0 +1,142 @@
+"""Places: what is in the way there, what is there instead of a store, and what is said of it."""
+
+from __future__ import annotations
+
+import socket
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.backends.errors import UnsupportedOperation
+from hdmf.build import DatasetBuilder, GroupBuilder
+
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
+from chunkwise.hdmf import NWBZarrIO, ZarrIO, convert
+
+
+def _root(value: int) -> GroupBuilder:
+    return GroupBuilder("root", datasets=[DatasetBuilder("a", np.full(3, value))])
+
+
+def _write(path: Path, value: int, mode: str = "w", **options: Any) -> None:
+    with ZarrIO(path, mode=mode, **options) as io:
+        io.write_builder(_root(value))
+
+
+def _read(path: Path) -> int:
+    with ZarrIO(path) as io:
+        return int(io.read_builder().datasets["a"].data[0])
+
+
+@pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
+@pytest.mark.parametrize("mode", ["q", None])
+def test_a_wrong_mode_is_told_before_the_place_is_looked_at(io_class: Any, mode: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"mode is .* expected one of r, r-, r\+"):
+        io_class(tmp_path / "none", mode=mode)
+
+
+def test_what_is_no_place_is_told_by_type() -> None:
+    class LocalStore:
+        pass
+
+    with pytest.raises(
+        TypeError, match=r"LocalStore, but expected a local path, a URL or a chunkwise\.KvStore"
+    ):
+        ZarrIO(LocalStore())  # type: ignore[arg-type]
+
+
+def test_the_error_says_what_is_there_instead(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.nwb", "w"):
+        pass
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("x", "y")
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "empty").mkdir()
+    for name, words in {
+        "none": "nothing is there",
+        "a.nwb": "it is an HDF5 file; pynwb.NWBHDF5IO reads it",
+        "a.zip": r'ZIP archive, what is in it is at ".*a\.zip\|zip:"',
+        "a.txt": "it is a file$",
+        "empty": "no zarr.json, .zgroup or attributes.json with hdmf_n5",
+    }.items():
+        for io_class in (ZarrIO, NWBZarrIO):
+            with pytest.raises(NotFoundError, match=words):
+                io_class(tmp_path / name)
+
+
+def test_an_interrupted_store_is_none_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, mode="w") as io, pytest.raises(InvalidArgumentError):
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("b", [object()])]))
+    assert not ZarrIO.can_read(path)
+    with pytest.raises(NotFoundError, match="its writing was interrupted or goes on"):
+        ZarrIO(path)
+    _write(path, 2)
+    assert _read(path) == 2
+
+
+def test_a_file_in_the_way_is_replaced_by_force_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    path.write_text("precious")
+    for mode in ("w", "w-", "x", "a"):
+        with pytest.raises(AlreadyExistsError):
+            ZarrIO(path, mode=mode)
+    with pytest.raises(AlreadyExistsError, match=r"is a file, no store; .* force_overwrite=True"):
+        ZarrIO(path, mode="w")
+    assert path.read_text() == "precious"
+    _write(path, 1, force_overwrite=True)
+    assert _read(path) == 1
+
+
+def test_a_store_is_replaced_when_something_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    _write(path, 1)
+    ZarrIO(path, mode="w").close()
+    assert _read(path) == 1
+    _write(path, 2)
+    assert _read(path) == 2
+
+
+def test_a_store_is_not_exported_to_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    _write(path, 1)
+    (tmp_path / "link").symlink_to(path)
+    refused = pytest.raises(UnsupportedOperation, match="to itself")
+    with ZarrIO(path) as source, ZarrIO(tmp_path / "link", mode="w") as io, refused:
+        io.export(source)
+    assert _read(path) == 1
+    for target in (path, tmp_path / "link"):
+        with pytest.raises(InvalidArgumentError, match="can't be converted to itself"):
+            convert(path, target, overwrite=True)
+    with pytest.raises(InvalidArgumentError, match="one is in the other"):
+        convert(path, path / "inside")
+    assert _read(path) == 1
+
+
+def test_hdf5_files_are_written_to_directories_that_exist(tmp_path: Path) -> None:
+    _write(tmp_path / "a", 1)
+    with pytest.raises(NotFoundError, match=r"there is no directory .*none for the HDF5 file b\.nwb"):
+        convert(tmp_path / "a", tmp_path / "none" / "b.nwb")
+
+
+def test_can_read_does_not_wait_for_a_server_that_is_not_there() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = time.monotonic()
+    assert not NWBZarrIO.can_read(f"http://127.0.0.1:{port}/a.nwb.zarr")
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_an_array_is_no_file(format: str, tmp_path: Path) -> None:
+    _write(tmp_path / "a", 1, format=format)
+    with pytest.raises(FailedPreconditionError, match="is an array, not a group"):
+        ZarrIO(tmp_path / "a" / "a")
+    with pytest.raises(FailedPreconditionError, match="is an array, not a group"):
+        convert(tmp_path / "a" / "a", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
