@@ -18,6 +18,7 @@ from chunkwise.hdmf.absence import UNFINISHED, no_store
 from chunkwise.hdmf.builders import BuilderTree
 from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.dataset import Dataset
+from chunkwise.hdmf.growing import teach_hdmf
 from chunkwise.hdmf.lazy import LazyDataset
 from chunkwise.hdmf.node_writer import NodeWriter
 from chunkwise.hdmf.place import Place, place_of, source_name
@@ -35,6 +36,8 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.url import is_url
 
 __all__ = ["MODES", "ZarrIO", "check_mode"]
+
+teach_hdmf()
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 

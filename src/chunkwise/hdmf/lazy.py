@@ -11,7 +11,9 @@ from hdmf.build import ObjectMapper
 from hdmf.query import HDMFDataset
 
 from chunkwise.errors import UnsupportedError
+from chunkwise.hdmf.copy_dataset import rewrite
 from chunkwise.hdmf.dataset import Dataset
+from chunkwise.hdmf.element import number
 
 __all__ = ["LazyDataset"]
 
@@ -123,7 +125,21 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
     def extend(self, arg: Any) -> None:
         """Add rows at the end, in the store too."""
         self._check_writable()
-        self._append_rows(arg)
+        if len(arg):
+            self._append_rows(arg)
+
+    def widen(self, dtype: np.dtype[Any]) -> None:
+        """Store the dataset with an integer type that is no narrower than `dtype`.
+
+        Raises
+        ------
+        NotImplementedError
+            If the store is open for reading only.
+        """
+        self._check_writable()
+        if self.dtype.itemsize < dtype.itemsize:
+            rewrite(self._dataset, number(dtype), self._dataset.read().astype(dtype))
+            self._io.data_changed(self._dataset)
 
     def _plain(self) -> bool:
         return self._dataset.element.kind == "number"

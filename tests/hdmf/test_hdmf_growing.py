@@ -1,0 +1,77 @@
+"""Rows added to tables that were read: ragged columns, and indexes that need wider types."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from nwb_content import file_of
+
+from chunkwise.hdmf import NWBZarrIO, validate
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """pynwb warns of its own deprecations."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _add_unit(nwb: Any, n_spikes: int) -> None:
+    nwb.add_unit(
+        spike_times=np.arange(float(n_spikes)),
+        obs_intervals=[[0.0, 1.0]],
+        electrodes=[1],
+        electrode_group=nwb.electrode_groups["shank1"],
+        waveform_mean=np.ones(4),
+        quality="new",
+    )
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_units_are_added_and_their_index_grows(format: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(path, mode="w", format=format) as io:
+        io.write(file_of("ecephys"))
+    for n_spikes in (2, 300, 70000, 1):
+        with NWBZarrIO(path, mode="r+") as io:
+            nwb = io.read()
+            _add_unit(nwb, n_spikes)
+            io.write(nwb)
+    for options in ({}, {"mode": "r-"}, {"consolidated": "check"}):
+        with NWBZarrIO(path, **options) as io:
+            units = io.read().units
+            assert [len(units["spike_times"][i]) for i in range(len(units))] == [1, 2, 3, 2, 300, 70000, 1]
+            assert units["spike_times"][2].tolist() == pytest.approx([0, 1 / 7, 2 / 7])
+            assert units.spike_times_index.data.dtype == "u4" and units.electrodes_index.data.dtype == "u1"
+            assert units["electrode_group"][5].name == "shank1"
+    assert validate(path) == []
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_rows_with_ragged_text_and_double_indexes(format: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(path, mode="w", format=format) as io:
+        io.write(file_of("tables"))
+    with NWBZarrIO(path, mode="r+") as io:
+        nwb = io.read()
+        for ragged in (["x", "yy"], []):
+            nwb.scratch["dt"].add_row(
+                number=np.uint16(9),
+                flag=True,
+                word="a longer word",
+                ragged=ragged,
+                double=[[1.0], [2.0, 3.0]],
+                choice="lo",
+            )
+        io.write(nwb)
+    with NWBZarrIO(path) as io:
+        table = io.read().scratch["dt"]
+        assert [list(table["ragged"][i]) for i in (3, 4, 5)] == [["r0", "r1", "r2"], ["x", "yy"], []]
+        assert [list(part) for part in table["double"][4]] == [[1.0], [2.0, 3.0]]
+        assert (table["word"][5], table["number"][5]) == ("a longer word", 9)
