@@ -330,3 +330,9 @@ def test_tensorstore_waits_for_our_lock(tmp_path):
     file_lock.release(fd)
     written.result(timeout=5)
     assert (tmp_path / "k").read_bytes() == b"2"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+def test_a_file_system_that_takes_no_directories():
+    with pytest.raises(StorageError, match='Failed to write: "/proc/none/a/b": No such file or directory'):
+        FileStore("/proc").write("none/a/b", b"1")

@@ -155,15 +155,21 @@ def _unlink(path: str) -> bool:
     return True
 
 
-def make_directories(directory: str, *, sync: bool) -> None:
-    """Make `directory` and those above it that are missing; with `sync` also their names are on disk."""
+def make_directories(directory: str, *, sync: bool, attempts: int = 16) -> None:
+    """Make `directory` and those above it that are missing; with `sync` also their names are on disk.
+
+    Others may delete what was just made, hence `attempts`; but a file system that takes no new directories,
+    as /proc, says the same each time.
+    """
     try:
         os.mkdir(directory)
     except FileExistsError:
         return  # or a file or dangling link, which the next attempt to write says better
     except FileNotFoundError:
+        if not attempts:
+            raise
         make_directories(os.path.dirname(directory), sync=sync)
-        make_directories(directory, sync=sync)
+        make_directories(directory, sync=sync, attempts=attempts - 1)
         return
     if sync:
         fsync_directory(os.path.dirname(directory))
