@@ -192,3 +192,46 @@ def test_sources_are_written_relative() -> None:
     assert relative_source("s3://b/x/raw.zarr", "s3://b/p.zarr") == "../x/raw.zarr"
     assert relative_source("s3://b/raw.zarr", "s3://c/p.zarr") is None
     assert relative_source("/d/a.zarr", "/d/a.zarr") == "."
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_export_with_links_to_data_is_read(tmp_path: Path, format: str) -> None:
+    source, target = tmp_path / "raw.nwb.zarr", tmp_path / "linked.nwb.zarr"
+    with NWBZarrIO(source, mode="w", format=format) as io:
+        io.write(file_of("ecephys"))
+    with NWBZarrIO(source) as raw, NWBZarrIO(target, mode="w", format=format) as io:
+        io.export(raw, write_args={"link_data": True})
+    links = open_store(target).links("/acquisition/raw")
+    assert links["data"].source == "../raw.nwb.zarr"
+    # A column that is a link would be an object of the other file.
+    assert open_store(target).links("/units") == {}
+    for moved in (tmp_path, tmp_path / "elsewhere"):
+        if moved != tmp_path:
+            moved.mkdir()
+            shutil.move(source, moved)
+            shutil.move(target, moved)
+        with NWBZarrIO(moved / target.name, strict_links=True) as io:
+            nwb = io.read()
+            series = nwb.acquisition["raw"]
+            np.testing.assert_array_equal(series.data[3], [9, 10, 11])
+            assert series.data.dataset.store.source == str(moved / source.name)
+            assert len(nwb.units["spike_times"][1]) == 2
+            assert series.parent is nwb
+
+
+def test_a_group_that_is_built_after_a_dataset_of_it_has_the_dataset(tmp_path: Path) -> None:
+    values = DatasetBuilder("values", np.arange(3))
+    group = GroupBuilder("group", datasets={"values": values})
+    with ZarrIO(tmp_path / "a.zarr", mode="w") as io:
+        io.write_builder(GroupBuilder("root", groups={"group": group}))
+    with ZarrIO(tmp_path / "a.zarr") as a, ZarrIO(tmp_path / "b.zarr", mode="w") as io:
+        found = a.read_builder().groups["group"]
+        links = {
+            "first": LinkBuilder(found.datasets["values"], "first"),
+            "second": LinkBuilder(found, "second"),
+        }
+        io.write_builder(GroupBuilder("root", links=links))
+    with ZarrIO(tmp_path / "b.zarr") as io:
+        root = io.read_builder()
+        assert root.links["second"].builder.datasets["values"] is root.links["first"].builder
+        assert root.links["first"].builder.parent is root.links["second"].builder

@@ -15,7 +15,15 @@ import numpy as np
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
 from chunkwise.hdmf.reference import Reference, parse_reference
 
-__all__ = ["ATTR_DTYPES", "RESERVED", "SPECLOC", "dump_attribute", "dump_attributes", "load_attributes"]
+__all__ = [
+    "ATTR_DTYPES",
+    "RESERVED",
+    "SPECLOC",
+    "dump_attribute",
+    "dump_attributes",
+    "is_typed",
+    "load_attributes",
+]
 
 SPECLOC = ".specloc"
 """Attribute of the root that names the group of cached specifications."""
@@ -43,6 +51,11 @@ RESERVED = frozenset(
 
 # Types that a JSON number or text comes back as.
 _NATURAL = ("int64", "float64", "bool")
+
+
+def is_typed(attributes: Mapping[str, Any]) -> bool:
+    """Return whether an object with these attributes has a data type, as what becomes a container has."""
+    return "neurodata_type" in attributes or "data_type" in attributes
 
 
 def load_attributes(stored: Mapping[str, Any]) -> dict[str, Any]:

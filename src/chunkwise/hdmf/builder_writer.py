@@ -11,7 +11,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
-from chunkwise.hdmf.attributes import RESERVED, dump_attributes
+from chunkwise.hdmf.attributes import RESERVED, dump_attributes, is_typed
 from chunkwise.hdmf.builder_values import element_of_builder, is_reference, is_scalar, with_references
 from chunkwise.hdmf.builders import ROOT
 from chunkwise.hdmf.codecs import Settings
@@ -243,7 +243,9 @@ class BuilderWriter:
             self._written(path, builder)
 
     def _dataset(self, path: str, builder: DatasetBuilder) -> None:
-        data, settings, link = builder.data, None, self.link_data
+        data, settings = builder.data, None
+        # A dataset with a type of its own, as columns are, would be an object of the other file as a link.
+        link = self.link_data and not is_typed(builder.attributes)
         while isinstance(data, DataIO):
             link = bool(getattr(data, "link_data", False)) or link
             settings = settings_of(data) if settings is None else settings

@@ -14,6 +14,7 @@ from typing import Any
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.attributes import is_typed
 from chunkwise.hdmf.builder_factory import BuilderFactory
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.reference import Reference, join_path
@@ -103,21 +104,35 @@ class BuilderTree:
     # -- groups and datasets ----------------------------------------------------------------------
 
     def _build(self, store: HdmfStore, path: str) -> None:
-        parent = self._parent(store, path)
+        parent = None if self._stands_alone(store, path) else self._parent(store, path)
         skip = store.specloc
         pending = [(path, parent)]
         while pending:
             at, above = pending.pop()
             key = (store.source, at)
-            if at == skip or key in self._complete:
+            if at == skip:
                 continue
             builder = self._builders.get(key)
+            if key in self._complete:
+                if above is not None and builder.parent is None:
+                    above.set_dataset(builder)  # it was linked to, before its group was
+                continue
             if builder is None:
                 builder = self._one(store, at, above)
             self._complete.add(key)
             self._pending.append((store, at))
             if not store.is_dataset(at):
                 pending += [(join_path(at, name), builder) for name in reversed(store.names(at))]
+
+    def _stands_alone(self, store: HdmfStore, path: str) -> bool:
+        """Whether a linked object has no parent in the hands of hdmf: a dataset without a type.
+
+        pynwb makes the container above linked data, if there is one, of a group that may have been left out.
+        """
+        above = path.rpartition("/")[0] or "/"
+        if store is self.stores.main or (store.source, above) in self._complete:
+            return False
+        return store.is_dataset(path) and not is_typed(store.dataset(path).attributes)
 
     def _parent(self, store: HdmfStore, path: str) -> GroupBuilder | None:
         """Return the builder of the group above; if need be it and those above are made, empty."""
@@ -138,7 +153,7 @@ class BuilderTree:
             builder = self._dataset(store.dataset(path), name, attributes, parent)
         else:
             builder = self._factory.group(name, attributes, parent, store.source)
-        builder.location = (path.rpartition("/")[0] or "/") if parent is not None else "/"
+        builder.location = path.rpartition("/")[0] or "/"
         self._builders[(store.source, path)] = builder
         self.io.set_written(builder)
         return builder
