@@ -45,7 +45,7 @@ def test_each_builder_has_the_type_and_class_that_hdmf_says(tmp_path: Path, name
     path = tmp_path / "a.nwb.zarr"
     with NWBZarrIO(path, mode="w") as io:
         io.write(file_of(name))
-    own, theirs = StoreBuildManager(StoreTypeMap(pynwb.get_type_map(copy=False))), pynwb.get_manager()
+    own, theirs = StoreBuildManager(StoreTypeMap(pynwb.get_type_map())), pynwb.get_manager()
     with NWBZarrIO(path) as io:
         found = list(builders(io.read_builder()))
         assert len(found) > 10
@@ -55,7 +55,7 @@ def test_each_builder_has_the_type_and_class_that_hdmf_says(tmp_path: Path, name
 
 
 def test_what_is_no_plain_builder_is_answered_as_hdmf_does() -> None:
-    own, theirs = StoreBuildManager(StoreTypeMap(pynwb.get_type_map(copy=False))), pynwb.get_manager()
+    own, theirs = StoreBuildManager(StoreTypeMap(pynwb.get_type_map())), pynwb.get_manager()
     series = {"neurodata_type": b"TimeSeries", "namespace": "core"}
     untyped, typed = GroupBuilder("a"), GroupBuilder("b", attributes=series)
     for builder in (untyped, typed, DatasetBuilder("d", 1), LinkBuilder(typed, "l"), "text", None):
@@ -64,7 +64,7 @@ def test_what_is_no_plain_builder_is_answered_as_hdmf_does() -> None:
 
 
 def test_a_class_that_is_registered_later_counts() -> None:
-    manager = StoreBuildManager(StoreTypeMap(pynwb.get_type_map(copy=False)))
+    manager = StoreBuildManager(StoreTypeMap(pynwb.get_type_map()))
     builder = GroupBuilder("b", attributes={"neurodata_type": "TimeSeries", "namespace": "core"})
     assert manager.get_cls(builder) is pynwb.TimeSeries
 

@@ -11,6 +11,7 @@ from typing import Any
 from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import NamespaceCatalog
 from hdmf.spec.write import SpecWriter
+from hdmf.utils import get_docval
 
 try:
     from hdmf.spec.namespace import SpecReader
@@ -130,7 +131,42 @@ def load_cached_namespaces(
     assert path is not None
     wanted = list(versions) if namespaces is None else [n for n in namespaces if n in versions]
     readers = {n: StoreSpecReader(store, join_path(join_path(path, n), versions[n])) for n in wanted}
-    return dict(catalog.load_namespaces(NAMESPACE, reader=readers))
+    if _TAKES_ALL:
+        return dict(catalog.load_namespaces(NAMESPACE, reader=readers))
+    loaded: dict[str, Any] = {}
+    for name in _included_first(readers):
+        loaded.update(catalog.load_namespaces(NAMESPACE, reader=readers[name]))
+    return loaded
+
+
+def _takes_all_readers() -> bool:
+    """Whether hdmf takes the readers of all namespaces at once, and orders them; releases before 4 do not."""
+    for argument in get_docval(NamespaceCatalog.load_namespaces):
+        if argument["name"] == "reader":
+            kinds = argument["type"]
+            return dict in (kinds if isinstance(kinds, tuple | list) else (kinds,))
+    return True
+
+
+_TAKES_ALL = _takes_all_readers()
+
+
+def _included_first(readers: dict[str, StoreSpecReader]) -> list[str]:
+    """Return the names of namespaces, each after those that it includes."""
+    ordered: list[str] = []
+
+    def add(name: str, above: tuple[str, ...]) -> None:
+        if name in ordered or name in above or name not in readers:
+            return
+        for namespace in readers[name].read_namespace(NAMESPACE):
+            for source in namespace.get("schema", ()):
+                if "namespace" in source:
+                    add(str(source["namespace"]), (*above, name))
+        ordered.append(name)
+
+    for name in readers:
+        add(name, ())
+    return ordered
 
 
 class _StoreSpecWriter(SpecWriter):  # type: ignore[misc, unused-ignore]
