@@ -404,11 +404,16 @@ class BuilderWriter:
     def run_streams(self) -> None:
         """Write the iterators that were put off, one piece of each in turn."""
         running = list(self.streams)
-        while running:
-            running = [stream for stream in running if stream.step()]
-        for stream in self.streams:
-            stream.finish()
-            self.store.changed(stream.array.node.path)
+        try:
+            while running:
+                running = [stream for stream in running if stream.step()]
+            for stream in self.streams:
+                stream.finish()
+                self.store.changed(stream.array.node.path)
+        except BaseException:
+            for stream in self.streams:
+                stream.abandon()
+            raise
         self.streams = []
 
     def _reserve(self, path: str, builder: DatasetBuilder, data: DataIO, settings: Settings) -> None:

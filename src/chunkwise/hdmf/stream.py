@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -77,15 +78,25 @@ class ArrayStream:
 
     def run(self) -> None:
         """Write all that is left."""
-        while self.step():
-            pass
-        self.finish()
+        try:
+            while self.step():
+                pass
+            self.finish()
+        except BaseException:
+            self.abandon()
+            raise
 
     def finish(self) -> None:
         """Store what was put together so far and wait until all is stored."""
         self._store_rows(all=True)
         while self._waiting:
             self._wait()
+
+    def abandon(self) -> None:
+        """Wait for what was handed over, whatever becomes of it: no thread may be at it when Python ends."""
+        while self._waiting:
+            with suppress(Exception):
+                self._wait()
 
     # -- pieces -----------------------------------------------------------------------------------
 
