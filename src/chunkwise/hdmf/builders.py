@@ -112,11 +112,11 @@ class BuilderTree:
             key = (store.source, at)
             if at == skip:
                 continue
-            builder = self._builders.get(key)
             if key in self._complete:
-                if above is not None and builder.parent is None:
-                    above.set_dataset(builder)  # it was linked to, before its group was
+                if above is not None and self._builders[key].parent is None:
+                    above.set_dataset(self._builders[key])  # it was linked to, before its group was
                 continue
+            builder = self._builders.get(key)
             if builder is None:
                 builder = self._one(store, at, above)
             self._complete.add(key)
