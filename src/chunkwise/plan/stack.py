@@ -73,6 +73,41 @@ class StackPart(NamedTuple):
         """Whether what to read or write is one stride along each dimension of the stack."""
         return self.leaf.strided is not None
 
+    def box(self, view: Array) -> tuple[list[int], Array] | None:
+        """Return where in the stack a part without steps begins, and where its elements go.
+
+        Parameters
+        ----------
+        view : ndarray
+            What :meth:`view` returns.
+
+        Returns
+        -------
+        (first, out) or None
+            `out` has an axis for each dimension of the stack.  None if neighbours are not read as neighbours.
+        """
+        if self.leaf.strided is not None:
+            return self.leaf.strided.box(self.place, view)
+        request = self.place[0]
+        first: list[int] = []
+        axes: list[slice | None] = []
+        n_used = 0
+        for m in request._output:
+            if m._dim is None:
+                if m._array is not None:
+                    return None
+                first.append(m._offset)
+                axes.append(None)
+                continue
+            if m._dim != n_used or m._stride != 1:
+                return None
+            first.append(m._offset + request._domain._lo[n_used])
+            axes.append(slice(None))
+            n_used += 1
+        if n_used != view.ndim or self.leaf.layout is not None:
+            return None
+        return first, view[(*axes, ...)]
+
     def view(self, array: Array, *, last: bool = False) -> Array:
         """Return the caller's array as the part sees it; see :meth:`Layout.view` for `last`."""
         part = array[self.leaf.index]
@@ -242,7 +277,7 @@ def _painted(
     itemsize: int,
     holes: bool,
 ) -> Iterator[StackPart]:
-    owner = np.full([axis.n_entries for axis in axes], HOLE, np.int64)
+    owner = np.full([axis.n_entries for axis in axes], HOLE, np.int32)  # a position in `numbers`
     starts = [
         [grid.edges[dim][np.asarray(along)] for dim, along in zip(axis.dims, axis.cells, strict=True)]
         for axis in axes
@@ -257,8 +292,14 @@ def _painted(
                     np.searchsorted(first, boxes.upper[numbers, dim]).tolist(),
                 )
             )
-    painted: list[tuple[int, Any, tuple[slice, ...]]] = []
+    indexed = any(axis.indexed for axis in axes)
+    painted: list[tuple[int, tuple[slice, ...]]] = []
     for i, number in enumerate(numbers.tolist()):
+        if not indexed:
+            bounds = tuple([slice(a[i], b[i]) for a, b in ranges])
+            owner[bounds] = i
+            painted.append((i, bounds))
+            continue
         masks = []
         for axis, along in zip(axes, starts, strict=True):
             if axis.indexed:
@@ -270,23 +311,29 @@ def _painted(
                 masks.append(np.flatnonzero(np.logical_and.reduce(inside)))
         slices = tuple(slice(a[i], b[i]) for a, b in ranges)
         where: Any = (*np.ix_(*masks), *slices, ...) if masks else (*slices, ...)
-        owner[where] = number
+        owner[where] = i
         bounds = tuple(slice(int(m[0]), int(m[-1]) + 1) if len(m) else slice(0, 0) for m in masks)
-        painted.append((number, where, (*bounds, *slices)))
+        painted.append((i, (*bounds, *slices)))
     if (owner == HOLE).any():
         if not holes:
             raise _missing(axes, owner, starts, boxes, lowest)
-        painted.append((HOLE, ..., (slice(None),) * owner.ndim))
-    strided = None if any(axis.indexed for axis in axes) else StridedRuns(axes, starts)
+        painted.append((HOLE, (slice(None),) * owner.ndim))
+    strided = None if indexed else StridedRuns(axes, starts)
     leaf = Leaf(box, layout, strided)
-    for layer, where, bounds in painted:
-        if not (owner[where] == layer).any():
+    seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1).tolist()  # of holes first
+    layers = [*numbers.tolist(), HOLE]
+    for i, bounds in painted:
+        if not seen[i + 1]:
             continue
+        layer = layers[i]
         if strided is not None:
-            for run in runs_of(owner[bounds] == layer, tuple(s.start or 0 for s in bounds)):
+            if i >= 0 and seen[i + 1] == prod([s.stop - s.start for s in bounds]):
+                yield StackPart(layer, leaf, bounds)  # all of it, as that of most layers
+                continue
+            for run in runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
                 yield StackPart(layer, leaf, run)
             continue
-        for run in runs_of(owner[bounds] == layer, tuple(s.start or 0 for s in bounds)):
+        for run in runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
             merged = [merge(axis, along, s) for axis, along, s in zip(axes, starts, run, strict=True)]
             for pieces in product(*[cut(m, merged, itemsize) for m in merged]):
                 yield StackPart(layer, leaf, place(pieces))
@@ -294,7 +341,7 @@ def _painted(
 
 def _missing(
     axes: Sequence[PlanAxis],
-    owner: npt.NDArray[np.int64],
+    owner: npt.NDArray[np.int32],
     starts: Sequence[Sequence[npt.NDArray[np.int64]]],
     boxes: LayerBoxes,
     lowest: Sequence[int],

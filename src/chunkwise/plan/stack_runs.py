@@ -129,6 +129,23 @@ class StridedRuns:
             for axis, along in zip(axes, starts, strict=True)
         ]
 
+    def box(
+        self, run: tuple[slice, ...], view: npt.NDArray[Any]
+    ) -> tuple[list[int], npt.NDArray[Any]] | None:
+        """Return the first index of neighbouring entries, and the part of `view` that belongs to them.
+
+        None if there are steps.
+        """
+        first = []
+        at: list[Any] = []
+        for entries, (firsts, step, out, stops) in zip(run, self._axes, strict=True):
+            if step != 1:
+                return None
+            start = entries.start
+            first.append(firsts[start])
+            at.append(slice(out[start], stops[entries.stop - 1]))
+        return first, view[(*at, ...)]
+
     def part(self, run: tuple[slice, ...]) -> tuple[IndexTransform, tuple[Any, ...]]:
         """Return request and place of neighbouring entries."""
         shape, output = [], []
