@@ -154,6 +154,11 @@ class ChunkedArray:
         return self._kv
 
     @property
+    def fill_missing(self) -> bool:
+        """Whether chunks that are not stored read as the fill value."""
+        return self._spec.fill_missing_data_reads
+
+    @property
     def is_remote(self) -> bool:
         """Whether a network is what its metadata waits for."""
         return self._spec.is_remote

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.array.based import Base, open_base, pool_under
+from chunkwise.array.layer_sites import FILES, OpenSites, Site, SpecSites
 from chunkwise.array.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.array.site_reader import SiteReader
 from chunkwise.driver.stack.combine import common_units
 from chunkwise.driver.stack.spec import StackSpec
 from chunkwise.dtype.data_type import DataType
@@ -20,8 +22,10 @@ from chunkwise.execute.coroutine import in_event_loop
 from chunkwise.execute.future import Future
 from chunkwise.execute.join import gather, map_future
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.workers import read_load
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.layers import LayerBoxes
 from chunkwise.plan.stack import HOLE, StackPart, plan_stack
 from chunkwise.spec.schema import Schema
@@ -113,7 +117,19 @@ class StackArray:
         Gives stores as a transaction sees them.
     """
 
-    __slots__ = ("_boxes", "_domain", "_layers", "_local", "_pool", "_spec", "_wrap", "readable", "writable")
+    __slots__ = (
+        "_boxes",
+        "_domain",
+        "_layers",
+        "_local",
+        "_open_sites",
+        "_pool",
+        "_spec",
+        "_spec_sites",
+        "_wrap",
+        "readable",
+        "writable",
+    )
 
     def __init__(
         self,
@@ -128,6 +144,7 @@ class StackArray:
     ) -> None:
         self._layers = layers
         self._local: dict[int, bool] = {}
+        self._open_sites, self._spec_sites = OpenSites(), SpecSites()
         self._domain = domain
         self._spec = spec
         self._pool = pool
@@ -185,11 +202,15 @@ class StackArray:
         fill_value = self._spec.fill_value
         views: dict[int, Array] = {}
 
-        def read(base: Base | None, part: StackPart) -> Future[Any]:
-            request, at = part.where()
+        def view_of(part: StackPart) -> Array:
             view = views.get(id(part.leaf))
             if view is None:
                 view = views[id(part.leaf)] = part.view(out)
+            return view
+
+        def read(base: Base | None, part: StackPart) -> Future[Any]:
+            request, at = part.where()
+            view = view_of(part)
             if base is None:
                 view[at] = fill_value
                 return Future.ready(None)
@@ -208,7 +229,14 @@ class StackArray:
                 part.finish(out)
             return out
 
-        return self._work(transform, read, finish, write=False, holes=fill_value is not None)
+        return self._work(
+            transform,
+            read,
+            finish,
+            write=False,
+            holes=fill_value is not None,
+            open_sites=lambda: SiteReader(self._site, view_of),
+        )
 
     def requests(self, transform: IndexTransform) -> Iterator[tuple[OpenArray, IndexTransform]]:
         """Open the layers that a read of `transform`, which is bounded, meets; yield what it asks of each."""
@@ -250,6 +278,32 @@ class StackArray:
         small = _LEAST_NBYTES <= nbytes <= n * _SMALL_NBYTES
         return self._pool.n_workers if n > 1 and local and small else None
 
+    def _load(self, sites: SiteReader, numbers: Sequence[int], n_workers: int) -> tuple[int, bool]:
+        """Return how many threads are to take local layers, and whether the caller is to, instead of any.
+
+        More threads than one are slower if chunks are small; the first, the last and one between tell.
+        """
+        samples = [sites.site(numbers[i]) for i in (0, len(numbers) // 2, -1)]
+        loads = [
+            read_load(self._pool, FILES, site.array.chain, len(numbers))
+            for site in samples
+            if site is not None
+        ]
+        if len(loads) < len(samples):
+            return n_workers, False
+        return max(load.n_workers for load in loads), all(load.inline for load in loads)
+
+    def _site(self, number: int, fetch: Reader) -> Site | None:
+        """Return where a layer can be read without being opened; None if it can't."""
+        if number == HOLE or self._wrap is not None:
+            return None
+        base, spec, domain = self._layers[number]
+        if spec is not None:
+            return self._spec_sites.find(number, spec, domain, fetch)
+        if base is None or not base.array.readable:
+            return None
+        return self._open_sites.find(number, base, domain)
+
     def _is_local(self, number: int) -> bool:
         known = self._local.get(number)
         if known is None:
@@ -267,6 +321,7 @@ class StackArray:
         *,
         write: bool,
         holes: bool = False,
+        open_sites: Callable[[], SiteReader] | None = None,
     ) -> Future[Any]:
         try:
             itemsize, lowest = max(1, self.dtype.itemsize), self._domain.inclusive_min
@@ -275,20 +330,30 @@ class StackArray:
             for part in parts:
                 groups.setdefault(part.layer, []).append(part)
             waits = any(part.indexed for part in parts) and in_event_loop()
-            n_workers = self._n_workers(groups, transform.domain.size * itemsize)
-            if n_workers is None and not waits:
+            nbytes = transform.domain.size * itemsize
+            n_workers = self._n_workers(groups, nbytes)
+            sites, inline = None, False
+            if open_sites is not None and (n_workers is not None or nbytes < _LEAST_NBYTES):
+                sites = open_sites()
+                if n_workers is not None and n_workers != _N_WAITING:
+                    n_workers, inline = self._load(sites, list(groups), n_workers)
+            if (n_workers is None or inline) and not waits:
                 futures = []
                 for number, group in groups.items():
+                    if sites is not None and sites.read(number, group):
+                        continue
                     base = self._opened(number, write=write)
                     futures += [do(base, part) for part in group]
                 return map_future(lambda _: finish(parts), gather(futures))
-        except ChunkwiseError as e:
+        except Exception as e:
             return Future.failed(e)
 
         def open_worker(stop: Stop) -> Callable[[tuple[int, list[StackPart]]], None]:
+            sites = None if open_sites is None else open_sites()
+
             def work(item: tuple[int, list[StackPart]]) -> None:
                 number, group = item
-                if stop:
+                if stop or (sites is not None and sites.read(number, group)):
                     return
                 base = self._opened(number, write=write)
                 for part in group:

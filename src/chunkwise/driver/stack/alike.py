@@ -14,7 +14,7 @@ from chunkwise.spec.copied import copied
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 
-__all__ = ["elsewhere", "for_each_kind", "is_movable"]
+__all__ = ["elsewhere", "for_each_kind", "is_movable", "kind_of"]
 
 
 def is_movable(driver: DriverSpec) -> bool:
@@ -49,7 +49,7 @@ def for_each_kind(
         if kvstore is None or not is_movable(driver):
             out.append(change(driver))
             continue
-        kind = (_fields(driver, "kvstore"), _fields(kvstore, "path"))
+        kind = kind_of(driver, kvstore)
         changed = known.get(kind)
         if changed is None:
             known[kind] = changed = change(driver)
@@ -58,6 +58,14 @@ def for_each_kind(
         else:
             out.append(elsewhere(changed, kvstore.path))
     return tuple(out)
+
+
+def kind_of(driver: DriverSpec, kvstore: KvStoreSpec) -> tuple[object, ...]:
+    """Return what is equal for two movable specs that differ in nothing but the path of their kvstores.
+
+    It is made of identities, and means nothing when the specs are gone.
+    """
+    return _fields(driver, "kvstore"), _fields(kvstore, "path")
 
 
 def _fields(record: DriverSpec | KvStoreSpec, own: str) -> tuple[object, ...]:

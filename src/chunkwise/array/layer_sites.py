@@ -1,0 +1,203 @@
+"""Layers of a stack that are chunked arrays in local files, read without being opened one by one.
+
+To open such an array means to read its metadata document and to compare it with the spec.  Both happen here,
+too, at each operation; but what follows from a document is found out once for all layers that have the same
+one and differ in nothing but path and transform, and no handle is made.
+
+A layer of any other kind, and one with which something is wrong, has no site: it is opened as any array is,
+which tells what is the matter.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+from chunkwise.array.chunked import ChunkedArray, open_chunked
+from chunkwise.array.layer_place import LayerPlace
+from chunkwise.catalogue import arrays
+from chunkwise.driver.chunked.known_documents import layout_of
+from chunkwise.driver.chunked.open_flow import open_array
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.driver.stack.alike import kind_of
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.errors import ChunkwiseError
+from chunkwise.execute.box_read import is_simple
+from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.file_path import is_valid
+from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
+from chunkwise.spec.kvstores.file import FileKvStoreSpec
+from chunkwise.spec.spec import Spec
+
+__all__ = ["FILES", "OpenSites", "Site", "SpecSites"]
+
+FILES = FileStore("/")
+"""The store that the prefixes of sites are in."""
+
+_MOST_DOCUMENTS = 64
+_LARGEST_DOCUMENT = 1 << 14
+
+
+class Site(NamedTuple):
+    """An array that boxes can be read from.
+
+    Attributes
+    ----------
+    array : StoredArray
+        With the keys that it has below `prefix`.
+    prefix : str
+        In :data:`FILES`.
+    place : LayerPlace
+        Of the layer in it.
+    fill_missing : bool
+        Whether missing chunks read as the fill value.
+    """
+
+    array: StoredArray
+    prefix: str
+    place: LayerPlace
+    fill_missing: bool
+
+
+class SpecSites:
+    """The sites of layers that are given by specs."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[object, _Kind | None] = {}
+        self._known: dict[int, tuple[_Kind, str, LayerPlace] | None] = {}
+
+    def find(self, number: int, spec: Spec, domain: IndexDomain, fetch: Reader) -> Site | None:
+        """Read the metadata of a layer; return its site, None if it has none.
+
+        Parameters
+        ----------
+        number : int
+            Of the layer, which is always the same `spec`, bound, and `domain`.
+        fetch : callable
+            A reader of :data:`FILES`.
+        """
+        try:
+            known = self._known[number]
+        except KeyError:
+            known = self._known[number] = self._look_at(spec, domain)
+        if known is None:
+            return None
+        kind, prefix, place = known
+        raw = fetch(prefix + kind.key)
+        array = None if raw is None else kind.array_of(bytes(raw))
+        if array is None or not place.lies_in(array.shape):
+            return None
+        return Site(array, prefix, place, kind.fill_missing)
+
+    def _look_at(self, spec: Spec, domain: IndexDomain) -> tuple[_Kind, str, LayerPlace] | None:
+        driver, place = spec._driver, LayerPlace.of(spec.transform, domain)
+        if place is None or not isinstance(driver, ChunkedSpec):
+            return None
+        kvstore = driver.kvstore
+        if type(kvstore) is not FileKvStoreSpec:
+            return None
+        path = kvstore.path
+        if path[:1] != "/" or path[-1:] != "/" or not is_valid(path[1:-1]):
+            return None
+        if driver.format.contained and ".n5" in path:  # the container is to be looked at
+            return None
+        name = kind_of(driver, kvstore)
+        if name not in self._kinds:
+            self._kinds[name] = _Kind.of(driver)
+        kind = self._kinds[name]
+        return None if kind is None else (kind, path[1:], place)
+
+
+class _Kind:
+    """Specs that differ in nothing but the path."""
+
+    def __init__(self, driver: ChunkedSpec) -> None:
+        self._request = driver.open_request("", FILES.describe)
+        self.key = self._request.key
+        self.fill_missing = driver.fill_missing_data_reads
+        self._arrays: dict[bytes, StoredArray | None] = {}
+
+    @classmethod
+    def of(cls, driver: ChunkedSpec) -> _Kind | None:
+        """Return the kind of a bound spec; None if it takes more to open it than a look at the document."""
+        try:
+            mode = driver.mode.resolved()
+        except ChunkwiseError:
+            return None
+        if (
+            arrays.find(driver.driver) is not open_chunked
+            or driver.lazy
+            or any(set for name, set in mode.to_flags().items() if name != "open")
+            or not (driver.recheck_cached_metadata is True or driver.recheck_cached_metadata == "open")
+            or any(pool.total_bytes_limit for pool in (driver.metadata_pool, driver.resource("cache_pool")))
+            or driver.kvstore is None
+            or driver.kvstore.live("file_io_mode").mode != "default"
+        ):
+            return None
+        return cls(driver)
+
+    def array_of(self, raw: bytes) -> StoredArray | None:
+        """Return the array of a document, with keys below it; None if it can't be read here."""
+        try:
+            return self._arrays[raw]
+        except KeyError:
+            pass
+        if len(raw) > _LARGEST_DOCUMENT:
+            return None
+        if len(self._arrays) >= _MOST_DOCUMENTS:
+            self._arrays.clear()
+        array = self._arrays[raw] = self._opened(raw)
+        return array
+
+    def _opened(self, raw: bytes) -> StoredArray | None:
+        request = self._request
+        flow = open_array(request)
+        try:
+            next(flow)
+            flow.send(Stamped(raw, UNKNOWN_GENERATION, time.time()))
+        except StopIteration as end:
+            array = layout_of(request.format, end.value.metadata, "", request.options).stored
+            return array if is_simple(array) else None
+        except ChunkwiseError:
+            return None
+        flow.close()
+        return None
+
+
+class OpenSites:
+    """The sites of layers that are open."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, tuple[IndexTransform, LayerPlace | None]] = {}
+
+    def find(self, number: int, base: Any, domain: IndexDomain) -> Site | None:
+        """Return the site of a layer, with metadata as its staleness bound says; None if it has none.
+
+        Parameters
+        ----------
+        number : int
+            Of the layer, which is always the same.
+        base : Base
+        domain : IndexDomain
+            Of the layer in the stack.
+        """
+        array = base.array
+        if type(array) is not ChunkedArray:
+            return None
+        store = array.store
+        if type(store) is not FileStore or store.io_mode != "default" or store.root[:1] != "/":
+            return None
+        try:
+            array.resolve().result()
+        except ChunkwiseError:
+            return None
+        stored, transform = array.stored, base.transform
+        known = self._places.get(number)
+        if known is None or known[0] is not transform:
+            valid = is_valid(store.root[1:-1])
+            known = self._places[number] = transform, LayerPlace.of(transform, domain) if valid else None
+        place = known[1]
+        if place is None or not place.lies_in(stored.shape) or not is_simple(stored):
+            return None
+        return Site(stored, store.root[1:], place, array.fill_missing)

@@ -1,0 +1,175 @@
+"""Boxes of many arrays, each in a few chunks: read one after the other by one worker.
+
+An array of a stack is often one chunk, and there are thousands of them.  What is the same for all, the
+reader and the decoder with its memory, is opened once for each codec chain; nothing is planned.  What is not
+so simple is left to :func:`chunkwise.execute.read.read_into`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.decode import open_decompressor
+from chunkwise.codec.protocol import DecodeInto, PreparedChain
+from chunkwise.codec.rows import copy_rows
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.errors import NotFoundError
+from chunkwise.execute.failure import describe, failed, missing_chunk
+from chunkwise.kvstore.protocol import Readable
+
+__all__ = ["BoxReader", "is_simple"]
+
+Array = npt.NDArray[Any]
+
+# What is decoded at once, in bytes, and how many chunks a box may have.
+_LARGEST = 1 << 22
+_MOST_CHUNKS = 16
+
+
+def is_simple(array: StoredArray) -> bool:
+    """Whether boxes of `array` can be read here: no shards, no parts of records, one shape of chunks."""
+    return (
+        array.shard is None
+        and array.part is None
+        and array.grid.chunk_shape is not None
+        and array.chain.item.nbytes <= _LARGEST
+    )
+
+
+class _Coder(NamedTuple):
+    """What chunks of one chain are read with.
+
+    Attributes
+    ----------
+    chain : PreparedChain
+        Referred to, so that its identity is not given to another.
+    shape : tuple of int
+        Of a chunk.
+    decode : callable
+    scratch : ndarray
+        A chunk.
+    raw : memoryview or None
+        The bytes of `scratch`, if it takes the chunk as it is stored.
+    """
+
+    chain: PreparedChain
+    shape: tuple[int, ...]
+    decode: DecodeInto
+    scratch: Array
+    raw: memoryview | None
+
+
+class BoxReader:
+    """Reads boxes of arrays in one store, for one worker.
+
+    Parameters
+    ----------
+    kv : Readable
+    """
+
+    def __init__(self, kv: Readable) -> None:
+        self._kv = kv
+        self.fetch = kv.open_reader()
+        open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
+        self._fetch_into = None if open_into is None else open_into(kv)
+        self._coders: dict[int, _Coder] = {}
+
+    def read(
+        self, array: StoredArray, prefix: str, first: Sequence[int], out: Array, *, fill_missing: bool
+    ) -> bool:
+        """Fill `out` with the box that begins at `first`; return False if it has too many chunks.
+
+        Parameters
+        ----------
+        array : StoredArray
+            One that :func:`is_simple`.
+        prefix : str
+            What the keys of the array come below.
+        first : sequence of int
+            Inside the array, as the whole box is.
+        out : ndarray
+            With an axis for each dimension of the array.
+        fill_missing : bool
+            Whether a missing chunk reads as the fill value.
+        """
+        coder = self._coders.get(id(array.chain)) or self._open(array.chain)
+        cell, inside, n_chunks = [], [], 1
+        for start, size, n in zip(first, coder.shape, out.shape, strict=True):
+            number = start // size
+            start -= number * size
+            cell.append(number)
+            inside.append(slice(start, start + n))
+            if start + n > size:
+                n_chunks *= -(-(start + n) // size)
+        if n_chunks == 1:
+            self._chunk(coder, array, prefix, cell, (*inside, ...), out, fill_missing)
+            return True
+        if n_chunks > _MOST_CHUNKS:
+            return False
+        along = [_pieces(*piece) for piece in zip(cell, inside, coder.shape, strict=True)]
+        for chunk in product(*along):
+            numbers, parts, places = zip(*chunk, strict=True)
+            self._chunk(coder, array, prefix, numbers, parts, out[places], fill_missing)
+        return True
+
+    def _chunk(
+        self,
+        coder: _Coder,
+        array: StoredArray,
+        prefix: str,
+        cell: Sequence[int],
+        inside: tuple[Any, ...],
+        out: Array,
+        fill_missing: bool,
+    ) -> None:
+        key = prefix + array.keys.key(cell)
+        scratch, raw = coder.scratch, coder.raw
+        try:
+            if raw is not None and self._fetch_into is not None and self._fetch_into(key, raw) == len(raw):
+                copy_rows(out, scratch if out.shape == coder.shape else scratch[inside])
+                return
+            encoded = self.fetch(key)
+            if encoded is None:
+                if not fill_missing:
+                    raise missing_chunk(tuple(cell), describe(self._kv, key))
+                out[...] = array.fill_value
+            elif out.shape == coder.shape:
+                coder.decode(encoded, out)
+            else:
+                coder.decode(encoded, scratch)
+                copy_rows(out, scratch[inside])
+        except NotFoundError:
+            raise
+        except Exception as e:
+            below = replace(array, keys=array.keys.under(prefix))
+            raise failed(e, "reading", self._kv, below, key) from e.__cause__
+
+    def _open(self, chain: PreparedChain) -> _Coder:
+        item = chain.item
+        # As in single_chunk.py, chunks with the first dimension fastest are not turned around.
+        order: Literal["C", "F"] = "F" if chain.codecs[0].name in ("n5_block", "transpose") else "C"
+        stages = getattr(chain, "stages", None)
+        packed = None if stages is None else open_decompressor(stages)
+        scratch: Array = np.empty(item.shape, item.dtype, order)
+        as_stored = packed is not None and packed.fill is None and packed.stored == item.dtype
+        raw = scratch.reshape(-1).view(np.uint8).data if as_stored else None
+        coder = self._coders[id(chain)] = _Coder(chain, item.shape, chain.open_decoder(), scratch, raw)
+        return coder
+
+
+def _pieces(number: int, part: slice, size: int) -> list[tuple[int, slice, slice]]:
+    """Return chunk, part of it, and place of that in the box, for each chunk along one dimension."""
+    return [
+        (
+            number + n,
+            slice(max(part.start - n * size, 0), min(part.stop - n * size, size)),
+            slice(max(n * size - part.start, 0), min((n + 1) * size, part.stop) - part.start),
+        )
+        for n in range(-(-part.stop // size))
+    ]

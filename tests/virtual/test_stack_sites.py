@@ -1,0 +1,292 @@
+"""Layers in local files are read without being opened one by one, and nothing else is different for that."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import chunkwise as ts
+from chunkwise.array import stack as module
+from chunkwise.array.layer_sites import OpenSites, SpecSites
+from chunkwise.errors import NotFoundError
+
+KINDS = {
+    "zarr3 raw": ("zarr3", {"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}),
+    "zarr3 big": ("zarr3", {"codecs": [{"name": "bytes", "configuration": {"endian": "big"}}]}),
+    "zarr3 turned": (
+        "zarr3",
+        {
+            "codecs": [
+                {"name": "transpose", "configuration": {"order": [1, 0]}},
+                {"name": "bytes", "configuration": {"endian": "little"}},
+                {"name": "zstd", "configuration": {"level": 1}},
+            ]
+        },
+    ),
+    "zarr2": ("zarr", {"compressor": {"id": "zlib", "level": 1}}),
+    "n5": ("n5", {"compression": {"type": "gzip"}}),
+}
+CHUNKS = {"zarr3": "chunk_grid", "zarr": "chunks", "n5": "blockSize"}
+
+
+def _chunks(driver, shape):
+    if driver != "zarr3":
+        return {CHUNKS[driver]: shape}
+    return {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}}}
+
+
+def _layer(driver, path, at, shape, **more):
+    output = [{"input_dimension": d, "offset": -a} for d, a in enumerate(at)]
+    return {
+        "driver": driver,
+        "kvstore": {"driver": "file", "path": f"{path}/"},
+        "transform": {"input_inclusive_min": at, "input_shape": shape, "output": output},
+        **more,
+    }
+
+
+def _tiles(tmp_path, kind, chunks):
+    """Return the layers of a 3 by 4 mosaic of 6 by 5 tiles, and what is seen of it."""
+    driver, metadata = KINDS[kind]
+    canvas = np.random.default_rng(0).integers(1, 999, (18, 20)).astype("int32")
+    layers = []
+    for row, column in np.ndindex(3, 4):
+        at, path = [6 * row, 5 * column], tmp_path / f"{row}-{column}"
+        layer = _layer(driver, path, at, [6, 5])
+        tile = ts.open(
+            {k: v for k, v in layer.items() if k != "transform"}
+            | {"metadata": metadata | _chunks(driver, chunks)},
+            create=True,
+            dtype="int32",
+            shape=[6, 5],
+        ).result()
+        tile[...] = canvas[at[0] : at[0] + 6, at[1] : at[1] + 5]
+        layers.append(layer)
+    return layers, canvas
+
+
+def _stack(layers, **more):
+    return ts.open({"driver": "stack", "dtype": "int32", "layers": layers, **more}).result()
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Return a list of what was opened for reading."""
+    calls = []
+    original = module.open_base
+
+    def open_base(spec, **options):
+        calls.append(spec)
+        return original(spec, **options)
+
+    monkeypatch.setattr(module, "open_base", open_base)
+    return calls
+
+
+@pytest.fixture
+def the_long_way(monkeypatch):
+    """Return a function that has layers opened as any array is."""
+
+    def switch():
+        monkeypatch.setattr(SpecSites, "find", lambda *_: None)
+        monkeypatch.setattr(OpenSites, "find", lambda *_: None)
+
+    return switch
+
+
+REGIONS = [
+    np.s_[...],
+    np.s_[2:15, 3:19],
+    np.s_[7, 3:19],
+    np.s_[2:15, 11],
+    np.s_[8, 8],
+    np.s_[6:12, 5:10],
+    np.s_[7:9, 6:9],
+    np.s_[1:17:2, ::3],
+    np.s_[[3, 9, 14], 2:18],
+    np.s_[4:4, :],
+]
+
+
+@pytest.mark.parametrize("chunks", [[6, 5], [4, 4], [8, 8], [1, 2]], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_values(tmp_path, kind, chunks, opened):
+    layers, canvas = _tiles(tmp_path, kind, chunks)
+    store = _stack(layers)
+    for region in REGIONS:
+        assert np.array_equal(store[region].read().result(), canvas[region]), region
+        assert np.array_equal(store[region].T.read().result(), canvas[region].T), region
+    opened.clear()
+    assert np.array_equal(store[2:15, 3:19].read().result(), canvas[2:15, 3:19])
+    if chunks != [1, 2]:  # of which a layer has too many
+        assert not opened
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_open_layers(tmp_path, kind):
+    layers, canvas = _tiles(tmp_path, kind, [4, 5])
+    store = ts.overlay([ts.open(layer, read=True).result() for layer in layers])
+    for region in REGIONS:
+        assert np.array_equal(store[region].read().result(), canvas[region]), region
+    assert np.array_equal(store.T[3:9, 2:17].read().result(), canvas[2:17, 3:9].T)
+
+
+def test_planes(tmp_path, opened):
+    """Layers with fewer dimensions than the stack, and with more."""
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
+    plain = [{k: v for k, v in layer.items() if k != "transform"} for layer in layers]
+    planes = [
+        {
+            **layer,
+            "transform": {
+                "input_inclusive_min": [0, i, 0],
+                "input_shape": [6, 1, 5],
+                "output": [{"input_dimension": 0}, {"input_dimension": 2}],
+            },
+        }
+        for i, layer in enumerate(plain)
+    ]
+    tiles = canvas.reshape(3, 6, 4, 5).transpose(0, 2, 1, 3).reshape(12, 6, 5)
+    store = _stack(planes)
+    assert np.array_equal(store.read().result(), tiles.transpose(1, 0, 2))
+    assert np.array_equal(store[2, 3:7, 1:4].read().result(), tiles[3:7, 2, 1:4])
+    assert not opened
+    lines = [
+        {
+            **layer,
+            "transform": {
+                "input_inclusive_min": [5 * i],
+                "input_shape": [5],
+                "output": [{"offset": 2}, {"input_dimension": 0, "offset": -5 * i}],
+            },
+        }
+        for i, layer in enumerate(plain)
+    ]
+    opened.clear()
+    store = _stack(lines)
+    assert np.array_equal(store.read().result(), tiles[:, 2].reshape(-1))
+    assert np.array_equal(store[7:23].read().result(), tiles[:, 2].reshape(-1)[7:23])
+    assert not opened
+    repeated = [
+        {**plane, "transform": {**plane["transform"], "input_shape": [6, 2, 5]}} for plane in planes[:1]
+    ]
+    assert np.array_equal(_stack(repeated).read().result(), np.broadcast_to(tiles[0][:, None], (6, 2, 5)))
+
+
+def test_fill(tmp_path, opened):
+    """Chunks that are missing are filled in, or are an error, as the layer says."""
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [3, 5])
+    (tmp_path / "1-2" / "c" / "1" / "0").unlink()
+    canvas[9:12, 10:15] = 0
+    assert np.array_equal(_stack(layers).read().result(), canvas)
+    strict = [{**layer, "fill_missing_data_reads": False} for layer in layers]
+    with pytest.raises(NotFoundError, match=r"chunk \{1, 0\} stored at .*1-2/c/1/0.* is missing"):
+        _stack(strict).read().result()
+    assert not opened
+
+
+def test_holes_and_layers_over_each_other(tmp_path):
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
+    moved = _layer("zarr3", tmp_path / "0-0", [4, 3], [6, 5])
+    expected = canvas.copy()
+    expected[4:10, 3:8] = canvas[:6, :5]
+    expected[12:, 15:] = -1
+    assert np.array_equal(_stack([*layers[:-1], moved], fill_value=-1).read().result(), expected)
+
+
+def _outcome(store, region):
+    try:
+        return store[region].read().result().tolist()
+    except Exception as e:
+        return type(e), str(e)
+
+
+DAMAGES = {
+    "gone": lambda path: shutil.rmtree(path),
+    "no document": lambda path: (path / "zarr.json").unlink(),
+    "no JSON": lambda path: (path / "zarr.json").write_text("{"),
+    "a group": lambda path: (path / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}'),
+    "another type": lambda path: _create(path, "int16", [6, 5]),
+    "another rank": lambda path: _create(path, "int32", [6, 5, 1]),
+    "smaller": lambda path: _create(path, "int32", [6, 4]),
+    "cut off": lambda path: (path / "c/0/0").write_bytes(b"1234"),
+    "too long": lambda path: (path / "c/0/0").write_bytes(b"1234" * 31),
+    "a directory": lambda path: ((path / "zarr.json").unlink(), (path / "zarr.json").mkdir()),
+}
+
+
+def _create(path, dtype, shape):
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{path}/"}}
+    ts.open(spec, create=True, delete_existing=True, dtype=dtype, shape=shape).result()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_errors(tmp_path, damage, the_long_way):
+    """What is wrong with a layer is noticed by the next read, and told in the same words."""
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
+    store = _stack(layers)
+    regions = [np.s_[...], np.s_[6:12, 5:10], np.s_[7, 6:9], np.s_[1:7, 2:6]]
+    assert np.array_equal(store.read().result(), canvas)
+    DAMAGES[damage](tmp_path / "1-1")
+    found = [_outcome(store, region) for region in regions]
+    assert isinstance(found[0], tuple)
+    if damage not in ("cut off", "too long"):
+        assert "layer 5" in found[0][1] or damage == "smaller"
+    the_long_way()
+    assert found == [_outcome(store, region) for region in regions]
+
+
+def test_changes_are_seen(tmp_path):
+    """Each read looks at the documents again; layers that are written with other codecs are decoded so."""
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
+    store = _stack(layers)
+    assert np.array_equal(store.read().result(), canvas)
+    spec = {k: v for k, v in layers[4].items() if k != "transform"}
+    metadata = KINDS["zarr3 turned"][1] | _chunks("zarr3", [2, 5])
+    tile = ts.open(
+        {**spec, "metadata": metadata}, create=True, delete_existing=True, dtype="int32", shape=[7, 9]
+    ).result()
+    tile[...] = 7
+    canvas[6:12, 0:5] = 7
+    assert np.array_equal(store.read().result(), canvas)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"recheck_cached_metadata": False},
+        {"assume_metadata": True, "metadata": {"shape": [6, 5]}},
+        {"context": {"cache_pool": {"total_bytes_limit": 1000000}}},
+        {"context": {"file_io_mode": {"mode": "memmap"}}},
+        {"open": True, "create": True},
+    ],
+    ids=str,
+)
+def test_layers_that_are_opened(tmp_path, more, opened):
+    """What takes more than a look at the document is opened."""
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
+    if "metadata" in more:
+        codecs = KINDS["zarr3 raw"][1]
+        more = {**more, "metadata": {**more["metadata"], **codecs, **_chunks("zarr3", [6, 5])}}
+    context = {name: value for name, value in more.items() if name == "context"}
+    more = {name: value for name, value in more.items() if name != "context"}
+    store = _stack([{**layer, **more} for layer in layers], **context)
+    if "create" in more:
+        with pytest.raises(ValueError, match="open mode of `create`"):
+            store.read().result()
+        return
+    assert np.array_equal(store.read().result(), canvas)
+    assert len(opened) == len(layers)
+
+
+def test_transaction(tmp_path):
+    """A transaction sees what it has written."""
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
+    store = _stack(layers)
+    with ts.Transaction() as transaction:
+        bound = store.with_transaction(transaction)
+        bound[7:9, 6:8] = 5
+        canvas[7:9, 6:8] = 5
+        assert np.array_equal(bound.read().result(), canvas)
+        assert not np.array_equal(store.read().result(), canvas)
+    assert np.array_equal(store.read().result(), canvas)
