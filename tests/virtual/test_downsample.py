@@ -344,3 +344,77 @@ def test_one_cell_of_wide_elements(dtype, method):
     expected = np.sort(rows)[2047] if method == "median" else rows[0]
     assert found == expected
     assert peak < 16 << 20
+
+
+@pytest.mark.parametrize("name", [name for name in INTEGERS if name not in ("int2", "int4")])
+@pytest.mark.parametrize("factors", [[2, 2], [1, 3], [4, 1]], ids=str)
+def test_sums_near_the_bounds_of_a_type(name, factors):
+    """Sums are made in the narrowest type for the values that there are, which is chosen with care."""
+    dtype = ts.dtype(name).memory_dtype
+    n = int(np.prod(factors))
+    for bits in range(8, 8 * dtype.itemsize + 1):
+        for near in (-2, -1, 0, 1, 2):
+            largest = (2**bits - n) // n + near
+            if largest > np.iinfo(dtype).max:
+                continue
+            values = np.full((4, 12), largest, dtype)
+            values[::2, 1::3] -= dtype.type(1)
+            if dtype.kind == "i":
+                values[2:] *= dtype.type(-1)
+            cells = values.reshape(4 // factors[0], factors[0], 12 // factors[1], factors[1])
+            expected = [
+                [PLAIN["mean"](cells[i, :, j].reshape(-1).tolist()) for j in range(cells.shape[2])]
+                for i in range(cells.shape[0])
+            ]
+            assert ts.downsample(ts.array(values), factors, "mean").read().result().tolist() == expected
+
+
+@pytest.mark.parametrize("codecs", ["raw", "zstd"])
+@pytest.mark.parametrize("method", ["mean", "max", "median", "mode"])
+def test_files(tmp_path, method, codecs, monkeypatch):
+    """A base in local files is read by the workers, without a plan for each piece, and is the same."""
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(execute, "_PIECE_NBYTES", 4096)
+    monkeypatch.setattr(execute, "_INLINE_NBYTES", 0)
+    values = rng.integers(0, 999, (37, 41, 23)).astype("uint16")
+    chain = [{"name": "bytes", "configuration": {"endian": "little"}}]
+    if codecs != "raw":
+        chain.append({"name": codecs, "configuration": {"level": 1}})
+    metadata = {
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8, 16, 12]}},
+        "codecs": chain,
+    }
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{tmp_path}/a/"}, "metadata": metadata}
+    store = ts.open(spec, create=True, dtype="uint16", shape=values.shape, fill_value=7).result()
+    store[...] = values
+    (tmp_path / "a" / "c" / "1" / "0" / "1").unlink()
+    values[8:16, 0:16, 12:23] = 7
+    views = [np.s_[...], np.s_[3:35, 1:, 5:21], np.s_[12], np.s_[::-1, 5:9]]
+    for view in views:
+        seen = store[view].translate_to[tuple([0] * store[view].rank)]
+        factors = [2, 3, 2][: seen.rank]
+        ours = ts.downsample(seen, factors, method)
+        plain = ts.downsample(ts.array(np.ascontiguousarray(values[view])), factors, method)
+        assert np.array_equal(ours.read().result(), plain.read().result()), view
+        assert np.array_equal(ours[1:7].read().result(), plain[1:7].read().result()), view
+    calls = []
+    original = type(store._array).read_into
+    monkeypatch.setattr(type(store._array), "read_into", lambda *args: calls.append(args) or original(*args))
+    ts.downsample(store, [2, 3, 2], method).read().result()
+    assert not calls
+
+
+def test_files_that_change(tmp_path):
+    """A base that has shrunk, or is gone, is an error; one that may not lack chunks is read so."""
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{tmp_path}/a/"}}
+    store = ts.open(spec, create=True, dtype="uint16", shape=[8, 8]).result()
+    assert ts.downsample(store, [2, 2], "mean").read().result().tolist() == [[0] * 4] * 4
+    strict = ts.open({**spec, "fill_missing_data_reads": False}).result()
+    with pytest.raises(ValueError, match=r"chunk \{0, 0\} stored at .* is missing"):
+        ts.downsample(strict, [2, 2], "mean").read().result()
+    down = ts.downsample(
+        ts.open({**spec, "recheck_cached_metadata": True}).result()[0:8, 0:8], [2, 2], "mean"
+    )
+    ts.open(spec).result().resize(exclusive_max=[4, 8]).result()
+    with pytest.raises((ValueError, IndexError)):
+        down.read().result()

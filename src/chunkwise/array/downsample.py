@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.array.based import Base, chunk_shape, open_base, pool_under
+from chunkwise.array.layer_sites import OpenSites
 from chunkwise.array.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.array.site_reader import open_site
 from chunkwise.driver.downsample.spec import (
     DownsampleSpec,
     base_region,
@@ -108,8 +111,16 @@ class DownsampleArray:
         if self._chunk is None:
             self._chunk = chunk_shape(self._base)
 
-        def read(part: IndexTransform, values: Array) -> None:
-            base.read_into(self._base.part(part), values).result()
+        sites = OpenSites()
+
+        def open_read() -> Callable[[IndexTransform, Array], object]:
+            def read(part: IndexTransform, values: Array) -> None:
+                if not read_box(part, values):
+                    base.read_into(self._base.part(part), values).result()
+
+            site = sites.find(0, self._base, onto.domain)
+            read_box = (lambda *_: False) if site is None else open_site(site)
+            return read
 
         return downsample_into(
             transform,
@@ -119,7 +130,7 @@ class DownsampleArray:
             upper=onto.input_exclusive_max,
             chunk=self._chunk,
             dtype=base.numpy_dtype(),
-            read=read,
+            open_read=open_read,
             reduce=self._reduce,
             accumulate=open_accumulator(self._spec.method, base.dtype),
             pool=self._pool,

@@ -131,9 +131,14 @@ class BoxReader:
         key = prefix + array.keys.key(cell)
         scratch, raw = coder.scratch, coder.raw
         try:
-            if raw is not None and self._fetch_into is not None and self._fetch_into(key, raw) == len(raw):
-                copy_rows(out, scratch if out.shape == coder.shape else scratch[inside])
-                return
+            if raw is not None and self._fetch_into is not None:
+                whole = out.shape == coder.shape
+                if whole and out.flags.c_contiguous and out.dtype == scratch.dtype:
+                    if self._fetch_into(key, out.reshape(-1).view(np.uint8).data) == len(raw):
+                        return
+                elif self._fetch_into(key, raw) == len(raw):
+                    copy_rows(out, scratch if whole else scratch[inside])
+                    return
             encoded = self.fetch(key)
             if encoded is None:
                 if not fill_missing:

@@ -89,7 +89,7 @@ def downsample_into(
     upper: Sequence[int],
     chunk: Sequence[int],
     dtype: np.dtype[Any],
-    read: Read,
+    open_read: Callable[[], Read],
     reduce: Reduction,
     accumulate: Callable[[], Accumulator] | None,
     pool: Pool,
@@ -110,8 +110,8 @@ def downsample_into(
         As for :func:`~chunkwise.plan.downsample.plan_downsample`.
     dtype : numpy.dtype
         Of the base.
-    read : callable
-        ``read(transform, array)`` fills an array from the base, and waits for it.
+    open_read : callable
+        Gives one worker ``read(transform, array)``, which fills an array from the base, and waits for it.
     reduce : callable
     accumulate : callable or None
         See :func:`~chunkwise.execute.large_cell.open_accumulator`.
@@ -123,6 +123,7 @@ def downsample_into(
 
     def open_worker(stop: Stop) -> Callable[[CellPiece], None]:
         scratch = np.empty(0, dtype)
+        read = open_read()
 
         def work(piece: CellPiece) -> None:
             nonlocal scratch
@@ -132,7 +133,7 @@ def downsample_into(
             if accumulate is not None and request.size > _LARGE_CELL * n_elements:
                 cell = piece.single()
                 if cell is not None:
-                    piece.put(view, _large_cell(cell, accumulate(), out.dtype))
+                    piece.put(view, _large_cell(cell, accumulate(), out.dtype, read))
                     return
             if scratch.size < request.size:
                 scratch = np.empty(request.size, dtype)
@@ -143,7 +144,7 @@ def downsample_into(
 
         return work
 
-    def _large_cell(cell: IndexDomain, accumulator: Accumulator, target: np.dtype[Any]) -> Array:
+    def _large_cell(cell: IndexDomain, accumulator: Accumulator, target: np.dtype[Any], read: Read) -> Array:
         with np.errstate(all="ignore"):
             wanted = True
             while wanted:

@@ -1,7 +1,7 @@
 """The mean of each cell: exact and rounded half to even for integers, summed up in C order for floats.
 
-1. Integers are added up in the narrowest type that can't overflow, neighbours first; 64-bit ones, if their
-   values need it, in two halves of 32 bits.
+1. Integers are added up in the narrowest type that their values can't make overflow, neighbours first if it
+   is a wider one; 64-bit ones, if need be, in two halves of 32 bits.
 2. Floats are added one after the other in C order, as TensorStore does, so that results are the same
    bits: in their own precision from 32 bits on, else in 32 bits.
 3. A boolean is what more than half of the cell is.
@@ -49,13 +49,14 @@ def mean_int(block: Array) -> Array:
     signed = block.dtype.kind == "i"
     info = np.iinfo(block.dtype)
     largest = max(-int(info.min), int(info.max))
-    if block.dtype.itemsize == 8 and block.size:
-        # Most 64-bit numbers are small ones.
+    if block.dtype.itemsize > 1 and block.size:
+        # Most numbers are small ones: it takes less to look at them than to add them up in a wider type.
         largest = max(-int(block.min()), int(block.max()), 1)
-    work = _accumulator(largest, n, signed=signed)
-    if work is None:
+    found = _accumulator(largest, n, signed=signed)
+    if found is None:
         return _mean_wide(block, n)
-    mean: Array = _divide(_sum(block, np.dtype(work)).astype(work, copy=False), n)
+    work = max(np.dtype(found), block.dtype, key=lambda dtype: dtype.itemsize)
+    mean: Array = _divide(_sum(block, work).astype(work, copy=False), n)
     return mean
 
 
