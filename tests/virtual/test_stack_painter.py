@@ -9,6 +9,7 @@ from virtual_oracle import coordinates, gather, scatter, transforms
 from chunkwise.api.array import array
 from chunkwise.api.downsample import downsample
 from chunkwise.api.stack import overlay
+from chunkwise.array.layer_sites import OpenSites
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan import stack as plan
@@ -45,8 +46,8 @@ LIMITS = st.sampled_from([(1, 1), (4, 64), (2**20, 2**22)])
 
 
 @settings(max_examples=500, deadline=None)
-@given(painted(), LIMITS)
-def test_read(case, limits):
+@given(painted(), LIMITS, st.booleans())
+def test_read(case, limits, opened):
     """A read shows the topmost layers, or fails where there is none, whatever the transform."""
     layers, canvas, lo, domain, request = case
     stack = overlay([store for store, _, _ in layers], domain=domain)
@@ -54,6 +55,8 @@ def test_read(case, limits):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "_LARGEST_TABLE", limits[0])
         patch.setattr(stack_runs, "_POINTS_NBYTES", limits[1])
+        if opened:
+            patch.setattr(OpenSites, "find", lambda *_: None)
         read = stack[request].read()
     if (expected == HOLE).any():
         with pytest.raises(

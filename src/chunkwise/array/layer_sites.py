@@ -1,8 +1,8 @@
-"""Layers of a stack that are chunked arrays in local files, read without being opened one by one.
+"""Layers of a stack that are read without being opened one by one: in local files, or in memory.
 
-To open such an array means to read its metadata document and to compare it with the spec.  Both happen here,
-too, at each operation; but what follows from a document is found out once for all layers that have the same
-one and differ in nothing but path and transform, and no handle is made.
+To open a chunked array means to read its metadata document and to compare it with the spec.  Both happen
+here, too, at each operation; but what follows from a document is found out once for all layers that have the
+same one and differ in nothing but path and transform, and no handle is made.
 
 A layer of any other kind, and one with which something is wrong, has no site: it is opened as any array is,
 which tells what is the matter.
@@ -11,11 +11,15 @@ which tells what is the matter.
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy.typing as npt
 
 from chunkwise.array.chunked import ChunkedArray, open_chunked
 from chunkwise.array.layer_place import LayerPlace
+from chunkwise.array.memory_array import MemoryArray
 from chunkwise.catalogue import arrays
+from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.driver.chunked.known_documents import layout_of
 from chunkwise.driver.chunked.open_flow import open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
@@ -30,7 +34,7 @@ from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
 from chunkwise.spec.kvstores.file import FileKvStoreSpec
 from chunkwise.spec.spec import Spec
 
-__all__ = ["FILES", "OpenSites", "Site", "SpecSites"]
+__all__ = ["FILES", "FileSite", "MemorySite", "OpenSites", "Site", "SpecSites"]
 
 FILES = FileStore("/")
 """The store that the prefixes of sites are in."""
@@ -39,8 +43,8 @@ _MOST_DOCUMENTS = 64
 _LARGEST_DOCUMENT = 1 << 14
 
 
-class Site(NamedTuple):
-    """An array that boxes can be read from.
+class FileSite(NamedTuple):
+    """A chunked array that boxes can be read from.
 
     Attributes
     ----------
@@ -60,12 +64,29 @@ class Site(NamedTuple):
     fill_missing: bool
 
 
+class MemorySite(NamedTuple):
+    """An array in memory.
+
+    Attributes
+    ----------
+    elements : ndarray
+    place : LayerPlace
+        Of the layer in it.
+    """
+
+    elements: npt.NDArray[Any]
+    place: LayerPlace
+
+
+Site: TypeAlias = FileSite | MemorySite
+
+
 class SpecSites:
     """The sites of layers that are given by specs."""
 
     def __init__(self) -> None:
         self._kinds: dict[object, _Kind | None] = {}
-        self._known: dict[int, tuple[_Kind, str, LayerPlace] | None] = {}
+        self._known: dict[int, tuple[_Kind, str, LayerPlace] | MemorySite | None] = {}
 
     def find(self, number: int, spec: Spec, domain: IndexDomain, fetch: Reader) -> Site | None:
         """Read the metadata of a layer; return its site, None if it has none.
@@ -81,18 +102,22 @@ class SpecSites:
             known = self._known[number]
         except KeyError:
             known = self._known[number] = self._look_at(spec, domain)
-        if known is None:
-            return None
+        if known is None or isinstance(known, MemorySite):
+            return known
         kind, prefix, place = known
         raw = fetch(prefix + kind.key)
         array = None if raw is None else kind.array_of(bytes(raw))
         if array is None or not place.lies_in(array.shape):
             return None
-        return Site(array, prefix, place, kind.fill_missing)
+        return FileSite(array, prefix, place, kind.fill_missing)
 
-    def _look_at(self, spec: Spec, domain: IndexDomain) -> tuple[_Kind, str, LayerPlace] | None:
+    def _look_at(self, spec: Spec, domain: IndexDomain) -> tuple[_Kind, str, LayerPlace] | MemorySite | None:
         driver, place = spec._driver, LayerPlace.of(spec.transform, domain)
-        if place is None or not isinstance(driver, ChunkedSpec):
+        if place is None:
+            return None
+        if type(driver) is ArraySpec:
+            return _in_memory(driver, place)
+        if not isinstance(driver, ChunkedSpec):
             return None
         kvstore = driver.kvstore
         if type(kvstore) is not FileKvStoreSpec:
@@ -165,6 +190,14 @@ class _Kind:
         return None
 
 
+def _in_memory(driver: ArraySpec, place: LayerPlace) -> MemorySite | None:
+    try:
+        driver.check()
+    except ChunkwiseError:
+        return None
+    return MemorySite(driver.array, place) if place.lies_in(driver.array.shape) else None
+
+
 class OpenSites:
     """The sites of layers that are open."""
 
@@ -183,6 +216,10 @@ class OpenSites:
             Of the layer in the stack.
         """
         array = base.array
+        if type(array) is MemoryArray:
+            place = self._place(number, base.transform, domain)
+            fits = place is not None and place.lies_in(array.elements.shape)
+            return MemorySite(array.elements, place) if place is not None and fits else None
         if type(array) is not ChunkedArray:
             return None
         store = array.store
@@ -192,12 +229,14 @@ class OpenSites:
             array.resolve().result()
         except ChunkwiseError:
             return None
-        stored, transform = array.stored, base.transform
-        known = self._places.get(number)
-        if known is None or known[0] is not transform:
-            valid = is_valid(store.root[1:-1])
-            known = self._places[number] = transform, LayerPlace.of(transform, domain) if valid else None
-        place = known[1]
+        stored, prefix = array.stored, store.root[1:]
+        place = self._place(number, base.transform, domain) if is_valid(prefix[:-1]) else None
         if place is None or not place.lies_in(stored.shape) or not is_simple(stored):
             return None
-        return Site(stored, store.root[1:], place, array.fill_missing)
+        return FileSite(stored, prefix, place, array.fill_missing)
+
+    def _place(self, number: int, transform: IndexTransform, domain: IndexDomain) -> LayerPlace | None:
+        known = self._places.get(number)
+        if known is None or known[0] is not transform:
+            known = self._places[number] = transform, LayerPlace.of(transform, domain)
+        return known[1]

@@ -54,6 +54,11 @@ class MemoryArray:
         return self._array.dtype
 
     @property
+    def elements(self) -> npt.NDArray[Any]:
+        """The elements, in the memory that they are in."""
+        return self._array
+
+    @property
     def domain(self) -> IndexDomain:
         """Domain, which does not change."""
         return self._domain

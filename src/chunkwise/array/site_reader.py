@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from chunkwise.array.layer_sites import FILES, Site
+from chunkwise.array.layer_sites import FILES, FileSite, MemorySite, Site
+from chunkwise.codec.rows import copy_rows
 from chunkwise.execute.box_read import BoxReader
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.stack import StackPart
 
 __all__ = ["SiteReader", "open_site"]
+
+_FEW_BYTES = 2048
 
 
 class SiteReader:
@@ -45,11 +49,10 @@ class SiteReader:
         site = self._find(number, self._boxes.fetch)
         if site is None:
             return False
-        array, prefix, place, fill_missing = site
         for part in parts:
             box = None if part.indexed else part.box(self._view(part))
-            box = None if box is None else place.box(*box)
-            if box is None or not self._boxes.read(array, prefix, *box, fill_missing=fill_missing):
+            box = None if box is None else site.place.box(*box)
+            if box is None or not _read(self._boxes, site, *box):
                 return False
         return True
 
@@ -61,14 +64,23 @@ def open_site(site: Site) -> Callable[[IndexTransform, npt.NDArray[Any]], bool]:
     the dimensions.
     """
     reader = BoxReader(FILES)
-    array, prefix, place, fill_missing = site
 
     def read(request: IndexTransform, out: npt.NDArray[Any]) -> bool:
         first = box_of(request, out.ndim)
-        box = None if first is None else place.box(first, out)
-        return box is not None and reader.read(array, prefix, *box, fill_missing=fill_missing)
+        box = None if first is None else site.place.box(first, out)
+        return box is not None and _read(reader, site, *box)
 
     return read
+
+
+def _read(reader: BoxReader, site: Site, first: Sequence[int], out: npt.NDArray[Any]) -> bool:
+    if type(site) is MemorySite:
+        at: list[Any] = [slice(a, a + n) for a, n in zip(first, out.shape, strict=True)]
+        elements = site.elements[(*at, ...)]
+        (np.copyto if out.nbytes < _FEW_BYTES else copy_rows)(out, elements)
+        return True
+    assert isinstance(site, FileSite)
+    return reader.read(site.array, site.prefix, first, out, fill_missing=site.fill_missing)
 
 
 def box_of(request: IndexTransform, rank: int) -> list[int] | None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.array.based import Base, open_base, pool_under
-from chunkwise.array.layer_sites import FILES, OpenSites, Site, SpecSites
+from chunkwise.array.layer_sites import FILES, FileSite, OpenSites, Site, SpecSites
 from chunkwise.array.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.array.site_reader import SiteReader
 from chunkwise.driver.stack.combine import common_units
@@ -36,6 +36,7 @@ __all__ = ["Layer", "StackArray", "open_stack"]
 Array = npt.NDArray[Any]
 
 _FEW = 64
+_FEW_COPIES = 200
 _SMALL_NBYTES = 1 << 20
 _LEAST_NBYTES = 512 << 10
 
@@ -283,15 +284,17 @@ class StackArray:
 
         More threads than one are slower if chunks are small; the first, the last and one between tell.
         """
-        samples = [sites.site(numbers[i]) for i in (0, len(numbers) // 2, -1)]
-        loads = [
-            read_load(self._pool, FILES, site.array.chain, len(numbers))
-            for site in samples
-            if site is not None
-        ]
-        if len(loads) < len(samples):
-            return n_workers, False
-        return max(load.n_workers for load in loads), all(load.inline for load in loads)
+        most, inline = 1, True
+        for i in (0, len(numbers) // 2, -1):
+            site = sites.site(numbers[i])
+            if isinstance(site, FileSite):
+                load = read_load(self._pool, FILES, site.array.chain, len(numbers))
+                most, inline = max(most, load.n_workers), inline and load.inline
+            elif site is not None:
+                inline = inline and len(numbers) <= _FEW_COPIES
+            else:
+                return n_workers, False
+        return most, inline
 
     def _site(self, number: int, fetch: Reader) -> Site | None:
         """Return where a layer can be read without being opened; None if it can't."""
