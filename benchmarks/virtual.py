@@ -117,11 +117,11 @@ class Stacks:
 
 
 def stacks(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measure stacks of few large and of many small layers."""
+    """Measure stacks of few large layers, of many small ones, and of very many of one small chunk each."""
     rows = []
-    edge = 128 if options.quick else 256
+    large = 128 if options.quick else 256
     for codec in ("raw", "zstd"):
-        for per_side in (2, 4):
+        for edge, per_side in ((large, 2), (large, 4), (large // 2, 8)):
             times = Stacks(work, edge, per_side, codec).measure(options.repeat)
             rows.append(
                 {
@@ -133,6 +133,8 @@ def stacks(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
                 }
             )
             print(_text(rows[-1]), flush=True)
+            for path in work.iterdir():
+                shutil.rmtree(path)
     return rows
 
 
@@ -171,7 +173,29 @@ def layers(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
         "read of 4 layers, milliseconds of tensorstore": 1e3 * small["tensorstore"],
     }
     print(_text(row), flush=True)
-    return [row]
+    return [row, elements(options)]
+
+
+def elements(options: argparse.Namespace) -> dict[str, Any]:
+    """Read layers in memory, of a few elements each: as they are, and given by their elements."""
+    n, edge = 2500, 4
+    specs = []
+    for i in range(n):
+        at = [edge * (i // 50), edge * (i % 50)]
+        output = [{"input_dimension": d, "offset": -a} for d, a in enumerate(at)]
+        where = {"input_inclusive_min": at, "input_shape": [edge] * 2, "output": output}
+        given = np.full((edge, edge), i).tolist()
+        specs.append({"driver": "array", "dtype": "int32", "array": given, "transform": where})
+    acts: dict[str, Callable[[], Any]] = {}
+    for name, library in LIBRARIES.items():
+        spec = library.open({"driver": "stack", "layers": specs}).result()
+        open_layers = library.overlay([library.open(layer).result() for layer in specs])
+        acts[f"{name} specs"] = lambda spec=spec: spec.read().result()
+        acts[f"{name} open"] = lambda stack=open_layers: stack.read().result()
+    row: dict[str, Any] = {"what": f"{n} layers of {edge}² in memory, µs"}
+    row |= {name: 1e6 * seconds / n for name, seconds in by_turns(options.repeat, **acts).items()}
+    print(_text(row), flush=True)
+    return row
 
 
 def downsampling(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:

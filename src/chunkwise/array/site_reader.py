@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,19 @@ class SiteReader:
         site = self._find(number, self._boxes.fetch)
         if site is None:
             return False
+        place = site.place
         for part in parts:
-            box = None if part.indexed else part.box(self._view(part))
-            box = None if box is None else site.place.box(*box)
-            if box is None or not _read(self._boxes, site, *box):
+            box = part.box(self._view(part))
+            if box is None:
+                return False
+            first, out = box
+            if place.plain:
+                first = list(map(add, first, place.offsets))
+            elif (box := place.box(first, out)) is not None:
+                first, out = box
+            else:
+                return False
+            if not _read(self._boxes, site, first, out):
                 return False
         return True
 

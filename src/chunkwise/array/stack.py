@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -215,9 +216,8 @@ class StackArray:
             if base is None:
                 view[at] = fill_value
                 return Future.ready(None)
-            if part.strided:
-                return base.array.read_into(base.part(request), view[at])
-            request = base.bounded(request)
+            with _naming(part.layer):
+                request = base.part(request) if part.strided else base.bounded(request)
             if not part.indexed:
                 return base.array.read_into(request, view[at])
             values = np.empty(request.input_shape, out.dtype)
@@ -258,7 +258,9 @@ class StackArray:
             assert base is not None
             request, at = part.where()
             view = part.view(source, last=True)
-            done = base.array.write_from(base.bounded(request), view[at])
+            with _naming(part.layer):
+                request = base.bounded(request)
+            done = base.array.write_from(request, view[at])
             if part.indexed:
                 done.result()
             return done.commit
@@ -403,6 +405,15 @@ class StackArray:
     def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
         """Fail: layers that are hidden would count too."""
         return Future.failed(UnsupportedError("Storage statistics not supported"))
+
+
+@contextmanager
+def _naming(layer: int) -> Iterator[None]:
+    """Say in errors which layer they are about."""
+    try:
+        yield
+    except ChunkwiseError as e:
+        raise prefix(e, f"Layer {layer}") from None
 
 
 def _layer_schema(layer: Layer) -> Schema:

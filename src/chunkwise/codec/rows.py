@@ -7,6 +7,7 @@ array 170 to 85 ms, into it 105 to 65 ms; 128³ 100 to 50 ms and 63 to 41 ms.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ import numpy.typing as npt
 __all__ = ["copy_rows"]
 
 _LARGEST = 2**31 - 1  # bytes of an element of NumPy's
+
+
+@lru_cache(256)
+def _row(nbytes: int) -> np.dtype[np.void]:
+    return np.dtype((np.void, nbytes))
 
 
 def copy_rows(out: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
@@ -35,6 +41,6 @@ def copy_rows(out: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
         and out.strides[-1] == source.strides[-1] == dtype.itemsize
         and not dtype.hasobject
     ):
-        row = np.dtype((np.void, nbytes))
+        row = _row(nbytes)
         out, source = out.view(row), source.view(row)
     np.copyto(out, source)

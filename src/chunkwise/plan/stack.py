@@ -88,6 +88,8 @@ class StackPart(NamedTuple):
         """
         if self.leaf.strided is not None:
             return self.leaf.strided.box(self.place, view)
+        if self.leaf.layout is not None:
+            return None
         request = self.place[0]
         first: list[int] = []
         axes: list[slice | None] = []
@@ -104,7 +106,7 @@ class StackPart(NamedTuple):
             first.append(m._offset + request._domain._lo[n_used])
             axes.append(slice(None))
             n_used += 1
-        if n_used != view.ndim or self.leaf.layout is not None:
+        if n_used != view.ndim:
             return None
         return first, view[(*axes, ...)]
 
