@@ -23,6 +23,20 @@ KINDS = {
             ]
         },
     ),
+    "zarr3 shards": (
+        "zarr3",
+        {
+            "codecs": [
+                {
+                    "name": "sharding_indexed",
+                    "configuration": {
+                        "chunk_shape": [1, 1],
+                        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+                    },
+                }
+            ]
+        },
+    ),
     "zarr2": ("zarr", {"compressor": {"id": "zlib", "level": 1}}),
     "n5": ("n5", {"compression": {"type": "gzip"}}),
 }
@@ -118,8 +132,29 @@ def test_values(tmp_path, kind, chunks, opened):
         assert np.array_equal(store[region].T.read().result(), canvas[region].T), region
     opened.clear()
     assert np.array_equal(store[2:15, 3:19].read().result(), canvas[2:15, 3:19])
-    if chunks != [1, 2]:  # of which a layer has too many
-        assert not opened
+    assert not opened
+
+
+def test_large_layers(tmp_path, opened):
+    """Layers that are read by several threads each."""
+    canvas = np.random.default_rng(0).integers(0, 99, (600, 1200)).astype("int32")
+    layers = [_layer("zarr3", tmp_path / str(i), [0, 400 * i], [600, 400]) for i in range(3)]
+    for i, layer in enumerate(layers):
+        spec = {k: v for k, v in layer.items() if k != "transform"}
+        metadata = KINDS["zarr3 raw"][1] | _chunks("zarr3", [64, 64])
+        made = ts.open({**spec, "metadata": metadata}, create=True, dtype="int32", shape=[600, 400])
+        made.result()[...] = canvas[:, 400 * i : 400 * i + 400]
+    store = _stack(layers)
+    assert np.array_equal(store.read().result(), canvas)
+    assert np.array_equal(store[5:, 9:1100].T.read().result(), canvas[5:, 9:1100].T)
+    assert not opened
+    assert np.array_equal(store[::-2, 9:1100:3].read().result(), canvas[::-2, 9:1100:3])
+    (tmp_path / "1" / "c" / "2" / "3").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"Error reading local file .*1/c/2/3"):
+        store.read().result()
+    shutil.rmtree(tmp_path / "1")
+    with pytest.raises(ValueError, match="While opening layer 1: "):
+        store.read().result()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -258,6 +293,7 @@ def test_changes_are_seen(tmp_path):
         {"assume_metadata": True, "metadata": {"shape": [6, 5]}},
         {"context": {"cache_pool": {"total_bytes_limit": 1000000}}},
         {"context": {"file_io_mode": {"mode": "memmap"}}},
+        {"context": {"file_io_concurrency": {"limit": 1}}},
         {"open": True, "create": True},
     ],
     ids=str,

@@ -11,6 +11,7 @@ which tells what is the matter.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy.typing as npt
@@ -24,9 +25,10 @@ from chunkwise.driver.chunked.known_documents import layout_of
 from chunkwise.driver.chunked.open_flow import open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stack.alike import kind_of
-from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.stored_array import Recipe, StoredArray
 from chunkwise.errors import ChunkwiseError
 from chunkwise.execute.box_read import is_simple
+from chunkwise.execute.pool import Pool, pool_of
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.file_path import is_valid
@@ -56,12 +58,24 @@ class FileSite(NamedTuple):
         Of the layer in it.
     fill_missing : bool
         Whether missing chunks read as the fill value.
+    pool : Pool or None
+        Who works on what is too large for one worker, where the layer is a spec.
     """
 
     array: StoredArray
     prefix: str
     place: LayerPlace
     fill_missing: bool
+    pool: Pool | None = None
+
+    def below(self) -> StoredArray:
+        """Return the array with the keys that it has in :data:`FILES`."""
+        recipe = self.array.recipe
+        return replace(
+            self.array,
+            keys=self.array.keys.under(self.prefix),
+            recipe=None if recipe is None else Recipe(recipe.format, self.prefix + recipe.prefix),
+        )
 
 
 class MemorySite(NamedTuple):
@@ -109,7 +123,7 @@ class SpecSites:
         array = None if raw is None else kind.array_of(bytes(raw))
         if array is None or not place.lies_in(array.shape):
             return None
-        return FileSite(array, prefix, place, kind.fill_missing)
+        return FileSite(array, prefix, place, kind.fill_missing, kind.pool)
 
     def _look_at(self, spec: Spec, domain: IndexDomain) -> tuple[_Kind, str, LayerPlace] | MemorySite | None:
         driver, place = spec._driver, LayerPlace.of(spec.transform, domain)
@@ -141,6 +155,7 @@ class _Kind:
         self._request = driver.open_request("", FILES.describe)
         self.key = self._request.key
         self.fill_missing = driver.fill_missing_data_reads
+        self.pool = pool_of(driver.resource("data_copy_concurrency"))
         self._arrays: dict[bytes, StoredArray | None] = {}
 
     @classmethod
@@ -158,6 +173,7 @@ class _Kind:
             or any(pool.total_bytes_limit for pool in (driver.metadata_pool, driver.resource("cache_pool")))
             or driver.kvstore is None
             or driver.kvstore.live("file_io_mode").mode != "default"
+            or driver.kvstore.live("file_io_concurrency").limit is not None
         ):
             return None
         return cls(driver)
@@ -182,8 +198,7 @@ class _Kind:
             next(flow)
             flow.send(Stamped(raw, UNKNOWN_GENERATION, time.time()))
         except StopIteration as end:
-            array = layout_of(request.format, end.value.metadata, "", request.options).stored
-            return array if is_simple(array) else None
+            return layout_of(request.format, end.value.metadata, "", request.options).stored
         except ChunkwiseError:
             return None
         flow.close()

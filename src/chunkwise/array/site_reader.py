@@ -11,8 +11,11 @@ import numpy.typing as npt
 
 from chunkwise.array.layer_sites import FILES, FileSite, MemorySite, Site
 from chunkwise.codec.rows import copy_rows
-from chunkwise.execute.box_read import BoxReader
-from chunkwise.index_space import IndexTransform
+from chunkwise.execute.box_read import BoxReader, is_simple
+from chunkwise.execute.future import Future
+from chunkwise.execute.read import read_into
+from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.index_space.output_map import single_map
 from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.stack import StackPart
 
@@ -50,21 +53,43 @@ class SiteReader:
         site = self._find(number, self._boxes.fetch)
         if site is None:
             return False
-        place = site.place
         for part in parts:
-            box = part.box(self._view(part))
+            box = self._box(site, part)
             if box is None:
                 return False
-            first, out = box
-            if place.plain:
-                first = list(map(add, first, place.offsets))
-            elif (box := place.box(first, out)) is not None:
-                first, out = box
-            else:
-                return False
-            if not _read(self._boxes, site, first, out):
-                return False
+            if not _read(self._boxes, site, *box):
+                started = self.start(number, parts)
+                for future in started or ():
+                    future.result()
+                return started is not None
         return True
+
+    def start(self, number: int, parts: Sequence[StackPart]) -> list[Future[npt.NDArray[Any]]] | None:
+        """Begin to read what one layer has of a request; return None if it has to be opened for that."""
+        site = self._find(number, self._boxes.fetch)
+        if not isinstance(site, FileSite) or site.pool is None:
+            return None
+        boxes = [self._box(site, part) for part in parts]
+        if None in boxes:
+            return None
+        array, futures = site.below(), []
+        for first, out in filter(None, boxes):
+            maps = tuple([single_map(start, 1, dim) for dim, start in enumerate(first)])
+            request = IndexTransform._make(IndexDomain._of_shape(out.shape), maps)
+            futures.append(
+                read_into(array, FILES, request, out, pool=site.pool, fill_missing=site.fill_missing)
+            )
+        return futures
+
+    def _box(self, site: Site, part: StackPart) -> tuple[list[int], npt.NDArray[Any]] | None:
+        """Return where a part begins in the array of a layer, and where its elements go."""
+        box = part.box(self._view(part))
+        if box is None:
+            return None
+        place = site.place
+        if place.plain:
+            return list(map(add, box[0], place.offsets)), box[1]
+        return place.box(*box)
 
 
 def open_site(site: Site) -> Callable[[IndexTransform, npt.NDArray[Any]], bool]:
@@ -90,6 +115,8 @@ def _read(reader: BoxReader, site: Site, first: Sequence[int], out: npt.NDArray[
         (np.copyto if out.nbytes < _FEW_BYTES else copy_rows)(out, elements)
         return True
     assert isinstance(site, FileSite)
+    if not is_simple(site.array):
+        return False
     return reader.read(site.array, site.prefix, first, out, fill_missing=site.fill_missing)
 
 

@@ -338,14 +338,19 @@ class StackArray:
             nbytes = transform.domain.size * itemsize
             n_workers = self._n_workers(groups, nbytes)
             sites, inline = None, False
-            if open_sites is not None and (n_workers is not None or nbytes < _LEAST_NBYTES):
+            if open_sites is not None:
                 sites = open_sites()
                 if n_workers is not None and n_workers != _N_WAITING:
                     n_workers, inline = self._load(sites, list(groups), n_workers)
+            small = inline or nbytes < _LEAST_NBYTES
             if (n_workers is None or inline) and not waits:
                 futures = []
                 for number, group in groups.items():
-                    if sites is not None and sites.read(number, group):
+                    if sites is not None and small and sites.read(number, group):
+                        continue
+                    started = None if sites is None or small else sites.start(number, group)
+                    if started is not None:
+                        futures += started
                         continue
                     base = self._opened(number, write=write)
                     futures += [do(base, part) for part in group]
