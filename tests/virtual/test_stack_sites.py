@@ -132,6 +132,7 @@ def test_values(tmp_path, kind, chunks, opened):
         assert np.array_equal(store[region].T.read().result(), canvas[region].T), region
     opened.clear()
     assert np.array_equal(store[2:15, 3:19].read().result(), canvas[2:15, 3:19])
+    assert np.array_equal(store[::-1, 2:19:3].T.read().result(), canvas[::-1, 2:19:3].T)
     assert not opened
 
 
@@ -186,6 +187,8 @@ def test_planes(tmp_path, opened):
     assert np.array_equal(store.read().result(), tiles.transpose(1, 0, 2))
     assert np.array_equal(store[2, 3:7, 1:4].read().result(), tiles[3:7, 2, 1:4])
     assert not opened
+    assert np.array_equal(store[:, [7, 2, 2], :].read().result(), tiles[[7, 2, 2]].transpose(1, 0, 2))
+    assert np.array_equal(store[::2, ::-3, 1].read().result(), tiles[::-3, ::2, 1].T)
     lines = [
         {
             **layer,

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
+from chunkwise.index_space.output_map import single_map
 
 __all__ = ["LayerPlace"]
 
@@ -63,6 +64,20 @@ class LayerPlace(NamedTuple):
     def lies_in(self, shape: Sequence[int]) -> bool:
         """Whether the layer does not lead out of an array of that shape."""
         return len(shape) == len(self.stops) and all(map(le, self.stops, shape))
+
+    def onto(self, request: IndexTransform) -> IndexTransform | None:
+        """Return a request to the stack as one to the array; None if there are index arrays in it."""
+        output = []
+        for offset, dim in zip(self.offsets, self.dims, strict=True):
+            if dim is None:
+                output.append(OutputIndexMap(offset))
+                continue
+            m = request._output[dim]
+            if m._array is not None:
+                return None
+            moved = m._offset + offset
+            output.append(OutputIndexMap(moved) if m._dim is None else single_map(moved, m._stride, m._dim))
+        return IndexTransform._make(request._domain, tuple(output))
 
     def box(self, first: list[int], out: Array) -> tuple[list[int], Array] | None:
         """Return a box of the stack as one of the array; None if elements of the array are repeated.

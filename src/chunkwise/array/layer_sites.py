@@ -41,8 +41,8 @@ __all__ = ["FILES", "FileSite", "MemorySite", "OpenSites", "Site", "SpecSites"]
 FILES = FileStore("/")
 """The store that the prefixes of sites are in."""
 
-_MOST_DOCUMENTS = 64
-_LARGEST_DOCUMENT = 1 << 14
+_MOST_DOCUMENTS = 512
+_LARGEST_DOCUMENT = 1 << 12
 
 
 class FileSite(NamedTuple):
@@ -185,7 +185,7 @@ class _Kind:
         except KeyError:
             pass
         if len(raw) > _LARGEST_DOCUMENT:
-            return None
+            return self._opened(raw)
         if len(self._arrays) >= _MOST_DOCUMENTS:
             self._arrays.clear()
         array = self._arrays[raw] = self._opened(raw)

@@ -14,8 +14,7 @@ from chunkwise.codec.rows import copy_rows
 from chunkwise.execute.box_read import BoxReader, is_simple
 from chunkwise.execute.future import Future
 from chunkwise.execute.read import read_into
-from chunkwise.index_space import IndexDomain, IndexTransform
-from chunkwise.index_space.output_map import single_map
+from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.stack import StackPart
 
@@ -55,9 +54,7 @@ class SiteReader:
             return False
         for part in parts:
             box = self._box(site, part)
-            if box is None:
-                return False
-            if not _read(self._boxes, site, *box):
+            if box is None or not _read(self._boxes, site, *box):
                 started = self.start(number, parts)
                 for future in started or ():
                     future.result()
@@ -69,17 +66,20 @@ class SiteReader:
         site = self._find(number, self._boxes.fetch)
         if not isinstance(site, FileSite) or site.pool is None:
             return None
-        boxes = [self._box(site, part) for part in parts]
-        if None in boxes:
-            return None
-        array, futures = site.below(), []
-        for first, out in filter(None, boxes):
-            maps = tuple([single_map(start, 1, dim) for dim, start in enumerate(first)])
-            request = IndexTransform._make(IndexDomain._of_shape(out.shape), maps)
-            futures.append(
-                read_into(array, FILES, request, out, pool=site.pool, fill_missing=site.fill_missing)
-            )
-        return futures
+        requests = []
+        for part in parts:
+            if part.indexed:
+                return None
+            request, at = part.where()
+            onto = site.place.onto(request)
+            if onto is None:
+                return None
+            requests.append((onto, self._view(part)[at]))
+        array = site.below()
+        return [
+            read_into(array, FILES, request, out, pool=site.pool, fill_missing=site.fill_missing)
+            for request, out in requests
+        ]
 
     def _box(self, site: Site, part: StackPart) -> tuple[list[int], npt.NDArray[Any]] | None:
         """Return where a part begins in the array of a layer, and where its elements go."""
