@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple, Protocol
 
 from chunkwise.kvstore.object_failure import Failure
+from chunkwise.kvstore.object_read import Direct
 
 __all__ = ["CLIENT_OPTIONS", "Access", "Bucket"]
 
@@ -76,6 +77,10 @@ class Bucket(Protocol):
 
     def connect(self, library: Any, access: Access, retries: dict[str, Any]) -> Any:
         """Return obstore's store."""
+        ...
+
+    def direct(self, access: Access) -> Direct | None:
+        """Return what reads without obstore, which costs less; None where obstore is to do it."""
         ...
 
     def advice(self, failure: Failure) -> str:

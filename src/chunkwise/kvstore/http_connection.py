@@ -16,8 +16,9 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from chunkwise.errors import UnavailableError
+from chunkwise.kvstore.plain_http import acknowledge_at_once
 
-__all__ = ["HTTP_ERRORS", "Answer", "send"]
+__all__ = ["HTTP_ERRORS", "Answer", "proxy_for", "send"]
 
 HTTP_ERRORS = (OSError, HTTPException)
 """What :func:`send` raises when no answer comes, or it breaks off."""
@@ -91,23 +92,16 @@ def _send(method: str, url: SplitResult, headers: list[tuple[str, str]]) -> Answ
     fresh = connection is None
     connection = connection or _connect(url)
     try:
-        response = _ask(connection, method, url, headers)
-    except (*HTTP_ERRORS,) as e:
-        connection.close()
-        if fresh or isinstance(e, TimeoutError):
-            raise
-        connection = _connect(url)  # the server had closed the one that was open
         try:
             response = _ask(connection, method, url, headers)
-        except BaseException:
-            connection.close()
-            raise
-    except BaseException:
-        connection.close()
-        raise
-    try:
+        except HTTP_ERRORS as e:
+            if fresh or isinstance(e, TimeoutError):
+                raise
+            connection.close()  # which the server had done before, while it was not in use
+            connection = _connect(url)
+            response = _ask(connection, method, url, headers)
         body = response.read()
-    except BaseException:
+    except BaseException:  # also an interrupt: the rest of the answer must not become another's
         connection.close()
         raise
     expected = response.headers.get("Content-Length")
@@ -127,18 +121,19 @@ def _ask(
     target = url.path or "/"
     if url.query:
         target += f"?{url.query}"
-    if url.scheme == "http" and _proxy("http", url.hostname or "") is not None:
+    if url.scheme == "http" and proxy_for("http", url.hostname or "") is not None:
         target = f"http://{url.netloc.rpartition('@')[2]}{target}"
     connection.putrequest(method, target, skip_accept_encoding=True, skip_host=True)
     connection.putheader("Host", url.netloc.rpartition("@")[2])
     for name, value in headers:
         connection.putheader(name, value)
     connection.endheaders()
+    acknowledge_at_once(connection.sock)
     return connection.getresponse()
 
 
 def _connect(url: SplitResult) -> HTTPConnection:
-    proxy = _proxy(url.scheme, url.hostname or "")
+    proxy = proxy_for(url.scheme, url.hostname or "")
     host, port = (url.hostname or "", url.port) if proxy is None else (proxy.hostname or "", proxy.port)
     if url.scheme == "http":
         return HTTPConnection(host, port, timeout=_TIMEOUT)
@@ -154,7 +149,7 @@ def _tls() -> ssl.SSLContext:
 
 
 @cache
-def _proxy(scheme: str, host: str) -> SplitResult | None:
+def proxy_for(scheme: str, host: str) -> SplitResult | None:
     """Return the proxy that the environment names for a host."""
     proxy = getproxies().get(scheme)
     if not proxy or proxy_bypass(host):

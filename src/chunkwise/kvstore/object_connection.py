@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from chunkwise.kvstore.bucket import Access, Bucket
 from chunkwise.kvstore.object_failure import Failure, failure_of
 from chunkwise.kvstore.object_library import object_library
+from chunkwise.kvstore.object_read import Direct
 from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Connection", "Learned", "learned"]
@@ -36,7 +37,8 @@ class Learned:
     refused : set of Access
         The ways that did not where another was refused too.
     stores : dict
-        obstore's stores, which keep connections open, by process, access and retries.
+        obstore's stores, which keep connections open, by process, access and retries; and what reads
+        without them, by process and access.
     exists : bool
         Whether the bucket is known to be there.
     conditional : ConditionalWrites or None
@@ -150,6 +152,19 @@ class Connection:
         found = stores.get(key)
         if found is None:
             found = stores[key] = self.bucket.connect(library, access, self.retries.config())
+        return found
+
+    def direct(self) -> Direct | None:
+        """Return what reads without obstore, once the way to be let in is known; None if nothing does."""
+        known = self.known
+        access = known.access
+        if access is None:
+            return None
+        key = os.getpid(), access
+        stores = known.stores
+        if key not in stores:
+            stores[key] = self.bucket.direct(access)
+        found: Direct | None = stores.get(key)
         return found
 
 

@@ -8,8 +8,8 @@ names both.  Where the last bytes can't be asked for without the size, that is a
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from chunkwise.errors import AbortedError, UnavailableError
 from chunkwise.kvstore.byte_range import check_range, resolve_range
@@ -17,7 +17,7 @@ from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.request_limits import Retries
 
-__all__ = ["Found", "fetch"]
+__all__ = ["Direct", "Found", "fetch"]
 
 _ATTEMPTS = 20
 _BODY_ATTEMPTS = 4
@@ -30,6 +30,11 @@ class Found(NamedTuple):
     meta: Mapping[str, Any]
 
 
+Direct: TypeAlias = "Callable[[str, Mapping[str, Any]], Found | None]"
+"""``direct(key, options)``: the answer to a request that was made without obstore, whose options it takes;
+None if obstore should ask.  Raises AnswerError if the server definitely refuses."""
+
+
 def fetch(
     library: Any,
     store: Any,
@@ -40,8 +45,9 @@ def fetch(
     suffix_ranges: bool,
     retries: Retries,
     unless: str | None = None,
+    direct: Direct | None = None,
 ) -> Found:
-    """Return a part of the object `key`; raise what obstore raises.
+    """Return a part of the object `key`; raise what obstore or `direct` raises.
 
     Parameters
     ----------
@@ -56,6 +62,8 @@ def fetch(
         For answers that break off.
     unless : str, optional
         ETag: of this version nothing is sent.
+    direct : callable, optional
+        Asks before obstore does.
 
     Raises
     ------
@@ -65,7 +73,7 @@ def fetch(
     check_range(start, stop)
     extra: dict[str, Any] = {} if unless is None else {"if_none_match": unless}
     if start == 0 and stop is None:
-        return _get(library, store, key, extra, retries)
+        return _get(library, store, key, extra, retries, direct)
     for _ in range(_ATTEMPTS):
         if start == stop or (start < 0 and not suffix_ranges):
             meta = library.head(store, key)
@@ -76,7 +84,7 @@ def fetch(
         else:
             options = {"range": _range(start, stop), **extra}
         try:
-            found = _get(library, store, key, options, retries)
+            found = _get(library, store, key, options, retries, direct)
         except Exception as e:
             kind = failure_of(e).kind
             if kind == "mismatch":  # replaced since its size was told
@@ -104,15 +112,21 @@ def _range(start: int, stop: int | None) -> Any:
     return {"offset": start} if stop is None else (start, stop)
 
 
-def _get(library: Any, store: Any, key: str, options: dict[str, Any], retries: Retries) -> Found:
+def _get(
+    library: Any, store: Any, key: str, options: dict[str, Any], retries: Retries, direct: Direct | None
+) -> Found:
     """Return the answer; one that breaks off is asked for again."""
+    if direct is not None:
+        found = direct(key, options)
+        if found is not None:
+            return found
     attempt = 0
     while True:
         result = library.get(store, key, options=options)
         meta = result.meta
         try:
             return Found(memoryview(result.bytes()), meta)
-        except Exception:
+        except Exception:  # obstore names neither a type nor a cause of a body that breaks off
             if attempt >= min(_BODY_ATTEMPTS, retries.max_retries):
                 raise
         time.sleep(retries.delay(attempt))

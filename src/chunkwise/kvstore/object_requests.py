@@ -10,6 +10,7 @@ from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.object_connection import Connection
 from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
 from chunkwise.kvstore.object_probe import ConditionalWrites, probe
+from chunkwise.kvstore.object_read import Direct
 from chunkwise.kvstore.request_limits import Limits
 
 __all__ = ["Requests"]
@@ -30,11 +31,25 @@ class Requests:
         self._bucket = bucket
         self._limits = limits
         self._connection = Connection(bucket, limits.retries)
+        left = limits.retries.max_retries - 1
+        self._second = Connection(bucket, limits.retries._replace(max_retries=left)) if left >= 0 else None
+
+    def direct(self) -> Direct | None:
+        """Return what reads without obstore, None if it may not: it is the first of several attempts."""
+        return None if self._second is None else self._connection.direct()
 
     def run(
-        self, operation: str, key: str, request: Callable[[Any, Any], T], expected: Sequence[Kind] = ()
+        self,
+        operation: str,
+        key: str,
+        request: Callable[[Any, Any], T],
+        expected: Sequence[Kind] = (),
+        *,
+        direct: bool = False,
     ) -> tuple[T | None, Failure | None]:
         """Make a request; return its result, or a failure of one of the `expected` kinds.
+
+        With `direct`, the request is first made without obstore, which then has one retry less.
 
         Raises
         ------
@@ -46,7 +61,8 @@ class Requests:
             pace.wait()
         try:
             with self._limits.slots:
-                return self._connection.run(request), None
+                connection = self._second if direct and self._second is not None else self._connection
+                return connection.run(request), None
         except ChunkwiseError:
             raise
         except Exception as e:

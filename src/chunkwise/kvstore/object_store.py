@@ -137,14 +137,23 @@ class ObjectStore:
         self, key: str, start: int, stop: int | None, unless: str | None = None
     ) -> tuple[Found | None, Failure | None]:
         check_object_key(key, self.bucket.refused_characters)
-        suffix, retries = self.bucket.suffix_ranges, self.limits.retries
+        suffix, retries, direct = self.bucket.suffix_ranges, self.limits.retries, self._requests.direct()
         return self._requests.run(
             "read",
             key,
             lambda library, store: fetch(
-                library, store, key, start, stop, suffix_ranges=suffix, retries=retries, unless=unless
+                library,
+                store,
+                key,
+                start,
+                stop,
+                suffix_ranges=suffix,
+                retries=retries,
+                unless=unless,
+                direct=direct,
             ),
             _READ,
+            direct=direct is not None,
         )
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:

@@ -22,8 +22,11 @@ from urllib.parse import quote
 
 from chunkwise.kvstore.aws_credentials import Provider, find_provider
 from chunkwise.kvstore.aws_profile import profile_values
+from chunkwise.kvstore.aws_signature import Signer
 from chunkwise.kvstore.bucket import CLIENT_OPTIONS, Access
 from chunkwise.kvstore.object_failure import Failure
+from chunkwise.kvstore.object_read import Direct
+from chunkwise.kvstore.s3_direct import direct_reader
 
 __all__ = ["S3Bucket"]
 
@@ -112,10 +115,8 @@ class S3Bucket:
     def connect(self, library: Any, access: Access, retries: dict[str, Any]) -> Any:
         """Return obstore's store."""
         endpoint = self._endpoint()
-        values = profile_values(dict(self.options).get("profile"))
-        region = access.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         provider = self._provider() if access.signed else None
-        config: dict[str, Any] = {"region": region or values.get("region") or "us-east-1"}
+        config: dict[str, Any] = {"region": self._region(access)}
         if endpoint:
             config["endpoint"] = endpoint
         if endpoint and not self.bucket:
@@ -131,6 +132,20 @@ class S3Bucket:
             retry_config=retries,
             credential_provider=provider,
         )
+
+    def direct(self, access: Access) -> Direct | None:
+        """Return what reads by plain HTTP, if that is what the endpoint speaks."""
+        endpoint = self._endpoint()
+        if not endpoint:
+            return None
+        provider = self._provider() if access.signed else None
+        signer = None if provider is None else Signer(provider, self._region(access))
+        more = {"x-amz-request-payer": "requester"} if self.requester_pays else {}
+        return direct_reader(endpoint, self.bucket, signer, more)
+
+    def _region(self, access: Access) -> str:
+        found = access.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        return found or profile_values(dict(self.options).get("profile")).get("region") or "us-east-1"
 
     def advice(self, failure: Failure) -> str:
         """Say where keys are looked for, if it is about them."""

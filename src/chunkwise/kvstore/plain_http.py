@@ -1,0 +1,181 @@
+"""One request and its answer over a connection that stays open: HTTP without TLS, redirects and proxies.
+
+A server that sends a small answer in two pieces, and has not switched off Nagle's algorithm, holds the
+second one back until the first is acknowledged; Ceph's gateway is one.  The acknowledgement of a client
+that has nothing to send waits for 40 ms, so that each such answer takes that long.  The connections here
+acknowledge at once where the operating system lets them.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from chunkwise.kvstore.protocol import Buffer
+
+__all__ = ["Answer", "OddAnswerError", "PlainServer", "acknowledge_at_once"]
+
+_CONNECT_TIMEOUT = 10.0
+_READ_TIMEOUT = 60.0
+# A connection that nobody used for so long is not tried again: the server may have closed it.
+_LONGEST_IDLE = 30.0
+_HEAD = 1 << 16
+# Memory for the bodies of larger answers is taken as they come, whatever length the server names.
+_UNCHECKED = 1 << 26
+_QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
+
+
+class OddAnswerError(Exception):
+    """The answer is one that only a complete implementation of HTTP understands, or breaks off."""
+
+
+class Answer(NamedTuple):
+    """An answer, read to its end.
+
+    Attributes
+    ----------
+    status : int
+    headers : mapping
+        By name in lower case.
+    body : buffer
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: Buffer
+
+
+class PlainServer:
+    """A server on TCP, and the connections to it that are not in use.
+
+    Parameters
+    ----------
+    host : str
+    port : int
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._place = (host, port)
+        self._idle: list[_Connection] = []
+
+    def ask(self, request: bytes) -> Answer:
+        """Send a request that has no body, and may be sent twice; return the answer, whatever its status.
+
+        Raises
+        ------
+        OSError, OddAnswerError
+            If there is none.
+        """
+        connection = self._take()
+        if connection is not None:
+            try:
+                return self._exchange(connection, request)
+            except ConnectionError:
+                if connection.filled:  # else the server had closed it before it saw the request
+                    raise
+        return self._exchange(_Connection(self._place), request)
+
+    def _take(self) -> _Connection | None:
+        oldest = time.monotonic() - _LONGEST_IDLE
+        while True:
+            try:
+                connection = self._idle.pop()  # the one that was used last, so that others can be let go
+            except IndexError:
+                return None
+            if connection.used > oldest:
+                return connection
+            connection.close()
+
+    def _exchange(self, connection: _Connection, request: bytes) -> Answer:
+        try:
+            answer, keep = connection.exchange(request)
+        except BaseException:  # also an interrupt: the rest of the answer must not become another's
+            connection.close()
+            raise
+        if keep:
+            connection.used = time.monotonic()
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return answer
+
+
+def acknowledge_at_once(connection: socket.socket) -> None:
+    """Have what the server sends next acknowledged without delay; the system forgets it after a while."""
+    if _QUICK_ACK is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 1)
+
+
+class _Connection:
+    """A connection; ``filled`` is how many bytes of an answer came into ``buffer``, ``used`` when."""
+
+    def __init__(self, place: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(place, _CONNECT_TIMEOUT)
+        self.socket.settimeout(_READ_TIMEOUT)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = bytearray(_HEAD)
+        self.filled = 0
+        self.used = 0.0
+
+    def close(self) -> None:
+        """Close it."""
+        self.socket.close()
+
+    def exchange(self, request: bytes) -> tuple[Answer, bool]:
+        """Return the answer to `request`, and whether another request may follow."""
+        self.filled = 0
+        self.socket.sendall(request)
+        acknowledge_at_once(self.socket)
+        end = self._read_head()
+        first, *lines = self.buffer[:end].decode("latin-1").split("\r\n")
+        version, _, status = first[:12].partition(" ")
+        if version not in ("HTTP/1.1", "HTTP/1.0") or not status.isdecimal():
+            raise OddAnswerError(f"no answer of HTTP: {first[:80]!r}")
+        headers = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()
+        length = headers.get("content-length", "")
+        if int(status) in (204, 304):
+            length = "0"
+        if int(status) < 200 or "transfer-encoding" in headers or not length.isdecimal():
+            raise OddAnswerError(f"HTTP status {status} with headers {sorted(headers)}")
+        body = self._read_body(end + 4, int(length))
+        keep = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
+        return Answer(int(status), headers, body), keep
+
+    def _read_head(self) -> int:
+        """Read until the head of the answer is in the buffer; return where it ends."""
+        view = memoryview(self.buffer)
+        while True:
+            n = self.socket.recv_into(view[self.filled :])
+            if n == 0:
+                raise ConnectionResetError("the server closed the connection")
+            searched = max(0, self.filled - 3)
+            self.filled += n
+            end = self.buffer.find(b"\r\n\r\n", searched, self.filled)
+            if end >= 0:
+                return end
+            if self.filled == len(view):
+                raise OddAnswerError(f"the head of the answer has more than {len(view)} bytes")
+
+    def _read_body(self, start: int, length: int) -> memoryview:
+        """Return the body, which begins in the buffer."""
+        filled = self.filled - start
+        if filled > length:
+            raise OddAnswerError("more was sent than the answer")
+        body = bytearray(min(length, _UNCHECKED))
+        view = memoryview(body)
+        view[:filled] = memoryview(self.buffer)[start : self.filled]
+        while filled < length:
+            if filled == len(body):
+                view.release()
+                body.extend(bytes(min(length, 2 * filled) - filled))
+                view = memoryview(body)
+            n = self.socket.recv_into(view[filled:])
+            if n == 0:
+                raise OddAnswerError(f"the answer has {filled} bytes, expected {length}")
+            filled += n
+        return view

@@ -1,0 +1,149 @@
+"""Reading from an S3 server that speaks plain HTTP, without the library in between.
+
+Servers without TLS are close by, so that what a request costs here is a good part of what it costs.  The
+library hands each request from thread to thread several times, and its connections don't acknowledge at
+once (see :mod:`chunkwise.kvstore.plain_http`).  Only what is clear is done here: a value or a part of it
+that came as asked for, and the definite refusals of one.  For anything else the library asks again, with its
+retries and its ways to tell the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from chunkwise.kvstore.aws_signature import Signer
+from chunkwise.kvstore.http_connection import proxy_for
+from chunkwise.kvstore.object_failure import AnswerError
+from chunkwise.kvstore.object_read import Found
+from chunkwise.kvstore.plain_http import Answer, PlainServer
+
+__all__ = ["DirectReader", "direct_reader"]
+
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+# Definite: not changed, not there, another version, no such range.
+_REFUSALS = (304, 404, 412, 416)
+_STALE_KEYS = (401, 403)
+_PLACE = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:]+\])(?::\d+)?", re.ASCII)
+
+
+class DirectReader:
+    """Reads the objects of one bucket.
+
+    Parameters
+    ----------
+    server : PlainServer
+    host : str
+        What the server is called in requests.
+    root : str
+        What the paths of the objects begin with, percent-encoded.
+    signer : Signer or None
+        None for anonymous requests.
+    more : mapping
+        Headers of each request that S3 wants signed.
+    """
+
+    def __init__(
+        self, server: PlainServer, host: str, root: str, signer: Signer | None, more: Mapping[str, str]
+    ) -> None:
+        self._server = server
+        self._host = host
+        self._root = root
+        self._signer = signer
+        self._more = more
+
+    def __call__(self, key: str, options: Mapping[str, Any]) -> Found | None:
+        """Make one request; return what was found, None if the library should ask.
+
+        Parameters
+        ----------
+        key : str
+        options : mapping
+            As obstore's ``get`` takes them; the part must not be empty.
+
+        Raises
+        ------
+        AnswerError
+            If the server definitely refuses.
+        """
+        path = self._root + quote(key, safe="/")
+        signer, wanted = self._signer, options.get("range")
+        try:
+            headers = (
+                {"host": self._host, **self._more}
+                if signer is None
+                else signer.headers("GET", self._host, path, self._more)
+            )
+            if wanted is not None:
+                headers["range"] = _range_header(wanted)
+            for name in ("if_match", "if_none_match"):
+                if name in options:
+                    headers[name.replace("_", "-")] = options[name]
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            request = f"GET {path} HTTP/1.1\r\n{lines}user-agent: chunkwise\r\naccept: */*\r\n\r\n"
+            answer = self._server.ask(request.encode("latin-1"))
+        except Exception:
+            # Whatever went wrong, with the keys, the name of the host or the connection: the library meets it
+            # again, unless it has passed, and its error is the one that is told.
+            return None
+        if answer.status in _REFUSALS:
+            raise AnswerError(answer.status, bytes(answer.body[:2000]).decode("utf-8", "replace"))
+        if answer.status in _STALE_KEYS and signer is not None:
+            signer.forget()
+        return _found(answer, wanted)
+
+
+def direct_reader(
+    endpoint: str, bucket: str, signer: Signer | None, more: Mapping[str, str]
+) -> DirectReader | None:
+    """Return what reads from `bucket` at `endpoint`, None if that takes more than plain HTTP."""
+    scheme, _, rest = endpoint.partition("://")
+    place, _, base = rest.partition("/")
+    name, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
+    if not colon:
+        name, port = place, "80"
+    if scheme.lower() != "http" or not name or not port.isdecimal() or not _PLACE.fullmatch(place):
+        return None
+    if proxy_for("http", name.strip("[]")) is not None:
+        return None
+    host = name if port == "80" else place
+    root = "/".join(filter(None, (base.strip("/"), bucket)))
+    root = f"/{root}/" if root else "/"
+    if quote(root, safe="/") != root:
+        return None
+    return DirectReader(PlainServer(name.strip("[]"), int(port)), host, root, signer, more)
+
+
+def _range_header(wanted: Any) -> str:
+    if isinstance(wanted, tuple):
+        return f"bytes={wanted[0]}-{wanted[1] - 1}"
+    return f"bytes=-{wanted['suffix']}" if "suffix" in wanted else f"bytes={wanted['offset']}-"
+
+
+def _found(answer: Answer, wanted: Any) -> Found | None:
+    """Return what an answer tells, None if it is not just what was asked for."""
+    size = len(answer.body)
+    if answer.status != (200 if wanted is None else 206) or "etag" not in answer.headers:
+        return None
+    if wanted is not None:
+        told = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
+        if told is None:
+            return None
+        begin, end, size = int(told[1]), int(told[2]) + 1, int(told[3])
+        if (begin, end) != _resolved(wanted, size) or len(answer.body) != end - begin:
+            return None
+    meta = {
+        "size": size,
+        "e_tag": answer.headers["etag"],
+        "version": answer.headers.get("x-amz-version-id"),
+        "last_modified": None,
+    }
+    return Found(answer.body, meta)
+
+
+def _resolved(wanted: Any, size: int) -> tuple[int, int]:
+    if isinstance(wanted, tuple):
+        return wanted[0], min(wanted[1], size)
+    return (max(0, size - wanted["suffix"]), size) if "suffix" in wanted else (wanted["offset"], size)
