@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from chunkwise.kvstore.aws_credentials import Keys, Provider
 
@@ -21,54 +22,77 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 _MARGIN = timedelta(seconds=60)
 
 
+class _Second(NamedTuple):
+    """What the requests of one second have in common: text around what differs."""
+
+    time: int
+    canonical: str
+    text: str
+    key: bytes
+    lines: str
+
+
 class Signer:
-    """Signs requests to one region in the name of whom `provider` gives keys of.
+    """Signs requests to one server in the name of whom `provider` gives keys of.
 
     Parameters
     ----------
     provider : callable
-    region : str
+    region, host : str
+    more : mapping
+        Headers that each request has and S3 wants signed; their names begin with ``x-amz-``.
     """
 
-    def __init__(self, provider: Provider, region: str) -> None:
+    def __init__(self, provider: Provider, region: str, host: str, more: Mapping[str, str]) -> None:
         self._provider = provider
         self._region = region
+        self._headers = {"host": host, **more}
         self._keys: Keys | None = None
-        self._signing_key = ("", "", b"")
+        self._second: _Second | None = None
         self._lock = threading.Lock()
 
     def forget(self) -> None:
         """Ask for keys anew with the next request."""
-        self._keys = None
+        self._keys = self._second = None
 
-    def headers(self, method: str, host: str, path: str, more: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers that sign a request, `more` among them.
+    def lines(self, method: str, path: str) -> str:
+        """Return the header lines of a request: ``host``, those that are to be signed, and the signature.
 
         Parameters
         ----------
-        method, host : str
+        method : str
         path : str
             As it is sent: percent-encoded, without a query.
-        more : mapping
-            Headers that S3 wants signed, with names in lower case that begin with ``x-amz-``.
         """
+        now = int(time.time())
+        second = self._second
+        if second is None or second.time != now:
+            second = self._second = self._begin(now)
+        canonical = hashlib.sha256(f"{method}\n{path}{second.canonical}".encode()).hexdigest()
+        return f"{second.lines}{_hmac(second.key, second.text + canonical).hex()}\r\n"
+
+    def _begin(self, now: int) -> _Second:
         keys = self._current()
-        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        day = now[:8]
-        signed = {"host": host, "x-amz-content-sha256": _EMPTY, "x-amz-date": now, **more}
+        date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+        signed = {**self._headers, "x-amz-content-sha256": _EMPTY, "x-amz-date": date}
         if keys.token:
             signed["x-amz-security-token"] = keys.token
         names = sorted(signed)
+        scope = [date[:8], self._region, "s3", "aws4_request"]
+        key = f"AWS4{keys.secret_access_key}".encode()
+        for part in scope:
+            key = _hmac(key, part)
         lines = "".join(f"{name}:{signed[name]}\n" for name in names)
-        canonical = f"{method}\n{path}\n\n{lines}\n{';'.join(names)}\n{_EMPTY}"
-        scope = f"{day}/{self._region}/s3/aws4_request"
-        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        signature = _hmac(self._key_of(day, keys.secret_access_key), text).hex()
-        signed["authorization"] = (
-            f"AWS4-HMAC-SHA256 Credential={keys.access_key_id}/{scope}, "
-            f"SignedHeaders={';'.join(names)}, Signature={signature}"
+        place = "/".join(scope)
+        return _Second(
+            now,
+            f"\n\n{lines}\n{';'.join(names)}\n{_EMPTY}",
+            f"AWS4-HMAC-SHA256\n{date}\n{place}\n",
+            key,
+            lines.replace("\n", "\r\n")
+            + f"authorization: AWS4-HMAC-SHA256 Credential={keys.access_key_id}/{place}, "
+            f"SignedHeaders={';'.join(names)}, Signature=",
         )
-        return signed
 
     def _current(self) -> Keys:
         keys = self._keys
@@ -78,16 +102,6 @@ class Signer:
                 if keys is None or _ends_soon(keys):
                     keys = self._keys = Keys(**self._provider())
         return keys
-
-    def _key_of(self, day: str, secret: str) -> bytes:
-        known = self._signing_key
-        if known[:2] == (day, secret):
-            return known[2]
-        key = f"AWS4{secret}".encode()
-        for part in (day, self._region, "s3", "aws4_request"):
-            key = _hmac(key, part)
-        self._signing_key = (day, secret, key)
-        return key
 
 
 def _ends_soon(keys: Keys) -> bool:

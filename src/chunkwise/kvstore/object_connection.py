@@ -68,10 +68,13 @@ def learned(bucket: Bucket) -> Learned:
     """Return what is known of a bucket; the least recently used of very many are forgotten."""
     key = bucket.identity, bucket
     with _lock:
-        found = _buckets.setdefault(key, Learned())
-        _buckets.move_to_end(key)
-        while len(_buckets) > _MOST:
-            _buckets.popitem(last=False)
+        found = _buckets.get(key)
+        if found is None:
+            found = _buckets[key] = Learned()
+            if len(_buckets) > _MOST:
+                _buckets.popitem(last=False)
+        else:
+            _buckets.move_to_end(key)
         return found
 
 

@@ -30,9 +30,10 @@ class Found(NamedTuple):
     meta: Mapping[str, Any]
 
 
-Direct: TypeAlias = "Callable[[str, Mapping[str, Any]], Found | None]"
-"""``direct(key, options)``: the answer to a request that was made without obstore, whose options it takes;
-None if obstore should ask.  Raises AnswerError if the server definitely refuses."""
+Direct: TypeAlias = "Callable[..., Found | None]"
+"""``direct(key, options, memory=None)``: the answer to a request that was made without obstore, whose options
+it takes; None if obstore should ask.  Raises AnswerError if the server definitely refuses.  The value is in
+`memory`, if there is one."""
 
 
 def fetch(

@@ -23,11 +23,12 @@ from chunkwise.errors import StorageError, UnsafeWriteError
 from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.object_failure import Failure, Kind
+from chunkwise.kvstore.object_failure import AnswerError, Failure, Kind
 from chunkwise.kvstore.object_key import check_object_key, is_object_key
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
-from chunkwise.kvstore.object_read import Found, fetch
+from chunkwise.kvstore.object_read import Direct, Found, fetch
 from chunkwise.kvstore.object_requests import Requests
+from chunkwise.kvstore.plain_http import Memory
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -42,6 +43,7 @@ from chunkwise.kvstore.request_limits import Coalescing, Limits, RequestSlots
 __all__ = ["ObjectStore"]
 
 _READ: tuple[Kind, ...] = ("missing", "unchanged")
+_WHOLE: dict[str, Any] = {}
 _RANGES: tuple[Kind, ...] = ("missing", "range")
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
 # Larger values are sent in parts, each of which can be tried again alone.
@@ -124,20 +126,43 @@ class ObjectStore:
         return Stamped(found.value, generation, now)
 
     def open_reader(self) -> Reader:
-        """Return a reader of values; what it returns stays valid."""
-        fetch = self._fetch
+        """Return a reader of values."""
+        fetch, direct, pace = self._fetch, self._requests.direct(), self.limits.read_pace
+        slots, refused, memory = self.limits.slots, self.bucket.refused_characters, Memory()
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
-            found, _ = fetch(key, start, stop)
+            outcome: Direct | None = None
+            if direct is not None and start == 0 and stop is None:
+                # All there is to most reads is done at once; the rest sorts out the others.
+                check_object_key(key, refused)
+                if pace is not None:
+                    pace.wait()
+                try:
+                    with slots:
+                        found = direct(key, _WHOLE, memory)
+                    if found is not None:
+                        return found.value
+                    outcome = _unclear
+                except AnswerError as e:
+                    outcome = _refusal(e)
+            found, _ = fetch(key, start, stop, direct=outcome)
             return None if found is None else found.value
 
         return read
 
     def _fetch(
-        self, key: str, start: int, stop: int | None, unless: str | None = None
+        self,
+        key: str,
+        start: int,
+        stop: int | None,
+        unless: str | None = None,
+        *,
+        direct: Direct | None = None,
     ) -> tuple[Found | None, Failure | None]:
+        """Return what was found; `direct` knows how a first attempt went, if there was one."""
         check_object_key(key, self.bucket.refused_characters)
-        suffix, retries, direct = self.bucket.suffix_ranges, self.limits.retries, self._requests.direct()
+        suffix, retries = self.bucket.suffix_ranges, self.limits.retries
+        direct = direct or self._requests.direct()
         return self._requests.run(
             "read",
             key,
@@ -335,6 +360,17 @@ class ObjectStore:
 
 def _unpickle(bucket: Bucket, limits: Limits, single_writer: bool) -> ObjectStore:
     return ObjectStore(bucket, limits, single_writer=single_writer)
+
+
+def _unclear(key: str, options: Any) -> None:
+    """Say that obstore should ask."""
+
+
+def _refusal(error: AnswerError) -> Direct:
+    def refuse(key: str, options: Any) -> Found | None:
+        raise error
+
+    return refuse
 
 
 def _e_tag(generation: bytes) -> str | None:

@@ -9,13 +9,15 @@ acknowledge at once where the operating system lets them.
 from __future__ import annotations
 
 import socket
+import struct
+import sys
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["Answer", "OddAnswerError", "PlainServer", "acknowledge_at_once"]
+__all__ = ["Answer", "Memory", "OddAnswerError", "PlainServer", "acknowledge_at_once"]
 
 _CONNECT_TIMEOUT = 10.0
 _READ_TIMEOUT = 60.0
@@ -24,11 +26,26 @@ _LONGEST_IDLE = 30.0
 _HEAD = 1 << 16
 # Memory for the bodies of larger answers is taken as they come, whatever length the server names.
 _UNCHECKED = 1 << 26
+# Fewer, longer waits: one for all of a body.
+_WHOLE: int = getattr(socket, "MSG_WAITALL", 0) if sys.platform in ("linux", "darwin") else 0
 _QUICK_ACK: int | None = getattr(socket, "TCP_QUICKACK", None)
 
 
 class OddAnswerError(Exception):
     """The answer is one that only a complete implementation of HTTP understands, or breaks off."""
+
+
+class Memory:
+    """Memory for one value after the other; the last one is valid until the next comes."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def of_size(self, n: int) -> memoryview:
+        """Return memory for `n` bytes."""
+        if len(self._bytes) < n:
+            self._bytes = bytearray(n)  # a new one: what was returned before is perhaps still being looked at
+        return memoryview(self._bytes)[:n]
 
 
 class Answer(NamedTuple):
@@ -60,8 +77,14 @@ class PlainServer:
         self._place = (host, port)
         self._idle: list[_Connection] = []
 
-    def ask(self, request: bytes) -> Answer:
+    def ask(self, request: bytes, memory: Memory | None = None) -> Answer:
         """Send a request that has no body, and may be sent twice; return the answer, whatever its status.
+
+        Parameters
+        ----------
+        request : bytes
+        memory : Memory, optional
+            Where to put the body.
 
         Raises
         ------
@@ -71,11 +94,11 @@ class PlainServer:
         connection = self._take()
         if connection is not None:
             try:
-                return self._exchange(connection, request)
+                return self._exchange(connection, request, memory)
             except ConnectionError:
                 if connection.filled:  # else the server had closed it before it saw the request
                     raise
-        return self._exchange(_Connection(self._place), request)
+        return self._exchange(_Connection(self._place), request, memory)
 
     def _take(self) -> _Connection | None:
         oldest = time.monotonic() - _LONGEST_IDLE
@@ -88,9 +111,9 @@ class PlainServer:
                 return connection
             connection.close()
 
-    def _exchange(self, connection: _Connection, request: bytes) -> Answer:
+    def _exchange(self, connection: _Connection, request: bytes, memory: Memory | None) -> Answer:
         try:
-            answer, keep = connection.exchange(request)
+            answer, keep = connection.exchange(request, memory)
         except BaseException:  # also an interrupt: the rest of the answer must not become another's
             connection.close()
             raise
@@ -108,13 +131,28 @@ def acknowledge_at_once(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 1)
 
 
+def _limit_waits(connection: socket.socket, seconds: float) -> None:
+    """Let each wait for the server end after some time.
+
+    Where the system itself can do that, Python need not ask before each call whether it would wait, and
+    passes the interpreter lock half as often.
+    """
+    if sys.platform in ("linux", "darwin"):
+        limit = struct.pack("@ll", int(seconds), 0)
+        connection.settimeout(None)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    else:
+        connection.settimeout(seconds)
+
+
 class _Connection:
     """A connection; ``filled`` is how many bytes of an answer came into ``buffer``, ``used`` when."""
 
     def __init__(self, place: tuple[str, int]) -> None:
         self.socket = socket.create_connection(place, _CONNECT_TIMEOUT)
-        self.socket.settimeout(_READ_TIMEOUT)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _limit_waits(self.socket, _READ_TIMEOUT)
         self.buffer = bytearray(_HEAD)
         self.filled = 0
         self.used = 0.0
@@ -123,7 +161,7 @@ class _Connection:
         """Close it."""
         self.socket.close()
 
-    def exchange(self, request: bytes) -> tuple[Answer, bool]:
+    def exchange(self, request: bytes, memory: Memory | None) -> tuple[Answer, bool]:
         """Return the answer to `request`, and whether another request may follow."""
         self.filled = 0
         self.socket.sendall(request)
@@ -142,7 +180,7 @@ class _Connection:
             length = "0"
         if int(status) < 200 or "transfer-encoding" in headers or not length.isdecimal():
             raise OddAnswerError(f"HTTP status {status} with headers {sorted(headers)}")
-        body = self._read_body(end + 4, int(length))
+        body = self._read_body(end + 4, int(length), memory or Memory())
         keep = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
         return Answer(int(status), headers, body), keep
 
@@ -161,20 +199,18 @@ class _Connection:
             if self.filled == len(view):
                 raise OddAnswerError(f"the head of the answer has more than {len(view)} bytes")
 
-    def _read_body(self, start: int, length: int) -> memoryview:
-        """Return the body, which begins in the buffer."""
+    def _read_body(self, start: int, length: int, memory: Memory) -> memoryview:
+        """Return the body, which begins in the buffer and is put into `memory`."""
         filled = self.filled - start
         if filled > length:
             raise OddAnswerError("more was sent than the answer")
-        body = bytearray(min(length, _UNCHECKED))
-        view = memoryview(body)
+        view = memory.of_size(min(length, _UNCHECKED))
         view[:filled] = memoryview(self.buffer)[start : self.filled]
         while filled < length:
-            if filled == len(body):
-                view.release()
-                body.extend(bytes(min(length, 2 * filled) - filled))
-                view = memoryview(body)
-            n = self.socket.recv_into(view[filled:])
+            if filled == len(view):
+                begun, view = view, memory.of_size(min(length, 2 * filled))
+                view[:filled] = begun
+            n = self.socket.recv_into(view[filled:], 0, _WHOLE)
             if n == 0:
                 raise OddAnswerError(f"the answer has {filled} bytes, expected {length}")
             filled += n

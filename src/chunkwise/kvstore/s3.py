@@ -22,7 +22,6 @@ from urllib.parse import quote
 
 from chunkwise.kvstore.aws_credentials import Provider, find_provider
 from chunkwise.kvstore.aws_profile import profile_values
-from chunkwise.kvstore.aws_signature import Signer
 from chunkwise.kvstore.bucket import CLIENT_OPTIONS, Access
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.object_read import Direct
@@ -139,9 +138,8 @@ class S3Bucket:
         if not endpoint:
             return None
         provider = self._provider() if access.signed else None
-        signer = None if provider is None else Signer(provider, self._region(access))
         more = {"x-amz-request-payer": "requester"} if self.requester_pays else {}
-        return direct_reader(endpoint, self.bucket, signer, more)
+        return direct_reader(endpoint, self.bucket, provider, self._region(access), more)
 
     def _region(self, access: Access) -> str:
         found = access.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")

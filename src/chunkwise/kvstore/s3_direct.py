@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from chunkwise.errors import ChunkwiseError
+from chunkwise.kvstore.aws_credentials import Provider
 from chunkwise.kvstore.aws_signature import Signer
 from chunkwise.kvstore.http_connection import proxy_for
 from chunkwise.kvstore.object_failure import AnswerError
 from chunkwise.kvstore.object_read import Found
-from chunkwise.kvstore.plain_http import Answer, PlainServer
+from chunkwise.kvstore.plain_http import Answer, Memory, OddAnswerError, PlainServer
 
 __all__ = ["DirectReader", "direct_reader"]
 
@@ -35,26 +37,21 @@ class DirectReader:
     Parameters
     ----------
     server : PlainServer
-    host : str
-        What the server is called in requests.
     root : str
         What the paths of the objects begin with, percent-encoded.
     signer : Signer or None
         None for anonymous requests.
-    more : mapping
-        Headers of each request that S3 wants signed.
+    lines : str
+        Header lines of anonymous requests.
     """
 
-    def __init__(
-        self, server: PlainServer, host: str, root: str, signer: Signer | None, more: Mapping[str, str]
-    ) -> None:
+    def __init__(self, server: PlainServer, root: str, signer: Signer | None, lines: str) -> None:
         self._server = server
-        self._host = host
         self._root = root
         self._signer = signer
-        self._more = more
+        self._lines = lines
 
-    def __call__(self, key: str, options: Mapping[str, Any]) -> Found | None:
+    def __call__(self, key: str, options: Mapping[str, Any], memory: Memory | None = None) -> Found | None:
         """Make one request; return what was found, None if the library should ask.
 
         Parameters
@@ -62,6 +59,8 @@ class DirectReader:
         key : str
         options : mapping
             As obstore's ``get`` takes them; the part must not be empty.
+        memory : Memory, optional
+            Where to put the value.
 
         Raises
         ------
@@ -71,22 +70,12 @@ class DirectReader:
         path = self._root + quote(key, safe="/")
         signer, wanted = self._signer, options.get("range")
         try:
-            headers = (
-                {"host": self._host, **self._more}
-                if signer is None
-                else signer.headers("GET", self._host, path, self._more)
-            )
-            if wanted is not None:
-                headers["range"] = _range_header(wanted)
-            for name in ("if_match", "if_none_match"):
-                if name in options:
-                    headers[name.replace("_", "-")] = options[name]
-            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            lines = self._lines if signer is None else signer.lines("GET", path)
+            for name, value in options.items():
+                lines += _range_line(value) if name == "range" else f"{name.replace('_', '-')}: {value}\r\n"
             request = f"GET {path} HTTP/1.1\r\n{lines}user-agent: chunkwise\r\naccept: */*\r\n\r\n"
-            answer = self._server.ask(request.encode("latin-1"))
-        except Exception:
-            # Whatever went wrong, with the keys, the name of the host or the connection: the library meets it
-            # again, unless it has passed, and its error is the one that is told.
+            answer = self._server.ask(request.encode("latin-1"), memory)
+        except (OSError, OddAnswerError, ChunkwiseError):  # of the connection, or of who gives the keys
             return None
         if answer.status in _REFUSALS:
             raise AnswerError(answer.status, bytes(answer.body[:2000]).decode("utf-8", "replace"))
@@ -96,9 +85,13 @@ class DirectReader:
 
 
 def direct_reader(
-    endpoint: str, bucket: str, signer: Signer | None, more: Mapping[str, str]
+    endpoint: str, bucket: str, provider: Provider | None, region: str, more: Mapping[str, str]
 ) -> DirectReader | None:
-    """Return what reads from `bucket` at `endpoint`, None if that takes more than plain HTTP."""
+    """Return what reads from `bucket` at `endpoint`, None if that takes more than plain HTTP.
+
+    Parameters are those of :class:`~chunkwise.kvstore.aws_signature.Signer`; without a provider requests
+    are anonymous.
+    """
     scheme, _, rest = endpoint.partition("://")
     place, _, base = rest.partition("/")
     name, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
@@ -113,13 +106,17 @@ def direct_reader(
     root = f"/{root}/" if root else "/"
     if quote(root, safe="/") != root:
         return None
-    return DirectReader(PlainServer(name.strip("[]"), int(port)), host, root, signer, more)
+    signer = None if provider is None else Signer(provider, region, host, more)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {"host": host, **more}.items())
+    return DirectReader(PlainServer(name.strip("[]"), int(port)), root, signer, lines)
 
 
-def _range_header(wanted: Any) -> str:
+def _range_line(wanted: Any) -> str:
     if isinstance(wanted, tuple):
-        return f"bytes={wanted[0]}-{wanted[1] - 1}"
-    return f"bytes=-{wanted['suffix']}" if "suffix" in wanted else f"bytes={wanted['offset']}-"
+        return f"range: bytes={wanted[0]}-{wanted[1] - 1}\r\n"
+    if "suffix" in wanted:
+        return f"range: bytes=-{wanted['suffix']}\r\n"
+    return f"range: bytes={wanted['offset']}-\r\n"
 
 
 def _found(answer: Answer, wanted: Any) -> Found | None:
