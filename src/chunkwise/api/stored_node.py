@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from chunkwise.api.node import DOCUMENTS, JOURNAL, Node
@@ -19,7 +19,7 @@ from chunkwise.execute.count_stored import StoredCount, count_stored
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import KvStoreDriver, SizeListable
 from chunkwise.plan.stored_cells import n_array_cells
 
 __all__ = ["ArrayKeys", "Occupancy", "list_keys", "occupancy", "stored_array"]
@@ -69,11 +69,20 @@ class ArrayKeys(NamedTuple):
 
 def list_keys(node: Node, array: StoredArray) -> ArrayKeys:
     """Sort all keys below an array."""
+    keys = _below(node)
+    return _sorted(node, array, node.location.kv.list(keys.start, keys.stop))
+
+
+def _below(node: Node) -> KeyRange:
+    path = node.location.path
+    return KeyRange.of_prefix(path) if path else KeyRange()
+
+
+def _sorted(node: Node, array: StoredArray, keys: Iterable[str]) -> ArrayKeys:
     location = node.location
     limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
-    keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
     found = ArrayKeys([], [], [])
-    for key in location.kv.list(keys.start, keys.stop):
+    for key in keys:
         cell = array.keys.cell(key, array.grid.rank)
         if cell is not None:
             inside = all(number < limit for number, limit in zip(cell, limits, strict=True))
@@ -113,12 +122,17 @@ class Occupancy(NamedTuple):
 def occupancy(node: Node, array: StoredArray) -> Occupancy:
     """Count the stored chunks of an array and their bytes."""
     kv = node.location.kv
-    chunks = list_keys(node, array).chunks
+    size: Callable[[str], int]
+    if isinstance(kv, SizeListable):
+        below = _below(node)
+        sizes = dict(kv.list_sizes(below.start, below.stop))
+        chunks, size = _sorted(node, array, sizes).chunks, sizes.__getitem__
+    else:
+        chunks, size = list_keys(node, array).chunks, _open_size(kv)
     domain = IndexDomain(shape=array.shape)
     inner = None
     if array.shard is not None:
         inner = count_stored(array, kv, IndexTransform.identity(domain))
-    size = _open_size(kv)
     return Occupancy(
         n_stored=len(chunks),
         n_possible=n_array_cells(array.grid, array.shape),

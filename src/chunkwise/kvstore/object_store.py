@@ -323,6 +323,10 @@ class ObjectStore:
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``, page by page."""
+        return (key for key, _ in self.list_sizes(start, stop))
+
+    def list_sizes(self, start: str = "", stop: str = "") -> Iterator[tuple[str, int]]:
+        """Yield the keys in ``[start, stop)`` with the sizes of their values, page by page."""
         keys = KeyRange.between(start, stop)
         if keys.empty:
             return
@@ -342,7 +346,7 @@ class ObjectStore:
                 return
             for entry in page:
                 if entry["path"] in keys:
-                    yield entry["path"]
+                    yield entry["path"], entry["size"]
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`; keys and prefixes are whole, from the bucket's root."""

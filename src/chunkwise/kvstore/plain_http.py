@@ -161,6 +161,11 @@ class _Connection:
         """Close it."""
         self.socket.close()
 
+    def __del__(self) -> None:
+        connection = getattr(self, "socket", None)  # none if there never was a connection
+        if connection is not None:
+            connection.close()
+
     def exchange(self, request: bytes, memory: Memory | None) -> tuple[Answer, bool]:
         """Return the answer to `request`, and whether another request may follow."""
         self.filled = 0

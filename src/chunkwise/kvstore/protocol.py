@@ -23,6 +23,7 @@ __all__ = [
     "RangeReadable",
     "Readable",
     "Reader",
+    "SizeListable",
     "Stamped",
     "Writable",
     "Writer",
@@ -165,6 +166,15 @@ class Listable(Protocol):
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`, which is empty or ends in "/"."""
+        ...
+
+
+@runtime_checkable
+class SizeListable(Listable, Protocol):
+    """A store whose listings tell how large the values are."""
+
+    def list_sizes(self, start: str = "", stop: str = "") -> Iterator[tuple[str, int]]:
+        """Yield the keys in ``[start, stop)`` with the sizes of their values, in bytes."""
         ...
 
 
