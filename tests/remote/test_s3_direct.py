@@ -308,7 +308,7 @@ def test_held_back_answers(which: str) -> None:
             start = time.perf_counter()
             ask()
             taken.append(time.perf_counter() - start)
-    assert min(taken[20:]) < 0.03  # 40 ms each if not; the first few are quick in any case
+    assert min(taken[20:-1]) < 0.03  # 40 ms each if not; the first and the last are quick in any case
 
 
 @pytest.mark.parametrize(
