@@ -1,4 +1,4 @@
-"""Reads of S3 by plain HTTP, without obstore: signed as S3 wants it, and left to obstore where unclear."""
+"""Reads and writes of S3 by plain HTTP, without obstore, which does what is unclear."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.plain_http import Memory, OddAnswerError, PlainServer
 from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
 from chunkwise.kvstore.s3 import S3Bucket
-from chunkwise.kvstore.s3_direct import direct_reader
+from chunkwise.kvstore.s3_direct import direct_access
 
 QUICK = Limits(RequestSlots(), Retries(3, 0.02, 0.1))
 VALUE = bytes(range(256)) * 400
@@ -78,13 +79,17 @@ def ok(body: bytes, *headers: str) -> bytes:
 @pytest.mark.parametrize("token", [None, "a+b/c=="])
 @pytest.mark.parametrize("more", [{}, {"x-amz-request-payer": "requester"}])
 @pytest.mark.parametrize("path", ["/b/c/0/0", "/b/a%20b/%C3%A4%2B%27~x"])
-def test_signature_is_botocores(token: str | None, more: dict[str, str], path: str) -> None:
+@pytest.mark.parametrize(("method", "body"), [("GET", b""), ("PUT", b"value")])
+def test_signature_is_botocores(
+    token: str | None, more: dict[str, str], path: str, method: str, body: bytes
+) -> None:
     """A request has the signature that AWS's own library gives it."""
     signer = Signer(Keys("AKID", "secret/+", token)._asdict, "eu-west-3", "host:9000", more)
-    lines = signer.lines("GET", path)
+    content = sha256(body).hexdigest()
+    lines = signer.lines(method, path, content)
     headers = dict(line.split(":", 1) for line in lines.split("\r\n") if line)
     own = headers.pop("authorization")
-    request = AWSRequest("GET", f"http://host:9000{path}", headers=headers)
+    request = AWSRequest(method, f"http://host:9000{path}", headers=headers, data=body)
     request.context["timestamp"] = headers["x-amz-date"]
     auth = S3SigV4Auth(Credentials("AKID", "secret/+", token), "s3", "eu-west-3")
     text = auth.string_to_sign(request, auth.canonical_request(request))
@@ -132,9 +137,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     requests: list[bytes] = []
     ask = PlainServer.ask
 
-    def seen(self: PlainServer, request: bytes, memory: Any = None) -> Any:
+    def seen(self: PlainServer, request: bytes, memory: Any = None, body: Any = b"") -> Any:
         requests.append(request)
-        return ask(self, request, memory)
+        return ask(self, request, memory, body)
 
     monkeypatch.setattr(PlainServer, "ask", seen)
     return requests
@@ -175,9 +180,13 @@ def test_generations_are_obstores(store: ObjectStore) -> None:
 @pytest.mark.parametrize("key", ["a b", "ä/+=&?#%", "~'()*!,;:@$", "日本", "a%2Fb"])
 def test_names(store: ObjectStore, asked: list[bytes], key: str) -> None:
     """Keys are encoded as obstore encodes them."""
-    store.write(key, b"v")
+    obstores = ObjectStore(store.bucket, Limits(RequestSlots(), Retries(0, 0.02, 0.1)))
+    obstores.write(key, b"v")
+    assert not asked
     found = store.open_reader()(key)
     assert found is not None and bytes(found) == b"v" and len(asked) == 1
+    store.write(key, b"w")
+    assert len(asked) == 2 and obstores.read(key).value == b"w"
 
 
 @pytest.mark.parametrize("action", ["reset", "reset_after", "truncate", "slow", "500", "503", "429", "502"])
@@ -223,6 +232,70 @@ def test_without_retries_obstore_asks(store: ObjectStore, between: Any, asked: l
     with pytest.raises(errors.UnavailableError):
         never.open_reader()("k")
     assert len(between.log()) == 1 and not asked
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000, 3_000_000])
+def test_writing_is_one_request(store: ObjectStore, between: Any, asked: list[bytes], size: int) -> None:
+    """A value that is stored whatever was there takes one request, which is not obstore's."""
+    between.set()
+    value = VALUE * (size // len(VALUE)) + VALUE[: size % len(VALUE)]
+    generation = store.write("new/key", value)
+    assert len(asked) == len(between.log()) == 1 and asked[0].startswith(b"PUT ")
+    found = store.read("new/key")
+    assert found.generation == generation and bytes(found.value or b"") == value
+
+
+def test_conditional_writes_are_obstores(store: ObjectStore, asked: list[bytes]) -> None:
+    """A write that depends on what is there may not be made twice, and is left to obstore."""
+    generation = store.read("k").generation
+    store.conditional_writes("k")
+    asked.clear()
+    assert store.write("k", b"new", if_equal=generation) is not None
+    assert store.write("k", b"newer", if_equal=generation) is None
+    assert not asked
+
+
+@pytest.mark.parametrize("action", ["reset", "reset_after", "500", "503", "429"])
+def test_passing_failures_of_writes(store: ObjectStore, between: Any, action: str) -> None:
+    """A write that fails twice is made again, no more often than by obstore."""
+    between.set({"method": "PUT", "path": "/w", "action": action, "times": 2})
+    store.write("w", VALUE)
+    assert len(between.log()) == 3
+    assert store.read("w").value == VALUE
+
+
+def test_lasting_failures_of_writes(store: ObjectStore, between: Any) -> None:
+    """The error is obstore's."""
+    once = ObjectStore(store.bucket, Limits(RequestSlots(), Retries(1, 0.02, 0.1)))
+    between.set({"action": "500", "times": 10**6})
+    with pytest.raises(errors.UnavailableError):
+        once.write("k", b"v")
+    assert len(between.log()) == 2
+
+
+def test_bodies_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body arrives whole, however little of it the system takes at a time."""
+    for most in (1, 20, 1000):
+
+        class Slow(socket.socket):
+            def sendmsg(self, buffers: Any, *_: Any) -> int:
+                return self.send(b"".join(map(bytes, buffers))[:most])  # noqa: B023 - used at once
+
+        monkeypatch.setattr(socket, "socket", Slow)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            got = bytearray()
+
+            def serve() -> None:
+                with listener.accept()[0] as connection:
+                    while not got.endswith(b"END"):  # noqa: B023
+                        got.extend(connection.recv(1 << 16))  # noqa: B023
+                    connection.sendall(ok(b""))
+
+            thread = threading.Thread(target=serve, daemon=True)
+            thread.start()
+            PlainServer("127.0.0.1", listener.getsockname()[1]).ask(b"HEAD\r\n\r\n", None, VALUE + b"END")
+            thread.join(10)
+        assert bytes(got) == b"HEAD\r\n\r\n" + VALUE + b"END"
 
 
 def test_slots_hold(store: ObjectStore, between: Any) -> None:
@@ -316,7 +389,7 @@ def test_held_back_answers(which: str) -> None:
 )
 def test_what_is_left_to_obstore(endpoint: str) -> None:
     """TLS, credentials in the URL, and what is no plain URL of a server."""
-    assert direct_reader(endpoint, "bucket", None, "r", {}) is None
+    assert direct_access(endpoint, "bucket", None, "r", {}) is None
 
 
 def test_proxies_are_left_to_obstore(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,8 +398,8 @@ def test_proxies_are_left_to_obstore(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "near")
     try:
-        assert direct_reader("http://far:9000", "b", None, "r", {}) is None
-        assert direct_reader("http://near:9000", "b", None, "r", {}) is not None
+        assert direct_access("http://far:9000", "b", None, "r", {}) is None
+        assert direct_access("http://near:9000", "b", None, "r", {}) is not None
     finally:
         http_connection.proxy_for.cache_clear()
 
@@ -337,7 +410,7 @@ def test_proxies_are_left_to_obstore(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_paths_of_endpoints(base: str, bucket: str, path: str) -> None:
     """The path of an endpoint comes first; an endpoint without a bucket is one."""
     with answering(ok(b"v")) as (port, seen):
-        reader = direct_reader(f"http://127.0.0.1:{port}{base}", bucket, None, "r", {"x-amz-a": "1"})
+        reader = direct_access(f"http://127.0.0.1:{port}{base}", bucket, None, "r", {"x-amz-a": "1"})
         assert reader is not None
         found = reader("k", {})
         assert found is not None and bytes(found.value) == b"v"
@@ -349,7 +422,7 @@ def test_other_ranges_than_asked_for(told: str) -> None:
     """An answer with another part of the value, or all of it, is none."""
     answer = ok(b"abc", f"Content-Range: {told}").replace(b"200 OK", b"206 X")
     with answering(answer, ok(b"abcdefghi"), answer.replace(told.encode(), b"bytes 1-3/9")) as (port, _):
-        reader = direct_reader(f"http://127.0.0.1:{port}", "b", None, "r", {})
+        reader = direct_access(f"http://127.0.0.1:{port}", "b", None, "r", {})
         assert reader is not None
         assert reader("k", {"range": (1, 4)}) is None
         assert reader("k", {"range": (1, 4)}) is None

@@ -1,4 +1,4 @@
-"""Signatures of requests to S3 without a body.
+"""Signatures of requests to S3.
 
 Source: AWS, "Authenticating Requests: Using the Authorization Header (AWS Signature Version 4)".
 """
@@ -15,21 +15,22 @@ from typing import NamedTuple
 
 from chunkwise.kvstore.aws_credentials import Keys, Provider
 
-__all__ = ["Signer"]
+__all__ = ["EMPTY", "Signer"]
 
-_EMPTY = hashlib.sha256(b"").hexdigest()
+EMPTY = hashlib.sha256(b"").hexdigest()
 # New keys are asked for this long before the present ones end, so that none ends on the way.
 _MARGIN = timedelta(seconds=60)
 
 
 class _Second(NamedTuple):
-    """What the requests of one second have in common: text around what differs."""
+    """What the requests of one second have in common; in ``signed`` the content's hash is left out."""
 
     time: int
-    canonical: str
+    signed: tuple[str, str]
+    names: str
     text: str
     key: bytes
-    lines: str
+    authorization: str
 
 
 class Signer:
@@ -55,7 +56,7 @@ class Signer:
         """Ask for keys anew with the next request."""
         self._keys = self._second = None
 
-    def lines(self, method: str, path: str) -> str:
+    def lines(self, method: str, path: str, content: str = EMPTY) -> str:
         """Return the header lines of a request: ``host``, those that are to be signed, and the signature.
 
         Parameters
@@ -63,18 +64,23 @@ class Signer:
         method : str
         path : str
             As it is sent: percent-encoded, without a query.
+        content : str
+            SHA-256 of the body, in hexadecimal digits.
         """
         now = int(time.time())
         second = self._second
         if second is None or second.time != now:
             second = self._second = self._begin(now)
-        canonical = hashlib.sha256(f"{method}\n{path}{second.canonical}".encode()).hexdigest()
-        return f"{second.lines}{_hmac(second.key, second.text + canonical).hex()}\r\n"
+        signed = content.join(second.signed)
+        canonical = f"{method}\n{path}\n\n{signed}\n{second.names}\n{content}"
+        text = second.text + hashlib.sha256(canonical.encode()).hexdigest()
+        lines = signed.replace("\n", "\r\n")
+        return f"{lines}{second.authorization}{_hmac(second.key, text).hex()}\r\n"
 
     def _begin(self, now: int) -> _Second:
         keys = self._current()
         date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
-        signed = {**self._headers, "x-amz-content-sha256": _EMPTY, "x-amz-date": date}
+        signed = {**self._headers, "x-amz-content-sha256": "\n", "x-amz-date": date}
         if keys.token:
             signed["x-amz-security-token"] = keys.token
         names = sorted(signed)
@@ -82,15 +88,15 @@ class Signer:
         key = f"AWS4{keys.secret_access_key}".encode()
         for part in scope:
             key = _hmac(key, part)
-        lines = "".join(f"{name}:{signed[name]}\n" for name in names)
+        before, after = "".join(f"{name}:{signed[name]}\n" for name in names).split("\n\n")
         place = "/".join(scope)
         return _Second(
             now,
-            f"\n\n{lines}\n{';'.join(names)}\n{_EMPTY}",
+            (before, f"\n{after}"),
+            ";".join(names),
             f"AWS4-HMAC-SHA256\n{date}\n{place}\n",
             key,
-            lines.replace("\n", "\r\n")
-            + f"authorization: AWS4-HMAC-SHA256 Credential={keys.access_key_id}/{place}, "
+            f"authorization: AWS4-HMAC-SHA256 Credential={keys.access_key_id}/{place}, "
             f"SignedHeaders={';'.join(names)}, Signature=",
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple, Protocol
 
 from chunkwise.kvstore.object_failure import Failure
-from chunkwise.kvstore.object_read import Direct
+from chunkwise.kvstore.object_read import DirectPut
 
 __all__ = ["CLIENT_OPTIONS", "Access", "Bucket"]
 
@@ -79,8 +79,8 @@ class Bucket(Protocol):
         """Return obstore's store."""
         ...
 
-    def direct(self, access: Access) -> Direct | None:
-        """Return what reads without obstore, which costs less; None where obstore is to do it."""
+    def direct(self, access: Access) -> DirectPut | None:
+        """Return what makes requests without obstore, which costs less; None if nothing does."""
         ...
 
     def advice(self, failure: Failure) -> str:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from chunkwise.kvstore.bucket import Access, Bucket
 from chunkwise.kvstore.object_failure import Failure, failure_of
 from chunkwise.kvstore.object_library import object_library
-from chunkwise.kvstore.object_read import Direct
+from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Connection", "Learned", "learned"]
@@ -157,8 +157,8 @@ class Connection:
             found = stores[key] = self.bucket.connect(library, access, self.retries.config())
         return found
 
-    def direct(self) -> Direct | None:
-        """Return what reads without obstore, once the way to be let in is known; None if nothing does."""
+    def direct(self) -> DirectPut | None:
+        """Return what makes requests without obstore, if anything does and the way in is known."""
         known = self.known
         access = known.access
         if access is None:
@@ -167,7 +167,7 @@ class Connection:
         stores = known.stores
         if key not in stores:
             stores[key] = self.bucket.direct(access)
-        found: Direct | None = stores.get(key)
+        found: DirectPut | None = stores.get(key)
         return found
 
 

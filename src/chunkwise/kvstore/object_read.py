@@ -8,16 +8,17 @@ names both.  Where the last bytes can't be asked for without the size, that is a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 from chunkwise.errors import AbortedError, UnavailableError
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.object_failure import failure_of
+from chunkwise.kvstore.plain_http import Memory
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.request_limits import Retries
 
-__all__ = ["Direct", "Found", "fetch"]
+__all__ = ["Direct", "DirectPut", "Found", "fetch"]
 
 _ATTEMPTS = 20
 _BODY_ATTEMPTS = 4
@@ -30,10 +31,23 @@ class Found(NamedTuple):
     meta: Mapping[str, Any]
 
 
-Direct: TypeAlias = "Callable[..., Found | None]"
-"""``direct(key, options, memory=None)``: the answer to a request that was made without obstore, whose options
-it takes; None if obstore should ask.  Raises AnswerError if the server definitely refuses.  The value is in
-`memory`, if there is one."""
+class Direct(Protocol):
+    """Makes requests without obstore; see :mod:`chunkwise.kvstore.s3_direct`."""
+
+    def __call__(self, key: str, options: Mapping[str, Any], memory: Memory | None = None) -> Found | None:
+        """Return the answer to a request with obstore's `options`; None if obstore should ask.
+
+        The value is in `memory`, if that is given.  Raises AnswerError if the server definitely refuses.
+        """
+        ...
+
+
+class DirectPut(Direct, Protocol):
+    """Can write too."""
+
+    def put(self, key: str, value: memoryview) -> str | None:
+        """Store a value whatever is there; return its ETag, None if obstore should do it."""
+        ...
 
 
 def fetch(

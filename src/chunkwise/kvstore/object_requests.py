@@ -10,7 +10,7 @@ from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.object_connection import Connection
 from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
 from chunkwise.kvstore.object_probe import ConditionalWrites, probe
-from chunkwise.kvstore.object_read import Direct
+from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Limits
 
 __all__ = ["Requests"]
@@ -34,7 +34,7 @@ class Requests:
         left = limits.retries.max_retries - 1
         self._second = Connection(bucket, limits.retries._replace(max_retries=left)) if left >= 0 else None
 
-    def direct(self) -> Direct | None:
+    def direct(self) -> DirectPut | None:
         """Return what reads without obstore, None if it may not: it is the first of several attempts."""
         return None if self._second is None else self._connection.direct()
 

@@ -271,14 +271,18 @@ class ObjectStore:
     def _put(self, key: str, value: memoryview, mode: Any) -> bytes | None:
         multipart = mode is None and len(value) > _MULTIPART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
-        result, _ = self._requests.run(
-            "write",
-            key,
-            lambda library, store: library.put(
+        direct = self._requests.direct() if mode is None and not multipart else None
+
+        def put(library: Any, store: Any) -> Any:
+            e_tag = None if direct is None else direct.put(key, value)
+            if e_tag is not None:
+                return {"e_tag": e_tag, "version": None}
+            return library.put(
                 store, key, value, mode=mode or "overwrite", use_multipart=multipart, chunk_size=part
-            ),
-            () if mode is None else _CONDITION,
-        )
+            )
+
+        expected = () if mode is None else _CONDITION
+        result, _ = self._requests.run("write", key, put, expected, direct=direct is not None)
         if result is None:
             return None
         if result["e_tag"] is None:
@@ -366,12 +370,12 @@ def _unpickle(bucket: Bucket, limits: Limits, single_writer: bool) -> ObjectStor
     return ObjectStore(bucket, limits, single_writer=single_writer)
 
 
-def _unclear(key: str, options: Any) -> None:
+def _unclear(key: str, options: Any, memory: Memory | None = None) -> None:
     """Say that obstore should ask."""
 
 
 def _refusal(error: AnswerError) -> Direct:
-    def refuse(key: str, options: Any) -> Found | None:
+    def refuse(key: str, options: Any, memory: Memory | None = None) -> Found | None:
         raise error
 
     return refuse

@@ -77,14 +77,16 @@ class PlainServer:
         self._place = (host, port)
         self._idle: list[_Connection] = []
 
-    def ask(self, request: bytes, memory: Memory | None = None) -> Answer:
-        """Send a request that has no body, and may be sent twice; return the answer, whatever its status.
+    def ask(self, request: bytes, memory: Memory | None = None, body: Buffer = b"") -> Answer:
+        """Send a request, which may be sent twice; return the answer, whatever its status.
 
         Parameters
         ----------
         request : bytes
+            The head of it.
         memory : Memory, optional
-            Where to put the body.
+            Where to put the body of the answer.
+        body : buffer
 
         Raises
         ------
@@ -94,11 +96,11 @@ class PlainServer:
         connection = self._take()
         if connection is not None:
             try:
-                return self._exchange(connection, request, memory)
+                return self._exchange(connection, request, memory, body)
             except ConnectionError:
                 if connection.filled:  # else the server had closed it before it saw the request
                     raise
-        return self._exchange(_Connection(self._place), request, memory)
+        return self._exchange(_Connection(self._place), request, memory, body)
 
     def _take(self) -> _Connection | None:
         oldest = time.monotonic() - _LONGEST_IDLE
@@ -111,9 +113,11 @@ class PlainServer:
                 return connection
             connection.close()
 
-    def _exchange(self, connection: _Connection, request: bytes, memory: Memory | None) -> Answer:
+    def _exchange(
+        self, connection: _Connection, request: bytes, memory: Memory | None, body: Buffer
+    ) -> Answer:
         try:
-            answer, keep = connection.exchange(request, memory)
+            answer, keep = connection.exchange(request, memory, body)
         except BaseException:  # also an interrupt: the rest of the answer must not become another's
             connection.close()
             raise
@@ -166,10 +170,13 @@ class _Connection:
         if connection is not None:
             connection.close()
 
-    def exchange(self, request: bytes, memory: Memory | None) -> tuple[Answer, bool]:
+    def exchange(self, request: bytes, memory: Memory | None, body: Buffer) -> tuple[Answer, bool]:
         """Return the answer to `request`, and whether another request may follow."""
         self.filled = 0
-        self.socket.sendall(request)
+        if not len(body):
+            self.socket.sendall(request)
+        else:
+            self._send_both(request, memoryview(body).cast("B"))
         acknowledge_at_once(self.socket)
         end = self._read_head()
         first, *lines = self.buffer[:end].decode("latin-1").split("\r\n")
@@ -185,9 +192,20 @@ class _Connection:
             length = "0"
         if int(status) < 200 or "transfer-encoding" in headers or not length.isdecimal():
             raise OddAnswerError(f"HTTP status {status} with headers {sorted(headers)}")
-        body = self._read_body(end + 4, int(length), memory or Memory())
+        found = self._read_body(end + 4, int(length), memory or Memory())
         keep = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
-        return Answer(int(status), headers, body), keep
+        return Answer(int(status), headers, found), keep
+
+    def _send_both(self, head: bytes, body: memoryview) -> None:
+        if hasattr(self.socket, "sendmsg"):  # in one piece, so that the server is woken once
+            sent = self.socket.sendmsg([head, body]) - len(head)
+        else:
+            sent = -len(head)
+        if sent < 0:
+            self.socket.sendall(head[sent:])
+            sent = 0
+        if sent < len(body):
+            self.socket.sendall(body[sent:])
 
     def _read_head(self) -> int:
         """Read until the head of the answer is in the buffer; return where it ends."""

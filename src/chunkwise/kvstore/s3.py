@@ -24,8 +24,8 @@ from chunkwise.kvstore.aws_credentials import Provider, find_provider
 from chunkwise.kvstore.aws_profile import profile_values
 from chunkwise.kvstore.bucket import CLIENT_OPTIONS, Access
 from chunkwise.kvstore.object_failure import Failure
-from chunkwise.kvstore.object_read import Direct
-from chunkwise.kvstore.s3_direct import direct_reader
+from chunkwise.kvstore.object_read import DirectPut
+from chunkwise.kvstore.s3_direct import direct_access
 
 __all__ = ["S3Bucket"]
 
@@ -132,14 +132,14 @@ class S3Bucket:
             credential_provider=provider,
         )
 
-    def direct(self, access: Access) -> Direct | None:
-        """Return what reads by plain HTTP, if that is what the endpoint speaks."""
+    def direct(self, access: Access) -> DirectPut | None:
+        """Return what reads and writes by plain HTTP, if that is what the endpoint speaks."""
         endpoint = self._endpoint()
         if not endpoint:
             return None
         provider = self._provider() if access.signed else None
         more = {"x-amz-request-payer": "requester"} if self.requester_pays else {}
-        return direct_reader(endpoint, self.bucket, provider, self._region(access), more)
+        return direct_access(endpoint, self.bucket, provider, self._region(access), more)
 
     def _region(self, access: Access) -> str:
         found = access.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")

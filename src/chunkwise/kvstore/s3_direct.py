@@ -1,16 +1,17 @@
-"""Reading from an S3 server that speaks plain HTTP, without the library in between.
+"""Reading from and writing to an S3 server that speaks plain HTTP, without the library in between.
 
 Servers without TLS are close by, so that what a request costs here is a good part of what it costs.  The
 library hands each request from thread to thread several times, and its connections don't acknowledge at
 once (see :mod:`chunkwise.kvstore.plain_http`).  Only what is clear is done here: a value or a part of it
-that came as asked for, and the definite refusals of one.  For anything else the library asks again, with its
-retries and its ways to tell the cause.
+that came as asked for, the definite refusals of one, and a value that was stored whatever was there.  For
+anything else the library asks again, with its retries and its ways to tell the cause.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
@@ -22,7 +23,7 @@ from chunkwise.kvstore.object_failure import AnswerError
 from chunkwise.kvstore.object_read import Found
 from chunkwise.kvstore.plain_http import Answer, Memory, OddAnswerError, PlainServer
 
-__all__ = ["DirectReader", "direct_reader"]
+__all__ = ["DirectAccess", "direct_access"]
 
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 # Definite: not changed, not there, another version, no such range.
@@ -31,8 +32,8 @@ _STALE_KEYS = (401, 403)
 _PLACE = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:]+\])(?::\d+)?", re.ASCII)
 
 
-class DirectReader:
-    """Reads the objects of one bucket.
+class DirectAccess:
+    """Reads and writes the objects of one bucket.
 
     Parameters
     ----------
@@ -83,11 +84,25 @@ class DirectReader:
             signer.forget()
         return _found(answer, wanted)
 
+    def put(self, key: str, value: memoryview) -> str | None:
+        """Store a value; return its ETag, None if the library should do it."""
+        path, signer = self._root + quote(key, safe="/"), self._signer
+        try:
+            lines = self._lines if signer is None else signer.lines("PUT", path, sha256(value).hexdigest())
+            length = f"content-length: {len(value)}\r\n"
+            request = f"PUT {path} HTTP/1.1\r\n{lines}{length}user-agent: chunkwise\r\naccept: */*\r\n\r\n"
+            answer = self._server.ask(request.encode("latin-1"), None, value)
+        except (OSError, OddAnswerError, ChunkwiseError):
+            return None
+        if answer.status in _STALE_KEYS and signer is not None:
+            signer.forget()
+        return answer.headers.get("etag") if answer.status == 200 else None
 
-def direct_reader(
+
+def direct_access(
     endpoint: str, bucket: str, provider: Provider | None, region: str, more: Mapping[str, str]
-) -> DirectReader | None:
-    """Return what reads from `bucket` at `endpoint`, None if that takes more than plain HTTP.
+) -> DirectAccess | None:
+    """Return what reads from and writes to `bucket` at `endpoint`, None if that takes more than plain HTTP.
 
     Parameters are those of :class:`~chunkwise.kvstore.aws_signature.Signer`; without a provider requests
     are anonymous.
@@ -108,7 +123,7 @@ def direct_reader(
         return None
     signer = None if provider is None else Signer(provider, region, host, more)
     lines = "".join(f"{name}: {value}\r\n" for name, value in {"host": host, **more}.items())
-    return DirectReader(PlainServer(name.strip("[]"), int(port)), root, signer, lines)
+    return DirectAccess(PlainServer(name.strip("[]"), int(port)), root, signer, lines)
 
 
 def _range_line(wanted: Any) -> str:
