@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from child_process import forked_exit_code
 
 import chunkwise as ts
+from chunkwise.cli.main import main
 
 CHUNKS = np.arange(1000 * 64, dtype="u2").reshape(1000, 64)
 SHARD = np.random.default_rng(1).integers(0, 60000, (1024, 1024)).astype("u2")
@@ -203,3 +205,18 @@ def test_fork_and_pickle(request: pytest.FixtureRequest, name: str) -> None:
     for secret in (b"cwtestsecret", b"EXPLICITSECRET", b"CWTESTKEY"):
         assert secret not in pickled
     np.testing.assert_array_equal(pickle.loads(pickled)[4].read().result(), CHUNKS[4])
+
+
+def test_sizes_are_listed(
+    s3_bucket: Any, proxy: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """What ``chunkwise info`` says of the stored size comes from one listing, not from the chunks."""
+    between = proxy(s3_bucket.endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", between.url)
+    place = f"s3://{s3_bucket.bucket}/a/"
+    create(place, CHUNKS[:20], chunk_shape=[1, 64])
+    between.set()
+    assert main(["info", "--json", place]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["stored"]["chunks"] == 20 and told["stored"]["bytes"] == 20 * 128
+    assert not any("/a/c/" in line for line in between.log())
