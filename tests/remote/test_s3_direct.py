@@ -431,6 +431,26 @@ def test_other_ranges_than_asked_for(told: str) -> None:
             assert found is not None and found.meta["size"] == 9
 
 
+def test_a_server_that_is_not_understood_is_left_alone() -> None:
+    """One whose answers are complete only for others is not asked twice for everything, for ever."""
+    with answering(*[ODD[0], ok(b"v").replace(b"ETag", b"X-Tag")] * 10, keep=False) as (port, seen):
+        reader = direct_access(f"http://127.0.0.1:{port}", "b", None, "r", {})
+        assert reader is not None
+        assert [reader("k", {}) for _ in range(10)] == [None] * 10
+        assert len(seen) == 4
+
+
+def test_keys_that_can_not_be_had() -> None:
+    """The errors of who gives the keys are left to obstore to tell, whatever their type."""
+
+    def provider() -> Any:
+        raise KeyError("role")
+
+    reader = direct_access("http://127.0.0.1:1", "b", provider, "r", {})
+    assert reader is not None
+    assert reader("k", {}) is None and reader.put("k", memoryview(b"v")) is None
+
+
 def test_web_servers_too(moto: str) -> None:
     """Reads of a web server still work over connections that acknowledge at once."""
     assert HttpStore(moto).read("moto-api/data.json").value is not None

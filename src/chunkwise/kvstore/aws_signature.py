@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from chunkwise.errors import CredentialsError
 from chunkwise.kvstore.aws_credentials import Keys, Provider
 
 __all__ = ["EMPTY", "Signer"]
@@ -66,6 +67,11 @@ class Signer:
             As it is sent: percent-encoded, without a query.
         content : str
             SHA-256 of the body, in hexadecimal digits.
+
+        Raises
+        ------
+        CredentialsError
+            If there are no keys.
         """
         now = int(time.time())
         second = self._second
@@ -106,7 +112,10 @@ class Signer:
             with self._lock:
                 keys = self._keys
                 if keys is None or _ends_soon(keys):
-                    keys = self._keys = Keys(**self._provider())
+                    try:
+                        keys = self._keys = Keys(**self._provider())
+                    except Exception as e:  # the provider may be another library's, with errors of its own
+                        raise CredentialsError(f"no AWS credentials could be had: {e}") from e
         return keys
 
 

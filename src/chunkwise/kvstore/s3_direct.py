@@ -29,6 +29,8 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 # Definite: not changed, not there, another version, no such range.
 _REFUSALS = (304, 404, 412, 416)
 _STALE_KEYS = (401, 403)
+# After so many answers in a row that made no sense here, no more are asked for.
+_PATIENCE = 4
 _PLACE = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:]+\])(?::\d+)?", re.ASCII)
 
 
@@ -51,6 +53,7 @@ class DirectAccess:
         self._root = root
         self._signer = signer
         self._lines = lines
+        self._n_odd = 0
 
     def __call__(self, key: str, options: Mapping[str, Any], memory: Memory | None = None) -> Found | None:
         """Make one request; return what was found, None if the library should ask.
@@ -68,6 +71,8 @@ class DirectAccess:
         AnswerError
             If the server definitely refuses.
         """
+        if self._n_odd >= _PATIENCE:
+            return None
         path = self._root + quote(key, safe="/")
         signer, wanted = self._signer, options.get("range")
         try:
@@ -76,13 +81,21 @@ class DirectAccess:
                 lines += _range_line(value) if name == "range" else f"{name.replace('_', '-')}: {value}\r\n"
             request = f"GET {path} HTTP/1.1\r\n{lines}user-agent: chunkwise\r\naccept: */*\r\n\r\n"
             answer = self._server.ask(request.encode("latin-1"), memory)
-        except (OSError, OddAnswerError, ChunkwiseError):  # of the connection, or of who gives the keys
+        except OddAnswerError:
+            self._n_odd += 1
+            return None
+        except (OSError, ChunkwiseError):  # of the connection, or of who gives the keys
             return None
         if answer.status in _REFUSALS:
             raise AnswerError(answer.status, bytes(answer.body[:2000]).decode("utf-8", "replace"))
         if answer.status in _STALE_KEYS and signer is not None:
             signer.forget()
-        return _found(answer, wanted)
+        found = _found(answer, wanted)
+        if found is not None:
+            self._n_odd = 0
+        elif answer.status < 300:
+            self._n_odd += 1
+        return found
 
     def put(self, key: str, value: memoryview) -> str | None:
         """Store a value; return its ETag, None if the library should do it."""
