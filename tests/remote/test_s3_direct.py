@@ -14,9 +14,9 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
+from botocore.auth import S3SigV4Auth  # type: ignore[import-untyped,unused-ignore]
+from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped,unused-ignore]
+from botocore.credentials import Credentials  # type: ignore[import-untyped,unused-ignore]
 
 from chunkwise import errors
 from chunkwise.kvstore import http_connection, plain_http
@@ -333,7 +333,12 @@ def test_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """One stays open for the next request unless the server says no; one that it closed is replaced."""
     made: list[Any] = []
     connect = socket.create_connection
-    monkeypatch.setattr(socket, "create_connection", lambda *a: made.append(a) or connect(*a))
+
+    def counted(*place: Any) -> socket.socket:
+        made.append(place)
+        return connect(*place)
+
+    monkeypatch.setattr(socket, "create_connection", counted)
     answers = [ok(b"a"), ok(b"b"), ok(b"c", "Connection: close"), ok(b"d")]
     with answering(*answers) as (port, seen):
         server = PlainServer("127.0.0.1", port)
