@@ -124,6 +124,7 @@ def test_cache_in_a_spec(tmp_path: Path) -> None:
 
 
 def objects(tmp_path: Path) -> dict[str, Any]:
+    fsspec.filesystem("memory").store.clear()  # all of a process are one, which other tests write to
     return {
         "obstore memory": obstore.store.MemoryStore(),
         "obstore local": obstore.store.LocalStore(str(tmp_path)),
