@@ -10,13 +10,13 @@ ISA-L.  All calls release the GIL.
 from __future__ import annotations
 
 import ctypes
-import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
+from chunkwise.codec.context import free_with
 from chunkwise.codec.pointer import address, writable_address
 from chunkwise.codec.protocol import Buffer
 
@@ -90,7 +90,7 @@ class Libdeflate:
             )
             return status == 0 and n_read.value == n and n_written.value == room
 
-        weakref.finalize(decode, self.free_decompressor, context)
+        free_with(decode, self.free_decompressor, context)
         return decode
 
     def open_encoder(self, framing: Framing, level: int) -> Callable[[Buffer], Buffer]:
@@ -120,7 +120,7 @@ class Libdeflate:
             assert 0 < written <= room, "libdeflate needs more room than it said"
             return out[:written]
 
-        weakref.finalize(encode, self.free_compressor, context)
+        free_with(encode, self.free_compressor, context)
         return encode
 
 

@@ -9,13 +9,13 @@ fifth less than with new memory for each chunk.  The calls release the GIL.
 from __future__ import annotations
 
 import ctypes
-import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numcodecs.zstd
 
+from chunkwise.codec.context import free_with
 from chunkwise.codec.pointer import address, writable_address
 from chunkwise.codec.protocol import Buffer
 
@@ -52,7 +52,7 @@ def open_compressor(level: int, *, checksum: bool) -> Callable[[Buffer], Buffer 
         size = call(context, writable_address(memory), room, address(data), n)
         return memory[:size] if size <= room else None  # errors are sizes larger than any memory
 
-    weakref.finalize(compress, library.ZSTD_freeCCtx, context)
+    free_with(compress, library.ZSTD_freeCCtx, context)
     return compress
 
 
@@ -75,7 +75,7 @@ def open_decompressor() -> Callable[[Buffer, memoryview], bool] | None:
         # errors are sizes larger than any memory
         return call(context, writable_address(out), n, address(encoded), len(encoded)) == n  # type: ignore[no-any-return]
 
-    weakref.finalize(decompress, library.ZSTD_freeDCtx, context)
+    free_with(decompress, library.ZSTD_freeDCtx, context)
     return decompress
 
 

@@ -6,14 +6,17 @@ reader, its codecs' contexts and its scratch memory, and takes batches until non
 batches a job makes room for others that wait.
 
 Threads are started when there is work for them, are daemons, and are not inherited by a fork: the
-child starts its own.  Work that is handed in from a thread of a pool is done at once by that thread, so
-that waiting for it can't wait for itself.
+child starts its own.  When Python ends they are told to stop, and waited for: a daemon goes on in a codec
+while what it works on is taken apart.  Work that is handed in from a thread of a pool is done at once by
+that thread, so that waiting for it can't wait for itself.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -43,6 +46,8 @@ class _Here(threading.local):
 
 _here = _Here()
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_jobs: set[_Job[Any, Any]] = set()
+_LAST_WAIT = 10.0  # seconds, for a chunk, or for a server that does not answer
 
 
 class Pool:
@@ -172,6 +177,7 @@ class _Job(Generic[B, T]):
         self.errors: list[BaseException] = []
         self._ended = count(1)
         self._n_turns = n_turns
+        _jobs.add(self)
         stop = self.stop
         promise.future.add_done_callback(lambda _: stop.append(None))  # cancelled
 
@@ -179,6 +185,7 @@ class _Job(Generic[B, T]):
         """Count a worker that has stopped; the last one completes the promise."""
         if next(self._ended) < self._n_turns:
             return
+        _jobs.discard(self)
         if not self.errors and not self.stop:
             try:
                 self.promise.set_result(self.finish())
@@ -219,8 +226,21 @@ class _Turn(Generic[B]):
         job.end_turn()
 
 
+def _stop_jobs() -> None:
+    """Let no thread be at work when Python takes itself apart."""
+    end = time.monotonic() + _LAST_WAIT
+    while _jobs and time.monotonic() < end:
+        for job in list(_jobs):  # other threads may hand in more
+            job.stop.append(None)
+        time.sleep(0.001)
+
+
+atexit.register(_stop_jobs)
+
+
 def _forget_threads() -> None:
     _here.working = False
+    _jobs.clear()
     for pool in _pools:
         pool._reset()
 

@@ -1,0 +1,76 @@
+"""Programs that end, or are interrupted, while they read or write."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import child_process
+import numpy as np
+import pytest
+
+import chunkwise as ts
+
+ZSTD = {"name": "zstd", "configuration": {"level": 9, "checksum": True}}
+GZIP = {"name": "gzip", "configuration": {"level": 6}}
+BLOSC = {
+    "name": "blosc",
+    "configuration": {"cname": "zstd", "clevel": 5, "shuffle": "shuffle", "typesize": 2, "blocksize": 0},
+}
+
+PROGRAM = """
+import sys, time
+import numpy as np
+import chunkwise as ts
+path, action = sys.argv[1:]
+array = ts.open({"driver": "zarr3", "kvstore": "file://" + path, "context": {"file_io_sync": False}}).result()
+values = np.random.default_rng(0).integers(0, 60, array.shape).astype("u2")
+future = array.write(values) if action == "write" else array.read()
+time.sleep(0.02)
+print("under way", flush=True)
+if action == "interrupt":
+    while True:
+        array.write(values).result()
+"""
+
+
+def _create(path: Path, codec: dict[str, Any]) -> Any:
+    return ts.open(
+        {
+            "driver": "zarr3",
+            "kvstore": f"file://{path}/",
+            "metadata": {"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, codec]},
+            "schema": {"chunk_layout": {"chunk": {"shape": [64, 64, 64]}}},
+            "context": {"file_io_sync": False},
+        },
+        create=True,
+        dtype="uint16",
+        shape=[256, 256, 128],
+    ).result()
+
+
+@pytest.mark.parametrize("codec", [ZSTD, GZIP, BLOSC], ids=["zstd", "gzip", "blosc"])
+@pytest.mark.parametrize("action", ["write", "read", "interrupt"])
+def test_ends_without_a_crash(tmp_path: Path, action: str, codec: dict[str, Any]) -> None:
+    array = _create(tmp_path, codec)
+    if action == "read":
+        array.write(np.random.default_rng(0).integers(0, 60, array.shape).astype("u2")).result()
+    command = [sys.executable, "-c", PROGRAM, f"{tmp_path}/", action]
+    child = child_process.start(command, stdout=-1)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"under way\n"
+    if action == "interrupt":
+        child.send_signal(signal.SIGINT)
+    child.wait(60)
+    child.stdout.close()
+    assert child.returncode == (-signal.SIGINT if action == "interrupt" else 0)
+    # every chunk is there or not, and whole
+    found = ts.open({"driver": "zarr3", "kvstore": f"file://{tmp_path}/"}).result().read().result()
+    whole = np.random.default_rng(0).integers(0, 60, array.shape).astype("u2")
+    for z in range(0, 256, 64):
+        for y in range(0, 256, 64):
+            for x in range(0, 128, 64):
+                at = np.s_[z : z + 64, y : y + 64, x : x + 64]
+                assert np.array_equal(found[at], whole[at]) or not found[at].any()
