@@ -78,6 +78,7 @@ class BuilderWriter:
         self.progress = progress
         self.streams: list[ArrayStream] = []
         self._root_id: str | None = None
+        self._here: dict[str, bool] = {}
         self._extra_links: dict[str, dict[str, Reference]] = {}
 
     # -- references -------------------------------------------------------------------------------
@@ -140,7 +141,11 @@ class BuilderWriter:
         source = builder.source
         if source is None:
             return True
-        return canonical_source(source) in (canonical_source(self.io.source), self.export_source)
+        here = self._here.get(source)
+        if here is None:
+            places = canonical_source(self.io.source), self.export_source
+            here = self._here[source] = canonical_source(source) in places
+        return here
 
     def source_of(self, builder: Any) -> str:
         """Return the name by which this store calls that of a builder."""
