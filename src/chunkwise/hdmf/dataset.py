@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, OutOfBoundsError, UnsupportedError, prefix
 from chunkwise.hdmf.attributes import load_attributes
+from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.declaration import Declaration, declare
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import infer_element, to_logical
@@ -157,7 +158,10 @@ class Dataset:
         try:
             if self.declaration.indirect:
                 return self._with_regions(self._stored_values(key), self.declaration.indirect)
-            return to_logical(self._stored_values(key), self.element)
+            if self.element.is_plain:
+                return to_logical(self._stored_values(key), self.element)
+            with many_objects():
+                return to_logical(self._stored_values(key), self.element)
         except ChunkwiseError as e:
             if f'"{self.path}"' in str(e):
                 raise

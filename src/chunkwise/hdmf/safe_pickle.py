@@ -151,21 +151,26 @@ class _Machine:
         return self.stack[-1]
 
     def run(self) -> Any:
-        push = self.stack.append
-        limit = len(self.data) + 1
-        while True:
-            opcode = self.take(1)
+        push, data, memo, end = self.stack.append, self.data, self.memo, len(self.data)
+        while self.at < end:
+            opcode = data[self.at]
+            self.at += 1
             self.n_opcodes += 1
-            if opcode == b".":
+            if opcode == _STOP:
                 break
-            handler = _OPCODES.get(opcode)
+            if opcode == _LONG_GET and self.at + 4 <= end:  # a third of what is in lists of records
+                slot = int.from_bytes(data[self.at : self.at + 4], "little")
+                self.at += 4
+                push(memo[slot] if slot in memo else self.get(slot))
+                continue
+            handler = _HANDLERS[opcode]
             if handler is None:
-                _fail(f"opcode {opcode!r} at byte {self.at - 1}")
+                _fail(f"opcode {bytes((opcode,))!r} at byte {self.at - 1}")
             value = handler(self)
             if value is not _NOTHING:
                 push(value)
-            if len(self.stack) > limit or len(self.memo) > limit:
-                _fail("it is too large")
+        else:
+            _fail("it is truncated")
         value = self.pop()
         if self.stack:
             _fail("values are left on its stack")
@@ -302,6 +307,7 @@ class _Machine:
 
 
 _NOTHING = object()
+_STOP, _LONG_GET = b".j"
 
 
 def _long(machine: _Machine) -> int:
@@ -351,6 +357,8 @@ _OPCODES: dict[bytes, Callable[[_Machine], Any]] = {
     b"\x81": _Machine.new_object,
     b"b": _Machine.build,
 }
+
+_HANDLERS = [_OPCODES.get(bytes((opcode,))) for opcode in range(256)]
 
 
 def parse_pickle(data: bytes) -> tuple[Any, int]:
