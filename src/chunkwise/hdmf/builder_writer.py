@@ -415,7 +415,7 @@ class BuilderWriter:
             for stream in self.streams:
                 stream.finish()
                 self.store.changed(stream.array.node.path)
-        except BaseException:
+        except BaseException:  # an interrupt too: no write may be under way when it is passed on
             for stream in self.streams:
                 stream.abandon()
             raise

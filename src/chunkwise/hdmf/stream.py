@@ -82,7 +82,7 @@ class ArrayStream:
             while self.step():
                 pass
             self.finish()
-        except BaseException:
+        except BaseException:  # an interrupt too: no write may be under way when it is passed on
             self.abandon()
             raise
 
@@ -95,7 +95,7 @@ class ArrayStream:
     def abandon(self) -> None:
         """Wait for what was handed over, whatever becomes of it: no thread may be at it when Python ends."""
         while self._waiting:
-            with suppress(Exception):
+            with suppress(Exception):  # what is passed on is the first failure
                 self._wait()
 
     # -- pieces -----------------------------------------------------------------------------------
