@@ -18,6 +18,7 @@ from chunkwise.errors import DataCorruptionError, NotFoundError
 from chunkwise.execute import runs
 from chunkwise.execute.pool import Pool
 from chunkwise.execute.read import read_into
+from chunkwise.execute.shard_index import MISSING, shard_form
 from chunkwise.execute.write import write_from
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
@@ -44,9 +45,9 @@ def counted(monkeypatch):
         original = getattr(runs, name)
 
         def counting(run, parts, original=original):
-            for pair in original(run, parts):
-                n.append(None)
-                yield pair
+            for part in original(run, parts):
+                n.extend(getattr(part, "chunks", [part]))
+                yield part
 
         monkeypatch.setattr(runs, name, counting)
     return n
@@ -136,3 +137,37 @@ def test_damage_and_absence(codecs, stored_array, request_of, tmp_path):
         store.write("a/c/0/2", bad)
         with pytest.raises(DataCorruptionError, match="c/0/2"):
             read_into(array, store, request_of(shape), out, pool=pool).result()
+
+
+@pytest.mark.parametrize("layout", ["in order", "reversed", "with gaps", "one missing"])
+def test_inner_chunks_wherever_they_lie(layout, stored_array, request_of, tmp_path):
+    """Neighbours in a row of a shard are decoded together only where they are neighbours in the shard."""
+    shape, inner = (8, 64), (4, 8)
+    array = stored_array(shape, shape, fill=7, codecs=CODECS["zstd"], inner=inner)
+    store, pool = FileStore(tmp_path, sync=False), Pool(1)
+    expected = values(shape, "u2")
+    write_from(array, store, request_of(shape), expected, pool=pool).result()
+    (key,) = store.list()
+    shard = store.read(key).value
+    form = shard_form(array, array.shard)
+    index = form.decode_shard(memoryview(shard)).copy()
+    order = range(form.n_chunks)[:: -1 if layout == "reversed" else 1]
+    parts, end = [], 0
+    for entry in order:
+        offset, length = index[entry].tolist()
+        parts.append(shard[offset : offset + length] + (b"gap" if layout == "with gaps" else b""))
+        index[entry, 0] = end
+        end += len(parts[-1])
+    if layout == "one missing":
+        index[3] = MISSING
+        expected[:4, 24:32] = 7
+    moved = b"".join(parts) + form.encode(index)
+    store.write(key, moved)
+    out = np.zeros(shape, "u2")
+    read_into(array, store, request_of(shape), out, pool=pool).result()
+    assert (out == expected).all()
+    # one that is damaged is named, whatever it was decoded with
+    offset = int(index[13, 0])
+    store.write(key, moved[: offset + 4] + b"?" + moved[offset + 5 :])
+    with pytest.raises(DataCorruptionError, match=r"shard entry \{1, 5\}"):
+        read_into(array, store, request_of(shape), out, pool=pool).result()

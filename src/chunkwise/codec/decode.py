@@ -20,7 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.bytes import Bytes, Layout
-from chunkwise.codec.protocol import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, DecodeInto
+from chunkwise.codec.protocol import (
+    ArrayToArray,
+    ArrayToBytes,
+    Buffer,
+    BytesToBytes,
+    ChunkSpec,
+    DecodeInto,
+    RowDecoding,
+)
 from chunkwise.codec.rows import copy_rows
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.codec.transpose import Transpose
@@ -124,12 +132,15 @@ class Packed(NamedTuple):
         Size of a chunk's decoded bytes.
     fill : callable or None
         ``fill(encoded, out)`` decodes a chunk to its bytes; None where it is stored as it is.
+    fill_row : callable or None
+        Decodes several; see :class:`~chunkwise.codec.protocol.RowDecoding`.
     """
 
     stored: np.dtype[Any]
     memory: np.dtype[Any]
     nbytes: int
     fill: Callable[[Buffer, memoryview], None] | None
+    fill_row: Callable[[memoryview, list[int], memoryview], bool] | None = None
 
 
 def open_decompressor(stages: Stages) -> Packed | None:
@@ -142,8 +153,12 @@ def open_decompressor(stages: Stages) -> Packed | None:
         return None
     if not stages.compressors:
         return Packed(layout.stored, layout.memory, nbytes, None)
-    fill = stages.compressors[0].open_decoder_into(nbytes)
-    return None if fill is None else Packed(layout.stored, layout.memory, nbytes, fill)
+    codec = stages.compressors[0]
+    fill = codec.open_decoder_into(nbytes)
+    if fill is None:
+        return None
+    fill_row = codec.open_row_decoder(nbytes) if isinstance(codec, RowDecoding) else None
+    return Packed(layout.stored, layout.memory, nbytes, fill, fill_row)
 
 
 def _through(decoders: list[Callable[[Buffer], Buffer]], last: DecodeInto) -> DecodeInto:

@@ -9,7 +9,7 @@ import numpy as np
 
 from chunkwise.codec.protocol import Buffer
 
-__all__ = ["address", "writable_address"]
+__all__ = ["address", "address_number", "writable_address"]
 
 _cell = ctypes.c_char.from_buffer
 _byref, _frombuffer = ctypes.byref, np.frombuffer
@@ -25,6 +25,11 @@ def address(buffer: Buffer) -> Any:
     if type(buffer) is memoryview and buffer.readonly:
         return _frombuffer(buffer, np.uint8).ctypes.data
     return _byref(_cell(buffer))
+
+
+def address_number(buffer: Buffer) -> int:
+    """Return the address of `buffer`, which must not be empty, to reckon with."""
+    return _frombuffer(buffer, np.uint8).ctypes.data
 
 
 def writable_address(view: memoryview) -> Any:

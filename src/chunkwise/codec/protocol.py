@@ -12,7 +12,7 @@ into them when it is opened.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -132,6 +132,22 @@ class BytesToBytes(Codec, Protocol):
         ...
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]: ...
+
+
+@runtime_checkable
+class RowDecoding(Protocol):
+    """A codec of bytes that decodes several chunks with one call, where they lie one after the other."""
+
+    def open_row_decoder(
+        self, decoded_nbytes: int
+    ) -> Callable[[memoryview, list[int], memoryview], bool] | None:
+        """Return a function for one worker, ``decode(encoded, lengths, out)``; None if there is none.
+
+        It takes encoded chunks of the given `lengths`, one right after the other, and fills `out` with
+        `decoded_nbytes` bytes of each.  False tells that this can't be done so, and that each had better
+        be decoded alone; `out` may have been overwritten in part.
+        """
+        ...
 
 
 class PreparedChain(Protocol):

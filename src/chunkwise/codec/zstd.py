@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self
 import zstandard
 
 from chunkwise.binding import Members, expect_bool, expect_int
-from chunkwise.codec.libzstd import open_compressor, open_decompressor
+from chunkwise.codec.libzstd import open_compressor, open_decompressor, open_row_decompressor
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import DataCorruptionError
@@ -138,6 +138,11 @@ class Zstd:
             out[:] = general[0](encoded)
 
         return decode
+
+    def open_row_decoder(
+        self, decoded_nbytes: int
+    ) -> Callable[[memoryview, list[int], memoryview], bool] | None:
+        return open_row_decompressor(decoded_nbytes) if decoded_nbytes else None
 
 
 def _size_error(got: int, expected: int) -> DataCorruptionError:

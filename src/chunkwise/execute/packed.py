@@ -7,6 +7,7 @@ row of chunks, and the other one encodes or decodes each in its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ from chunkwise.codec.decode import open_decompressor
 from chunkwise.codec.encode import open_compressor
 from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.codec.rows import copy_rows
-from chunkwise.execute.runs import copy_to_chunks
+from chunkwise.execute.runs import Row, copy_to_chunks
 from chunkwise.plan.axis import PlanAxis
 
 __all__ = ["PackedReader", "PackedWriter", "element_type", "pack", "unpack"]
@@ -38,6 +39,10 @@ def element_type(chain: PreparedChain, *, encode: bool) -> tuple[np.dtype[Any], 
     return None if packed is None else (packed.stored, packed.memory)
 
 
+# Bytes that are decoded between two looks at whether to go on.
+_LARGEST_ROW = 1 << 20
+
+
 class PackedReader:
     """Memory that chunks are decoded to; it takes the place of a :class:`~chunkwise.execute.runs.Scatter`.
 
@@ -50,13 +55,23 @@ class PackedReader:
     """
 
     def __init__(self, chain: PreparedChain, memory: npt.NDArray[np.uint8]) -> None:
-        self.packed = open_decompressor(chain.stages)  # type: ignore[attr-defined]
-        assert self.packed is not None, "the other process has looked"
+        packed = open_decompressor(chain.stages)  # type: ignore[attr-defined]
+        assert packed is not None, "the other process has looked"
+        self.packed = packed
         self._chunks = _chunks(chain, self.packed.stored, memory)
+        self._memory = memory.data
+        self._start = 0
 
-    def places(self, axes: tuple[PlanAxis, ...]) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
-        """Return memory for each chunk of a batch, as an array and as bytes."""
-        return self._chunks
+    def rows(self, axes: tuple[PlanAxis, ...]) -> Iterator[Row]:
+        """Yield memory for the chunks of a batch, which follows that of the batch before."""
+        nbytes = self.packed.nbytes
+        most = max(1, _LARGEST_ROW // nbytes)
+        n_chunks = prod(axis.n_entries for axis in axes)
+        for first in range(0, n_chunks, most):
+            chunks, buffers = zip(*islice(self._chunks, min(most, n_chunks - first)), strict=True)
+            stop = self._start + len(chunks) * nbytes
+            yield Row(chunks, buffers, self._memory[self._start : stop])
+            self._start = stop
 
 
 class PackedWriter:

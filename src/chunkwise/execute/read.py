@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -179,9 +180,10 @@ def _open_worker(
                         view[at] = coder.ordered[inside]
                 return
             all_whole = all(map(all, (axis.whole for axis in axes)))
-            places = scatter.places(axes) if all_whole and scatter is not None else None
-            if places is not None and packed is not None:
+            rows = scatter.rows(axes) if all_whole and scatter is not None else None
+            if rows is not None and packed is not None:
                 nbytes, fill_bytes = packed.nbytes, packed.fill
+                places = chain.from_iterable(zip(row.chunks, row.buffers, strict=True) for row in rows)
                 for (chunk, buffer), key in zip(places, keys(axes, encoding), strict=True):
                     if stop:
                         return

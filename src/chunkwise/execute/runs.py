@@ -8,10 +8,10 @@ its chunks take one by one.  Between copies a worker keeps the run in its own me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from chunkwise.plan.axis import PlanAxis
 
 __all__ = [
     "Gather",
+    "Row",
     "Run",
     "Scatter",
     "copy_to_chunks",
@@ -37,6 +38,24 @@ _LARGEST_SCATTERED = 1 << 20
 # In bytes: what is better written in the order of the chunks than read in that of the source.
 _SHORT_ROW = 64
 _SHORT_RUN = 512
+
+
+class Row(NamedTuple):
+    """Memory for decoded chunks that lie one after the other.
+
+    Attributes
+    ----------
+    chunks : sequence of ndarray
+        Each chunk.
+    buffers : sequence of memoryview
+        The bytes of each.
+    memory : memoryview
+        The bytes of all.
+    """
+
+    chunks: Sequence[npt.NDArray[Any]]
+    buffers: Sequence[memoryview]
+    memory: memoryview
 
 
 class Run:
@@ -56,6 +75,7 @@ class Run:
         self.elements = np.empty((n_chunks, *shape), dtype)
         self.chunks = list(self.elements)
         self.buffers = [chunk.reshape(-1).view(np.uint8).data for chunk in self.chunks]
+        self.memory = self.elements.reshape(-1).view(np.uint8).data
 
     def rows(self, n_chunks: int) -> npt.NDArray[Any]:
         """Return the first chunks as :func:`regions` has them, their number being the last axis but one."""
@@ -186,10 +206,10 @@ class Scatter:
         self._view = view
         self._run: Run | None = None
 
-    def places(self, axes: tuple[PlanAxis, ...]) -> Iterator[tuple[npt.NDArray[Any], memoryview]] | None:
-        """Return memory for each chunk of a batch, as an array and as bytes; all chunks must be whole.
+    def rows(self, axes: tuple[PlanAxis, ...]) -> Iterator[Row] | None:
+        """Return memory for the chunks of a batch, all of which must be whole, a run at a time.
 
-        What is there when the next run begins, or the iterator ends, goes to the result.  None if chunks
+        What is there when the next run is taken, or the iterator ends, goes to the result.  None if chunks
         had better be decoded straight into the result.
         """
         packed = self.packed
@@ -201,8 +221,9 @@ class Scatter:
         return _scattered(self._run, regions(axes, self._shape, self._view.view(packed.memory), n))
 
 
-def _scattered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[tuple[npt.NDArray[Any], memoryview]]:
+def _scattered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[Row]:
+    nbytes = len(run.buffers[0])
     for part in parts:
         n = part.shape[-2]
-        yield from zip(run.chunks[:n], run.buffers, strict=False)
+        yield Row(run.chunks[:n], run.buffers[:n], run.memory[: n * nbytes])
         copy_rows(part, run.rows(n))

@@ -8,7 +8,8 @@
 3. A shard that was replaced between two requests is started again.
 4. Everything the index claims is checked before memory is taken for it: the checksum, that each range
    lies in the shard, its size where the codecs fix one.
-5. Each inner chunk is decoded straight into the result if it is whole, else by way of scratch memory.
+5. Whole inner chunks of a shard that was read whole are decoded by rows if they are small.  Any other is
+   decoded straight into the result if it is whole, else by way of scratch memory.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.runs import Scatter
 from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
+from chunkwise.execute.shard_rows import decode_rows
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Buffer, ByteRange, RangeReadable, Readable
 from chunkwise.kvstore.remembered import Remembered
@@ -181,34 +183,50 @@ class _ShardReader:
         """Read what is wanted of one shard."""
         positions = part.positions()
         self.number = 0
-        in_order = False
         try:
             if len(positions) >= WHOLE_SHARE * self.form.n_chunks:
                 shard = self.fetch(part.key)
-                in_order = True
                 if shard is None:
                     chunks: Iterator[Numbered] = _all_missing(len(positions))
                 else:
-                    chunks = self.cut(memoryview(shard).cast("B"), positions)
+                    view = memoryview(shard).cast("B")
+                    index = self.form.decode_shard(view)[positions]
+                    self.check_sizes(index)
+                    if self.decode_rows(part, positions, view, index):
+                        return
+                    chunks = _cut(view, index)
             else:
                 found = self.read_index(part.key)
                 if found is None:
                     chunks = _all_missing(len(positions))
                 else:
                     chunks = self.read_ranges(part.key, found[0][positions], found[1])
-            self.decode(part, positions, chunks, in_order=in_order)
+            self.decode(part, positions, chunks)
         except (NotFoundError, _ReplacedError):
             raise
         except Exception as e:
             entry = self.form.entry(int(positions[self.number]))
             raise prefix(e, f"Error reading {entry} in {describe(self.kv, part.key)}") from e.__cause__
 
-    def cut(self, shard: memoryview, positions: npt.NDArray[np.int64]) -> Iterator[Numbered]:
-        """Yield the encoded inner chunks of a shard that is in memory, in the order of the plan."""
-        index = self.form.decode_shard(shard)[positions]
-        self.check_sizes(index)
-        for number, (offset, length) in enumerate(index.tolist()):
-            yield number, None if offset == MISSING else shard[offset : offset + length]
+    def decode_rows(
+        self, part: ShardPart, positions: npt.NDArray[np.int64], shard: memoryview, index: Index
+    ) -> bool:
+        """Decode the inner chunks of a shard that is in memory if all are whole and small enough."""
+        if not all(all(axis.whole) for axis in part.axes):
+            return False
+        rows, packed = self.scatter.rows(part.axes), self.scatter.packed
+        if rows is None or packed is None or packed.fill is None:
+            return False
+        fill_value = self.array.fill_value.view(packed.memory)
+
+        def missing(chunk: npt.NDArray[Any], number: int) -> None:
+            if not self.fill_missing:
+                raise self.missing(part, int(positions[number]), number)
+            chunk[...] = fill_value
+
+        for self.number in decode_rows(rows, packed, shard, index, missing):
+            pass
+        return True
 
     def read_index(self, key: str) -> tuple[Index, bytes] | None:
         """Return the index of a shard and the shard's generation; None if the shard is missing."""
@@ -296,27 +314,9 @@ class _ShardReader:
         part: ShardPart,
         positions: npt.NDArray[np.int64],
         chunks: Iterator[Numbered],
-        *,
-        in_order: bool,
     ) -> None:
-        """Decode inner chunks into the result; each comes with its number in the order of the plan.
-
-        With `in_order` they come in that order, too.
-        """
+        """Decode inner chunks into the result; each comes with its number in the order of the plan."""
         axes, view, fill = part.axes, self.view, self.array.fill_value
-        if in_order and all(all(axis.whole) for axis in axes):
-            places, packed = self.scatter.places(axes), self.scatter.packed
-            if places is not None and packed is not None and packed.fill is not None:
-                fill_bytes, fill = packed.fill, fill.view(packed.memory)
-                for (chunk, buffer), (number, encoded) in zip(places, chunks, strict=True):
-                    self.number = number
-                    if encoded is not None:
-                        fill_bytes(encoded, buffer)
-                    elif self.fill_missing:
-                        chunk[...] = fill
-                    else:
-                        raise self.missing(part, int(positions[number]), number)
-                return
         inside, at = map(list, selections(axes))
         indexed = any(axis.indexed for axis in axes)
         order = chunk_order(axes)
@@ -338,6 +338,12 @@ class _ShardReader:
     def missing(self, part: ShardPart, position: int, number: int) -> NotFoundError:
         cell = next(islice(cells(part.axes), number, None))
         return missing_chunk(cell, f"{self.form.entry(position)} in {describe(self.kv, part.key)}")
+
+
+def _cut(shard: memoryview, index: Index) -> Iterator[Numbered]:
+    """Yield the encoded inner chunks of a shard that is in memory, in the order of the plan."""
+    for number, (offset, length) in enumerate(index.tolist()):
+        yield number, None if offset == MISSING else shard[offset : offset + length]
 
 
 def _all_missing(n_chunks: int) -> Iterator[Numbered]:

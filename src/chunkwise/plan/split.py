@@ -26,7 +26,8 @@ def split(axes: tuple[A, ...], n_parts: int) -> list[tuple[A, ...]]:
     Returns
     -------
     list of tuple of axes
-        At least one part unless the product is empty, and at most `n_parts` or a few more.
+        At least one part unless the product is empty, and less than twice as many as `n_parts` for each
+        set that is cut.
     """
     if prod(axis.n_entries for axis in axes) == 0:
         return []
@@ -37,6 +38,7 @@ def split(axes: tuple[A, ...], n_parts: int) -> list[tuple[A, ...]]:
     if n == 1:
         return [(head, *rest) for rest in split(tail, n_parts)]
     if n >= n_parts:
+        n_parts = -(-n // (n // n_parts))  # rather more than some of twice the size
         cuts = [n * i // n_parts for i in range(n_parts + 1)]
         return [(head.take(slice(a, b)), *tail) for a, b in pairwise(cuts)]
     inner: list[Any] = split(tail, -(-n_parts // n))
