@@ -96,8 +96,12 @@ def test_as_one_by_one(codecs, tmp_path_factory, stored_array, request_of, data)
     for key in keys:
         assert rows.read(key).value == columns.read(key).value
     for store in (rows, columns):
-        for order in ("C", "F"):
-            out = np.zeros(shape, dtype, order=order)
+        for out in (
+            np.zeros(shape, dtype),
+            np.zeros(shape, dtype, order="F"),
+            np.zeros(shape, dtype)[..., ::-1],
+            np.flip(np.zeros(shape, dtype)),
+        ):
             read_into(array, store, request_of(shape), out, pool=pool).result()
             assert out.tobytes() == expected.tobytes()
 

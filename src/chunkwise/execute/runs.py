@@ -83,7 +83,12 @@ class Run:
 
 
 def run_length(
-    axes: tuple[PlanAxis, ...], shape: tuple[int, ...], view: npt.NDArray[Any], largest: int
+    axes: tuple[PlanAxis, ...],
+    shape: tuple[int, ...],
+    view: npt.NDArray[Any],
+    largest: int,
+    *,
+    reversible: bool = False,
 ) -> int:
     """Return how many chunks to copy together, 1 if there is nothing to gain.
 
@@ -97,13 +102,15 @@ def run_length(
         The caller's array in the order of the plan.
     largest : int
         Memory that a run may take, in bytes.
+    reversible : bool
+        Whether rows of `view` may run backwards.
     """
     rank = len(shape)
     if rank < 2 or rank != view.ndim or rank != len(axes) or prod(shape[:-1]) == 1:
         return 1  # a chunk of one row is contiguous
     if any(axis.indexed or axis.dims != (dim,) for dim, axis in enumerate(axes)):
         return 1
-    if view.strides[-1] != view.itemsize:
+    if view.strides[-1] not in (view.itemsize, -view.itemsize if reversible else view.itemsize):
         return 1
     n = min(axes[-1].n_entries, largest // max(1, prod(shape) * view.itemsize))
     return max(1, n)
@@ -213,8 +220,10 @@ class Scatter:
         had better be decoded straight into the result.
         """
         packed = self.packed
-        n = 1 if packed is None else run_length(axes, self._shape, self._view, _LARGEST_SCATTERED)
-        if packed is None or n == 1:
+        if packed is None:
+            return None
+        n = run_length(axes, self._shape, self._view, _LARGEST_SCATTERED, reversible=True)
+        if n == 1:
             return None
         if self._run is None or len(self._run.chunks) < n:
             self._run = Run(self._shape, packed.stored, n)
@@ -223,7 +232,15 @@ class Scatter:
 
 def _scattered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[Row]:
     nbytes = len(run.buffers[0])
+    forward = None
     for part in parts:
         n = part.shape[-2]
         yield Row(run.chunks[:n], run.buffers[:n], run.memory[: n * nbytes])
-        copy_rows(part, run.rows(n))
+        if part.strides[-1] > 0:
+            copy_rows(part, run.rows(n))
+            continue
+        # Elements are reversed one by one, at half the cost in the long rows of the result.
+        if forward is None or forward.shape != part.shape:
+            forward = np.empty(part.shape, run.elements.dtype)
+        copy_rows(forward, run.rows(n))
+        np.copyto(part, forward)
