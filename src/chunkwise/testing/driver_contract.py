@@ -12,14 +12,9 @@ In a test module::
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import pickle
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +24,9 @@ from hypothesis import strategies as st
 
 import chunkwise as ts
 from chunkwise.testing.array_model import ArrayModel
+from chunkwise.testing.driver_arrays import Place
 from chunkwise.testing.selections import selections
+from chunkwise.testing.shared_writes import SharedWrites
 
 __all__ = ["DriverContract", "Place"]
 
@@ -47,111 +44,8 @@ FEW = settings(
 )
 
 
-@dataclass
-class Place:
-    """Somewhere to keep arrays; each name is another array.
-
-    Attributes
-    ----------
-    root : str
-        URL that ends in ``/``.
-    context : Context
-        What memory belongs to.
-    """
-
-    root: str
-    context: ts.Context
-    n: int = 0
-
-    def new(self) -> str:
-        """Return the URL of an array that doesn't exist yet."""
-        self.n += 1
-        return f"{self.root}{self.n}/"
-
-    def keys(self, url: str) -> list[str]:
-        """Return the keys of the array at `url`, sorted."""
-        store = ts.KvStore.open(url, context=self.context).result()
-        return sorted(key.decode() if isinstance(key, bytes) else key for key in store.list().result())
-
-
-class DriverContract:
-    """The suite; a subclass says what is special about its format.
-
-    Attributes
-    ----------
-    driver : str
-        Driver id.
-    metadata_name : str
-        Key of the metadata document, relative to the array.
-    companions : tuple of str
-        Further keys that a new array has.
-    metadata : dict
-        Members of ``metadata`` that each new array gets.
-    dtypes : tuple of str
-    fill_value : int or None
-        What new arrays get; None if the format has none, and missing chunks read as zero.
-    max_rank : int
-    shard : int or None
-        If given, each write chunk is so many read chunks wide.
-    conditional_deletes : bool
-        Whether the store can delete a chunk on condition that nobody has changed it; where it can't, a
-        chunk that becomes equal to the fill value by a write of a part of it stays stored.
-    """
-
-    driver: ClassVar[str]
-    metadata_name: ClassVar[str]
-    companions: ClassVar[tuple[str, ...]] = ()
-    metadata: ClassVar[dict[str, Any]] = {}
-    dtypes: ClassVar[tuple[str, ...]] = ("uint8", "int16", "uint32", "float64")
-    fill_value: ClassVar[int | None] = 7
-    max_rank: ClassVar[int] = 5
-    shard: ClassVar[int | None] = None
-    conditional_deletes: ClassVar[bool] = True
-
-    @pytest.fixture(params=["memory", "file"])
-    def place(self, request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-        """Where the arrays of a test are."""
-        root = "memory://" if request.param == "memory" else f"file://{tmp_path}/"
-        # No fsync: these tests turn the power off for nobody.
-        return Place(root, ts.Context({"file_io_sync": False}))
-
-    def spec(self, url: str, **members: Any) -> dict[str, Any]:
-        """Return a spec of the array at `url`."""
-        return {"driver": self.driver, "kvstore": url, **members}
-
-    def create(
-        self,
-        place: Place,
-        url: str,
-        shape: tuple[int, ...],
-        chunks: tuple[int, ...],
-        dtype: str = "uint16",
-        **members: Any,
-    ) -> ts.TensorStore:
-        """Create an array of the kind that this suite is about."""
-        layout: dict[str, Any] = {"chunk": {"shape": list(chunks)}}
-        if self.shard is not None:
-            layout = {
-                "read_chunk": {"shape": list(chunks)},
-                "write_chunk": {"shape": [n * self.shard for n in chunks]},
-            }
-        fill = {} if self.fill_value is None else {"fill_value": self.fill_value}
-        spec = self.spec(
-            url, metadata=dict(self.metadata), schema={"chunk_layout": layout, **fill}, **members
-        )
-        return ts.open(spec, create=True, dtype=dtype, shape=shape, context=place.context).result()
-
-    def reopen(self, place: Place, url: str, **members: Any) -> ts.TensorStore:
-        """Open an existing array."""
-        return ts.open(self.spec(url, **members), context=place.context).result()
-
-    def stored_chunk(self, chunks: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of what is stored under one key."""
-        return tuple(n * (self.shard or 1) for n in chunks)
-
-    def chunk_keys(self, place: Place, url: str) -> list[str]:
-        """Return the keys of the stored chunks."""
-        return [key for key in place.keys(url) if key not in (self.metadata_name, *self.companions)]
+class DriverContract(SharedWrites):
+    """The suite; see :class:`~chunkwise.testing.driver_arrays.DriverArrays` for what a subclass says."""
 
     # -- describing ---------------------------------------------------------------------------------
 
@@ -392,119 +286,7 @@ class DriverContract:
                 store.write(source).result()
         assert (store.read().result() == (self.fill_value or 0)).all()
 
-    # -- several writers -----------------------------------------------------------------------------
-
-    def test_threads_that_share_chunks(self, place: Place) -> None:
-        """Handles of one array, in several threads, write into the same chunks and lose nothing."""
-        url = place.new()
-        self.create(place, url, (40, 8), (16, 16))
-
-        def write(worker: int) -> None:
-            store = self.reopen(place, url)
-            for row in range(worker, 40, 4):
-                store[row, row % 8].write(row + 100).result()
-                store[row].write(row + 200).result()
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(write, range(4)))
-        want = np.repeat(np.arange(200, 240)[:, None], 8, axis=1)
-        np.testing.assert_array_equal(self.reopen(place, url).read().result(), want)
-
-    def test_one_of_several_creators_wins(self, place: Place) -> None:
-        """Who creates at the same time as others gets the array, or is told that there is one."""
-        for open_too in (False, True):
-            url = place.new()
-
-            def create(size: int, url: str = url, open_too: bool = open_too) -> str:
-                shape = (6,) if open_too else (size + 1,)
-                spec = self.spec(url, metadata=dict(self.metadata))
-                mode = ts.OpenMode(open=open_too, create=True)
-                # A context of its own for each, so that nothing but the store decides.
-                context = ts.Context(parent=place.context, json={"cache_pool": {}})
-                try:
-                    ts.open(spec, dtype="uint16", shape=shape, context=context, open_mode=mode).result()
-                except ValueError as e:
-                    assert "ALREADY_EXISTS" in str(e)
-                    return "late"
-                return str(shape)
-
-            with ThreadPoolExecutor(6) as pool:
-                told = list(pool.map(create, range(6)))
-            won = [answer for answer in told if answer != "late"]
-            assert len(won) == (6 if open_too else 1)
-            assert str(self.reopen(place, url).shape) == won[0]
-
-    def test_a_resize_among_writers(self, place: Place) -> None:
-        """Growing, and shrinking what nobody writes, loses nothing of what is written meanwhile."""
-        url = place.new()
-        self.create(place, url, (30, 8), (7, 5))
-
-        def write(worker: int) -> None:
-            store = self.reopen(place, url)
-            for row in range(worker, 30, 3):
-                store[row].write(row + 1).result()
-
-        def resize() -> None:
-            store = self.reopen(place, url)
-            for size in (35, 70, 31, 44):
-                store.resize(exclusive_max=[size, 8]).result()
-
-        with ThreadPoolExecutor(4) as pool:
-            jobs = [pool.submit(resize), *(pool.submit(write, worker) for worker in range(3))]
-            for job in jobs:
-                job.result()
-        got = self.reopen(place, url).read().result()
-        want = np.full((44, 8), self.fill_value or 0, np.uint16)
-        want[:30] = np.arange(1, 31)[:, None]
-        np.testing.assert_array_equal(got, want)
-
-    def test_repeatable_reads(self, place: Place) -> None:
-        """A transaction that has read a chunk fails if that was changed before the commit."""
-        url = place.new()
-        store = self.create(place, url, (6,), (6,))
-        store[...] = 1
-        for changed in (False, True):
-            transaction = ts.Transaction(repeatable_read=True)
-            inside = store.with_transaction(transaction)
-            before = inside[0].read().result()
-            if changed:
-                store[1] = 9
-            if not changed:
-                assert inside[0].read().result() == before
-                inside[2] = 5
-                transaction.commit_sync()
-                continue
-            with pytest.raises(ValueError, match=r"ABORTED.*Generation mismatch"):
-                inside[0].read().result()
-            inside[2] = 6
-            with pytest.raises(ValueError, match=r"ABORTED.*Generation mismatch"):
-                transaction.commit_sync()
-        assert store.read().result().tolist() == [1, 9, 5, 1, 1, 1]
-
-    def test_processes_that_share_a_chunk(self, tmp_path: Path) -> None:
-        """Four processes with fifty writes each into one chunk lose nothing."""
-        place = Place(f"file://{tmp_path}/", ts.Context())
-        url = place.new()
-        store = self.create(place, url, (200,), (200,))
-        spec = {**store.spec().to_json(), "context": {"file_io_sync": False}}
-        done = [_processes().submit(_write_every_fourth, spec, first) for first in range(4)]
-        assert len({pid.result() for pid in done}) > 1
-        np.testing.assert_array_equal(store.read().result(), np.arange(200) + 1)
-
 
 def _statistics(view: ts.TensorStore, **queries: bool) -> tuple[bool | None, bool | None]:
     found = view.storage_statistics(**queries).result()
     return found.not_stored, found.fully_stored
-
-
-@cache
-def _processes() -> ProcessPoolExecutor:
-    """Return four processes that all suites of a test run share, since starting them takes long."""
-    return ProcessPoolExecutor(4, multiprocessing.get_context("spawn"))
-
-
-def _write_every_fourth(spec: dict[str, Any], first: int) -> int:
-    store = ts.open(spec).result()
-    for i in range(first, 200, 4):
-        store[i].write(i + 1).result()
-    return os.getpid()
