@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.array import stack as module
+from chunkwise.array import stack_layer as module
 from chunkwise.array.layer_sites import SpecSites
 from chunkwise.plan.stack import plan_stack
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.array import stack as module
+from chunkwise.array import stack_layer as module
 from chunkwise.array.layer_sites import OpenSites, SpecSites
 from chunkwise.errors import NotFoundError
 

@@ -12,7 +12,8 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction
 from chunkwise.api.transaction_array import wrap_of
 from chunkwise.array.based import Base, pool_under
-from chunkwise.array.stack import Layer, StackArray
+from chunkwise.array.stack import StackArray
+from chunkwise.array.stack_layer import Layer, StackLayers
 from chunkwise.driver.stack.combine import combine_layers, final_domain
 from chunkwise.driver.stack.spec import StackSpec, check_options
 from chunkwise.dtype.as_array import as_array
@@ -234,13 +235,12 @@ def _overlay(
     if (read and not readable) or (write and not writable):
         raise InvalidArgumentError(f"{'Read' if read and not readable else 'Write'} mode not supported")
     array = StackArray(
-        found,
+        StackLayers(found, wrap),
         domain,
         spec,
         pool_under(spec),
         readable=readable and bool(read or not write),
         writable=writable and bool(write or not read),
-        wrap=wrap,
     )
     return TensorStore._make(array, IndexTransform.identity(domain), shared)
 

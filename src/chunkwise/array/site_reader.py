@@ -16,7 +16,7 @@ from chunkwise.execute.future import Future
 from chunkwise.execute.read import read_into
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Reader
-from chunkwise.plan.stack import StackPart
+from chunkwise.plan.stack_part import StackPart
 
 __all__ = ["SiteReader", "open_site"]
 

@@ -12,137 +12,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
 from math import prod
-from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.layer_cells import LayerCells
 from chunkwise.plan.layers import LayerBoxes
 from chunkwise.plan.layout import Layout
 from chunkwise.plan.partition import Transform, partition
-from chunkwise.plan.stack_runs import StridedRuns, cut, merge, place, runs_of
+from chunkwise.plan.stack_paint import painted
+from chunkwise.plan.stack_part import Leaf, StackPart
 
-__all__ = ["HOLE", "StackPart", "plan_stack"]
-
-Array = npt.NDArray[Any]
-
-HOLE = -1
-"""What stands for a layer where there is none."""
+__all__ = ["plan_stack"]
 
 _LARGEST_TABLE = 2**20
-
-
-class StackPart(NamedTuple):
-    """What one layer has of a request.
-
-    Attributes
-    ----------
-    layer : int
-        :data:`HOLE` if no layer has it.
-    leaf : Leaf
-        The part of the request that it belongs to.
-    place : tuple
-        What to read or write, in the index space of the stack, and where the elements are in the caller's
-        array as :meth:`view` shows it; or the entries of the leaf from which that follows.
-    """
-
-    layer: int
-    leaf: Leaf
-    place: Any
-
-    def where(self) -> tuple[IndexTransform, tuple[Any, ...]]:
-        """Return what to read or write, and where the elements are in :meth:`view`."""
-        if isinstance(self.place[0], IndexTransform):
-            request, at = self.place
-            return request, at
-        assert self.leaf.strided is not None
-        return self.leaf.strided.part(self.place)
-
-    @property
-    def indexed(self) -> bool:
-        """Whether the elements are where index arrays say."""
-        return self.leaf.layout is not None and self.leaf.strided is None
-
-    @property
-    def strided(self) -> bool:
-        """Whether what to read or write is one stride along each dimension of the stack."""
-        return self.leaf.strided is not None
-
-    def box(self, view: Array) -> tuple[list[int], Array] | None:
-        """Return where in the stack a part without steps begins, and where its elements go.
-
-        Parameters
-        ----------
-        view : ndarray
-            What :meth:`view` returns.
-
-        Returns
-        -------
-        (first, out) or None
-            `out` has an axis for each dimension of the stack.  None if neighbours are not read as neighbours.
-        """
-        if self.leaf.strided is not None:
-            return self.leaf.strided.box(self.place, view)
-        if self.leaf.layout is not None:
-            return None
-        request = self.place[0]
-        first: list[int] = []
-        axes: list[slice | None] = []
-        n_used = 0
-        for m in request._output:
-            if m._dim is None:
-                if m._array is not None:
-                    return None
-                first.append(m._offset)
-                axes.append(None)
-                continue
-            if m._dim != n_used or m._stride != 1:
-                return None
-            first.append(m._offset + request._domain._lo[n_used])
-            axes.append(slice(None))
-            n_used += 1
-        if n_used != view.ndim:
-            return None
-        return first, view[(*axes, ...)]
-
-    def view(self, array: Array, *, last: bool = False) -> Array:
-        """Return the caller's array as the part sees it; see :meth:`Layout.view` for `last`."""
-        part = array[self.leaf.index]
-        layout = self.leaf.layout
-        return part if layout is None else layout.view(part, last=last)
-
-    def finish(self, array: Array) -> None:
-        """Repeat what was read along dimensions that nothing depends on."""
-        if self.leaf.layout is not None:
-            self.leaf.layout.broadcast(array[self.leaf.index])
-
-
-class Leaf(NamedTuple):
-    """A part of a request that is painted at once.
-
-    Attributes
-    ----------
-    box : tuple of slice
-        Which part of the caller's array it has to do with.
-    layout : Layout or None
-        How that part is seen; None if it belongs to one layer and is seen as it is.
-    strided : StridedRuns or None
-        Its connected sets, if there are no index arrays.
-    """
-
-    box: tuple[slice, ...]
-    layout: Layout | None
-    strided: StridedRuns | None
-
-    @property
-    def index(self) -> Any:
-        """Index of its part of the caller's array."""
-        return (*self.box, ...)
 
 
 def plan_stack(
@@ -186,12 +69,12 @@ def _divide(
             if (boxes.lower[top] <= lower).all() and (boxes.upper[top] >= upper).all():
                 yield StackPart(top, Leaf(box, None, None), (part, (...,)))
                 continue
-        grid = _Cells(boxes, numbers, lower, upper)
+        grid = LayerCells(boxes, numbers, lower, upper)
         axes, layout = partition(part, grid, check_cover=False)
         if prod(axis.n_entries for axis in axes) > _LARGEST_TABLE:
             todo += reversed(_halves(part, box, axes, layout))
             continue
-        yield from _painted(box, axes, layout, grid, boxes, numbers, lowest, itemsize, holes)
+        yield from painted(box, axes, layout, grid, boxes, numbers, lowest, itemsize, holes)
 
 
 def _hull(transform: Transform) -> tuple[list[int], list[int]]:
@@ -211,37 +94,6 @@ def _hull(transform: Transform) -> tuple[list[int], list[int]]:
         lower.append(min(ends))
         upper.append(max(ends) + 1)
     return lower, upper
-
-
-class _Cells:
-    """The cells between the bounds of some boxes, as a grid to partition by."""
-
-    chunk_shape = None
-
-    def __init__(
-        self, boxes: LayerBoxes, numbers: npt.NDArray[np.int64], lower: list[int], upper: list[int]
-    ) -> None:
-        self.rank = boxes.rank
-        self.edges: list[npt.NDArray[np.int64]] = []
-        for d, (lo, hi) in enumerate(zip(lower, upper, strict=True)):
-            edges = np.concatenate([boxes.lower[numbers, d], boxes.upper[numbers, d], [lo, hi]])
-            edges = np.unique(edges)
-            self.edges.append(edges[(edges >= lo) & (edges <= hi)])
-        self._lists = [edges.tolist() for edges in self.edges]
-
-    def cell(self, dim: int, index: int) -> tuple[int, int, int]:
-        number = int(np.searchsorted(self.edges[dim], index, "right")) - 1
-        return (number, *self.bounds(dim, number))
-
-    def cells(self, dim: int, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return np.searchsorted(self.edges[dim], indices, "right") - 1
-
-    def bounds(self, dim: int, cell: int) -> tuple[int, int]:
-        edges = self._lists[dim]
-        return edges[cell], edges[cell + 1]
-
-    def n_cells(self, dim: int, size: int) -> int:
-        return len(self._lists[dim]) - 1
 
 
 def _halves(
@@ -266,106 +118,3 @@ def _halves(
         inner = (*box[:widest], slice(start + lo, start + hi), *box[widest + 1 :])
         out.append((part[half], inner))
     return out
-
-
-def _painted(
-    box: tuple[slice, ...],
-    axes: Sequence[PlanAxis],
-    layout: Layout,
-    grid: _Cells,
-    boxes: LayerBoxes,
-    numbers: npt.NDArray[np.int64],
-    lowest: Sequence[int],
-    itemsize: int,
-    holes: bool,
-) -> Iterator[StackPart]:
-    owner = np.full([axis.n_entries for axis in axes], HOLE, np.int32)  # a position in `numbers`
-    starts = [
-        [grid.edges[dim][np.asarray(along)] for dim, along in zip(axis.dims, axis.cells, strict=True)]
-        for axis in axes
-    ]
-    ranges: list[tuple[list[int], list[int]]] = []
-    for axis, along in zip(axes, starts, strict=True):
-        if not axis.indexed:
-            (dim,), (first,) = axis.dims, along
-            ranges.append(
-                (
-                    np.searchsorted(first, boxes.lower[numbers, dim]).tolist(),
-                    np.searchsorted(first, boxes.upper[numbers, dim]).tolist(),
-                )
-            )
-    indexed = any(axis.indexed for axis in axes)
-    painted: list[tuple[int, tuple[slice, ...]]] = []
-    for i, number in enumerate(numbers.tolist()):
-        if not indexed:
-            bounds = tuple([slice(a[i], b[i]) for a, b in ranges])
-            owner[bounds] = i
-            painted.append((i, bounds))
-            continue
-        masks = []
-        for axis, along in zip(axes, starts, strict=True):
-            if axis.indexed:
-                lower, upper = boxes.lower[number], boxes.upper[number]
-                inside = [
-                    (first >= lower[dim]) & (first < upper[dim])
-                    for dim, first in zip(axis.dims, along, strict=True)
-                ]
-                masks.append(np.flatnonzero(np.logical_and.reduce(inside)))
-        slices = tuple(slice(a[i], b[i]) for a, b in ranges)
-        where: Any = (*np.ix_(*masks), *slices, ...) if masks else (*slices, ...)
-        owner[where] = i
-        bounds = tuple(slice(int(m[0]), int(m[-1]) + 1) if len(m) else slice(0, 0) for m in masks)
-        painted.append((i, (*bounds, *slices)))
-    if (owner == HOLE).any():
-        if not holes:
-            raise _missing(axes, owner, starts, boxes, lowest)
-        painted.append((HOLE, (slice(None),) * owner.ndim))
-    strided = None if indexed else StridedRuns(axes, starts)
-    leaf = Leaf(box, layout, strided)
-    seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1).tolist()  # of holes first
-    layers = [*numbers.tolist(), HOLE]
-    for i, bounds in painted:
-        if not seen[i + 1]:
-            continue
-        layer = layers[i]
-        if strided is not None:
-            if i >= 0 and seen[i + 1] == prod([s.stop - s.start for s in bounds]):
-                yield StackPart(layer, leaf, bounds)  # all of it, as that of most layers
-                continue
-            for run in runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
-                yield StackPart(layer, leaf, run)
-            continue
-        for run in runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
-            merged = [merge(axis, along, s) for axis, along, s in zip(axes, starts, run, strict=True)]
-            for pieces in product(*[cut(m, merged, itemsize) for m in merged]):
-                yield StackPart(layer, leaf, place(pieces))
-
-
-def _missing(
-    axes: Sequence[PlanAxis],
-    owner: npt.NDArray[np.int32],
-    starts: Sequence[Sequence[npt.NDArray[np.int64]]],
-    boxes: LayerBoxes,
-    lowest: Sequence[int],
-) -> InvalidArgumentError:
-    """Return the error that names the first cell without a layer, and the hull of all of them."""
-    missing = np.nonzero(owner == HOLE)
-    origin, lower, upper = [0] * boxes.rank, [0] * boxes.rank, [0] * boxes.rank
-    for axis, along, entries in zip(axes, starts, missing, strict=True):
-        for k, dim in enumerate(axis.dims):
-
-            def indices(i: int, k: int = k, axis: PlanAxis = axis, first: Any = along) -> list[int]:
-                chunk = axis.chunk[i]
-                part = chunk[k].reshape(-1) if axis.indexed else range(chunk.start, chunk.stop, chunk.step)
-                return [int(first[k][i]) + int(x) for x in (part[0], min(part), max(part))]
-
-            first = indices(int(entries[0]))[0]
-            origin[dim] = boxes.edge_before(dim, first, lowest[dim])
-            bounds = [indices(i) for i in np.unique(entries).tolist()]
-            lower[dim] = min(lo for _, lo, _ in bounds)
-            upper[dim] = max(hi for _, _, hi in bounds) + 1
-    region = IndexDomain(inclusive_min=lower, exclusive_max=upper) if boxes.rank else "{  }"
-    return InvalidArgumentError(
-        f'Cell with origin={{{", ".join(map(str, origin))}}} missing layer mapping in "stack" driver '
-        f"[domain='{region}']"
-    )
