@@ -100,6 +100,16 @@ def test_wrong_command_lines(tiles, arguments):
     assert main(["stack", *arguments]) == 2
 
 
+def test_lists_that_cannot_be_read(tiles, capsys):
+    """The file is named, and what it should have been."""
+    Path("binary.csv").write_bytes(b"a.zarr,\xff\n")
+    for name in ("none.csv", ".", "binary.csv"):
+        assert main(["stack", "no.json", "--list", name]) == 2
+        err = capsys.readouterr().err
+        assert f"--list {name}: " in err
+        assert "expected a CSV file with a path and the origin in each line" in err
+
+
 def test_lists_and_axes(tiles, capsys):
     """Layers from a file, one after the other, and along a new dimension."""
     picture, layers = tiles

@@ -89,16 +89,24 @@ def _placed(text: str) -> _Place:
 
 
 def _listed(path: str) -> list[_Place]:
+    """Return the layers of a list; each line of it is a path, and perhaps whole numbers."""
+    expected = "expected a CSV file with a path and the origin in each line, such as tile7.zarr,0,950"
     places = []
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        for number, row in enumerate(csv.reader(file), 1):
-            if not row or not row[0].strip() or row[0].lstrip().startswith("#"):
-                continue
-            try:
-                origin = tuple(int(x) for x in row[1:])
-            except ValueError:
-                raise UsageError(f"{path}, line {number}: expected a path and whole numbers") from None
-            places.append(_Place(row[0].strip(), origin or None))
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+    except OSError as e:
+        raise UsageError(f"--list {path}: {e.strerror or e}; {expected}") from None
+    except (UnicodeDecodeError, csv.Error) as e:
+        raise UsageError(f"--list {path}: {e}; {expected}") from None
+    for number, row in enumerate(rows, 1):
+        if not row or not row[0].strip() or row[0].lstrip().startswith("#"):
+            continue
+        try:
+            origin = tuple(int(x) for x in row[1:])
+        except ValueError:
+            raise UsageError(f"{path}, line {number}: expected a path and whole numbers") from None
+        places.append(_Place(row[0].strip(), origin or None))
     return places
 
 
