@@ -27,6 +27,8 @@ def extreme_float(block: Array, which: Which) -> Array:
     minus infinity, as in TensorStore.
     """
     out = fold(block, np.fmin if which == "min" else np.fmax, block.dtype)
+    if out.size and (out.min() > 0 or out.max() < 0):
+        return out  # neither zeros nor NaN
     if not out.all():
         # What sign NumPy gives to the less of 0.0 and -0.0 depends on the processor.
         bits = np.dtype(f"i{block.dtype.itemsize}")

@@ -33,7 +33,11 @@ def mean_float(block: Array, work: np.dtype[Any]) -> Array:
     """Return the mean in `work`, of floats or complex numbers."""
     n = cell_size(block)
     every = planes(block)
-    total = next(every).astype(work)
+    first, second = next(every), next(every, None)
+    if second is None:
+        total = first.astype(work)
+    else:
+        total = np.add(first, second, dtype=work, casting="unsafe")
     for plane in every:
         np.add(total, plane, out=total, dtype=work, casting="unsafe")
     total += work.type(0)  # what a sum that begins with 0.0 is where there is nothing but -0.0
@@ -51,13 +55,24 @@ def mean_int(block: Array) -> Array:
     largest = max(-int(info.min), int(info.max))
     if block.dtype.itemsize > 1 and block.size:
         # Most numbers are small ones: it takes less to look at them than to add them up in a wider type.
-        largest = max(-int(block.min()), int(block.max()), 1)
+        largest = _largest(block)
     found = _accumulator(largest, n, signed=signed)
     if found is None:
         return _mean_wide(block, n)
     work = max(np.dtype(found), block.dtype, key=lambda dtype: dtype.itemsize)
     mean: Array = _divide(_sum(block, work).astype(work, copy=False), n)
     return mean
+
+
+def _largest(block: Array) -> int:
+    """Return a bound for the size of the elements, at least 1."""
+    if block.dtype.kind == "u":
+        return max(int(block.max()), 1)
+    if block.dtype.itemsize > 2 and int(block[0].min()) >= 0:
+        bits = int(np.bitwise_or.reduce(block, axis=None))  # less than twice the largest of them
+        if bits >= 0:
+            return max(bits, 1)
+    return max(-int(block.min()), int(block.max()), 1)
 
 
 def _sum(block: Array, work: np.dtype[Any]) -> Array:
