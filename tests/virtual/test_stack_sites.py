@@ -167,6 +167,79 @@ def test_open_layers(tmp_path, kind):
     assert np.array_equal(store.T[3:9, 2:17].read().result(), canvas[2:17, 3:9].T)
 
 
+@pytest.mark.parametrize("damage", ["cut off", "too long", "gone"])
+@pytest.mark.parametrize("kind", ["zarr3 raw", "zarr2"])
+def test_damaged_open_layers(tmp_path, kind, damage, the_long_way):
+    """A chunk that is not what it should be is an error that names it; one that is missing is filled."""
+    layers, canvas = _tiles(tmp_path, kind, [6, 5])
+    store = ts.overlay([ts.open(layer, read=True).result() for layer in layers])
+    chunk = tmp_path / "1-1" / ("c/0/0" if kind == "zarr3 raw" else "0.0")
+    if damage == "gone":
+        chunk.unlink()
+        canvas[6:12, 5:10] = 0
+        assert np.array_equal(store.read().result(), canvas)
+        return
+    chunk.write_bytes(chunk.read_bytes()[:-3] if damage == "cut off" else chunk.read_bytes() * 2)
+    found = [_outcome(store, region) for region in (np.s_[...], np.s_[6:12, 4:11])]
+    assert "1-1" in found[0][1]
+    the_long_way()
+    assert found == [_outcome(store, region) for region in (np.s_[...], np.s_[6:12, 4:11])]
+
+
+@pytest.mark.parametrize("recheck", ["open", True, False])
+def test_open_layers_that_change(tmp_path, recheck):
+    """They are looked at again as their staleness bound says, and a resize by their own handle is seen."""
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
+    more = {"recheck_cached_metadata": recheck}
+    handles = [ts.open({**layer, **more}, read=True, write=True).result() for layer in layers]
+    store = ts.overlay(handles)
+    assert np.array_equal(store.read().result(), canvas)
+    # in another context, which shares no metadata
+    spec = {k: v for k, v in layers[5].items() if k != "transform"}
+    other = ts.open(spec, context=ts.Context()).result()
+    other.resize(exclusive_max=[6, 3], resize_metadata_only=True).result()
+    if recheck is True:
+        with pytest.raises((IndexError, ValueError), match="Layer 5"):
+            store.read().result()
+    else:
+        assert np.array_equal(store.read().result(), canvas)
+    other.resize(exclusive_max=[6, 5]).result()
+    assert np.array_equal(store.read().result(), canvas)
+
+
+def test_layers_with_attributes_of_their_own(tmp_path, opened):
+    """Documents that differ in what says nothing about chunks; fill values that differ."""
+    canvas = np.zeros((4, 12), "int32")
+    layers = []
+    for i in range(6):
+        layer = _layer("zarr3", tmp_path / str(i), [0, 2 * i], [4, 2])
+        spec = {k: v for k, v in layer.items() if k != "transform"}
+        metadata = KINDS["zarr3 raw"][1] | _chunks("zarr3", [4, 2]) | {"attributes": {"number": i}}
+        metadata |= {"data_type": "int32", "fill_value": i // 2}
+        tile = ts.open({**spec, "metadata": metadata}, create=True, dtype="int32", shape=[4, 2]).result()
+        canvas[:, 2 * i : 2 * i + 2] = i // 2
+        if i % 2:
+            canvas[:, 2 * i : 2 * i + 2] = 10 + i
+            tile[...] = 10 + i
+        layers.append(layer)
+    assert np.array_equal(_stack(layers).read().result(), canvas)
+    assert not opened
+    store = ts.overlay([ts.open(layer, read=True).result() for layer in layers])
+    assert np.array_equal(store.read().result(), canvas)
+    assert np.array_equal(store[1:, ::-1].read().result(), canvas[1:, ::-1])
+
+
+def test_tiles_over_tiles(tmp_path):
+    """Of layers with the same bounds the last one is seen."""
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
+    blank = [ts.array(np.full((6, 5), -1, "int32")).translate_to[6, 5]]
+    stores = [ts.open(layer, read=True).result() for layer in layers]
+    assert np.array_equal(ts.overlay(blank + stores).read().result(), canvas)
+    canvas[6:12, 5:10] = -1
+    assert np.array_equal(ts.overlay(stores + blank).read().result(), canvas)
+    assert np.array_equal(ts.overlay(stores + blank).T.read().result(), canvas.T)
+
+
 def test_planes(tmp_path, opened):
     """Layers with fewer dimensions than the stack, and with more."""
     layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])

@@ -65,6 +65,7 @@ class ChunkedArray:
         "_opened",
         "_outside",
         "_pool",
+        "_rechecks",
         "_request",
         "_schema",
         "_shared",
@@ -100,6 +101,8 @@ class ChunkedArray:
         self._pool = pool
         self._shared = shared
         self._time = time.time()
+        bound = spec.recheck_cached_metadata
+        self._rechecks = bound != "open" and bound is not False and not request.mode.assume_metadata
         self.readable = readable
         self.writable = writable
         self._schema: tuple[Any, Schema] | None = None  # made when it is asked for, with its metadata
@@ -146,6 +149,12 @@ class ChunkedArray:
     @property
     def stored(self) -> StoredArray:
         """The array as it lies in its kvstore: grid, keys, codecs."""
+        return self._stored
+
+    def current(self) -> StoredArray:
+        """Return `stored` after a look at the metadata, as the recheck option says."""
+        if self._rechecks or self._shared.opened is not self._opened:
+            self._current()
         return self._stored
 
     @property
@@ -217,9 +226,8 @@ class ChunkedArray:
 
     def _current(self) -> None:
         """Ask the store for the metadata if what is known is too old; see what other handles found."""
-        bound = self._spec.recheck_cached_metadata
-        if bound != "open" and bound is not False and not self._request.mode.assume_metadata:
-            oldest = oldest_allowed(bound, self._time)
+        if self._rechecks:
+            oldest = oldest_allowed(self._spec.recheck_cached_metadata, self._time)
             if self._opened.time < oldest:
                 with self._shared.lock:
                     known = self._shared.opened

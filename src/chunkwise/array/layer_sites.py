@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy.typing as npt
 
+from chunkwise.array.based import Base
 from chunkwise.array.chunked import ChunkedArray, open_chunked
 from chunkwise.array.layer_place import LayerPlace
 from chunkwise.array.memory_array import MemoryArray
@@ -29,7 +30,7 @@ from chunkwise.driver.stored_array import Recipe, StoredArray
 from chunkwise.errors import ChunkwiseError
 from chunkwise.execute.box_read import is_simple
 from chunkwise.execute.pool import Pool, pool_of
-from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.file_path import is_valid
 from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
@@ -217,9 +218,9 @@ class OpenSites:
     """The sites of layers that are open."""
 
     def __init__(self) -> None:
-        self._places: dict[int, tuple[IndexTransform, LayerPlace | None]] = {}
+        self._known: dict[int, tuple[object, Site | None]] = {}
 
-    def find(self, number: int, base: Any, domain: IndexDomain) -> Site | None:
+    def find(self, number: int, base: Base, domain: IndexDomain) -> Site | None:
         """Return the site of a layer, with metadata as its staleness bound says; None if it has none.
 
         Parameters
@@ -231,27 +232,33 @@ class OpenSites:
             Of the layer in the stack.
         """
         array = base.array
-        if type(array) is MemoryArray:
-            place = self._place(number, base.transform, domain)
-            fits = place is not None and place.lies_in(array.elements.shape)
-            return MemorySite(array.elements, place) if place is not None and fits else None
-        if type(array) is not ChunkedArray:
+        if type(array) is ChunkedArray:
+            try:
+                stored: object = array.current()
+            except ChunkwiseError:
+                return None
+        elif type(array) is MemoryArray:
+            stored = array.elements
+        else:
             return None
-        store = array.store
-        if type(store) is not FileStore or store.io_mode != "default" or store.root[:1] != "/":
-            return None
-        try:
-            array.resolve().result()
-        except ChunkwiseError:
-            return None
-        stored, prefix = array.stored, store.root[1:]
-        place = self._place(number, base.transform, domain) if is_valid(prefix[:-1]) else None
-        if place is None or not place.lies_in(stored.shape) or not is_simple(stored):
-            return None
-        return FileSite(stored, prefix, place, array.fill_missing)
-
-    def _place(self, number: int, transform: IndexTransform, domain: IndexDomain) -> LayerPlace | None:
-        known = self._places.get(number)
-        if known is None or known[0] is not transform:
-            known = self._places[number] = transform, LayerPlace.of(transform, domain)
+        known = self._known.get(number)
+        if known is None or known[0] is not stored:
+            # Metadata that changes leaves the outputs of the transform as they are, and so the place.
+            site = _open_site(array, LayerPlace.of(base.transform, domain))
+            known = self._known[number] = stored, site
         return known[1]
+
+
+def _open_site(array: ChunkedArray | MemoryArray, place: LayerPlace | None) -> Site | None:
+    """Return the site of an open layer with metadata that is known to be current."""
+    if place is None:
+        return None
+    if isinstance(array, MemoryArray):
+        return MemorySite(array.elements, place) if place.lies_in(array.elements.shape) else None
+    store, stored = array.store, array.stored
+    if type(store) is not FileStore or store.io_mode != "default" or store.root[:1] != "/":
+        return None
+    prefix = store.root[1:]
+    if not is_valid(prefix[:-1]) or not place.lies_in(stored.shape) or not is_simple(stored):
+        return None
+    return FileSite(stored, prefix, place, array.fill_missing)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, repeat
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +18,12 @@ from chunkwise.execute.future import Future
 from chunkwise.execute.read import read_into
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Reader
-from chunkwise.plan.stack_part import StackPart
+from chunkwise.plan.stack_part import Bounds, Leaf, StackPart, StackParts
 
 __all__ = ["SiteReader", "open_site"]
+
+Array = npt.NDArray[Any]
+Numbers = npt.NDArray[np.int64]
 
 _FEW_BYTES = 2048
 
@@ -31,16 +36,20 @@ class SiteReader:
     find : callable
         ``find(number, fetch)`` gives the site of a layer, None if it has none.
     view : callable
-        Gives the caller's array as a part sees it.
+        Gives the caller's array as the parts of a leaf see it.
+    stop : sequence
+        True as soon as nothing more is to be read.
     """
 
     def __init__(
         self,
         find: Callable[[int, Reader], Site | None],
-        view: Callable[[StackPart], npt.NDArray[Any]],
+        view: Callable[[Leaf], Array],
+        stop: Sequence[object] = (),
     ) -> None:
         self._find = find
         self._view = view
+        self._stop = stop
         self._boxes = BoxReader(FILES)
 
     def site(self, number: int) -> Site | None:
@@ -49,9 +58,10 @@ class SiteReader:
 
     def read(self, number: int, parts: Sequence[StackPart]) -> bool:
         """Read what one layer has of a request; return False if it has to be opened for that."""
-        site = self._find(number, self._boxes.fetch)
-        if site is None:
-            return False
+        site = self.site(number)
+        return site is not None and self._read(site, number, parts)
+
+    def _read(self, site: Site, number: int, parts: Sequence[StackPart]) -> bool:
         for part in parts:
             box = self._box(site, part)
             if box is None or not _read(self._boxes, site, *box):
@@ -61,9 +71,70 @@ class SiteReader:
                 return started is not None
         return True
 
-    def start(self, number: int, parts: Sequence[StackPart]) -> list[Future[npt.NDArray[Any]]] | None:
+    def read_many(self, parts: StackParts, bounds: Bounds, rows: range) -> list[int]:
+        """Read some of many parts; return those whose layers have to be opened.
+
+        Parameters
+        ----------
+        parts : StackParts
+        bounds : tuple of ndarray
+            What ``parts.bounds`` says of them.
+        rows : range
+            Which of them.
+        """
+        view = self._view(parts.leaf)
+        left: list[int] = []
+        alike: dict[object, _Alike] = {}
+        in_memory = _Alike([], [])
+        find, fetch = self._find, self._boxes.fetch
+        number, site = None, None
+        for row, layer in zip(rows, parts.layers[rows.start : rows.stop].tolist(), strict=True):
+            if layer != number:
+                number, site = layer, find(layer, fetch)
+            if site is None:
+                left.append(row)
+                continue
+            if not site.place.plain:
+                if not self._read(site, layer, list(parts.parts([row]))):
+                    left.append(row)
+                continue
+            if type(site) is MemorySite:
+                group = in_memory
+            else:
+                assert isinstance(site, FileSite)
+                same = id(site.array), site.fill_missing
+                group = alike.get(same) or alike.setdefault(
+                    same, alike.setdefault(_kind(site), _Alike([], []))
+                )
+            group.rows.append(row)
+            group.sites.append(site)
+        if in_memory.rows:
+            _copy(in_memory, view, *in_memory.bounds(bounds))
+        for group in {id(group): group for group in alike.values()}.values():
+            some = group.sites[0]
+            assert isinstance(some, FileSite)
+            over: Iterable[int] = range(len(group.rows))
+            if is_simple(some.array):
+                first, start, stop = group.bounds(bounds)
+                over = self._boxes.read_many(
+                    some.array,
+                    [site.prefix for site in group.sites],
+                    first,
+                    view,
+                    start,
+                    stop,
+                    fill_missing=some.fill_missing,
+                    unwanted=self._stop,
+                )
+            for i in over:
+                row = group.rows[i]
+                if not self._read(group.sites[i], int(parts.layers[row]), list(parts.parts([row]))):
+                    left.append(row)
+        return left
+
+    def start(self, number: int, parts: Sequence[StackPart]) -> list[Future[Array]] | None:
         """Begin to read what one layer has of a request; return None if it has to be opened for that."""
-        site = self._find(number, self._boxes.fetch)
+        site = self.site(number)
         if not isinstance(site, FileSite) or site.pool is None:
             return None
         requests = []
@@ -74,16 +145,16 @@ class SiteReader:
             onto = site.place.onto(request)
             if onto is None:
                 return None
-            requests.append((onto, self._view(part)[at]))
+            requests.append((onto, self._view(part.leaf)[at]))
         array = site.below()
         return [
             read_into(array, FILES, request, out, pool=site.pool, fill_missing=site.fill_missing)
             for request, out in requests
         ]
 
-    def _box(self, site: Site, part: StackPart) -> tuple[list[int], npt.NDArray[Any]] | None:
+    def _box(self, site: Site, part: StackPart) -> tuple[list[int], Array] | None:
         """Return where a part begins in the array of a layer, and where its elements go."""
-        box = part.box(self._view(part))
+        box = part.box(self._view(part.leaf))
         if box is None:
             return None
         place = site.place
@@ -92,7 +163,55 @@ class SiteReader:
         return place.box(*box)
 
 
-def open_site(site: Site) -> Callable[[IndexTransform, npt.NDArray[Any]], bool]:
+class _Alike(NamedTuple):
+    """Parts of layers that are read in the same way.
+
+    Attributes
+    ----------
+    rows : list of int
+        Which of many parts.
+    sites : list of Site
+        Of their layers, with plain places.
+    """
+
+    rows: list[int]
+    sites: list[Any]
+
+    def bounds(self, bounds: Bounds) -> Bounds:
+        """Return where the parts begin in their arrays, and where they begin and end in the view."""
+        first, start, stop = (along[self.rows] for along in bounds)
+        each = chain.from_iterable([site.place.offsets for site in self.sites])
+        offsets = np.fromiter(each, np.int64, first.size).reshape(first.shape)
+        return first + offsets, start, stop
+
+
+def _kind(site: FileSite) -> object:
+    """Return what is the same for arrays that are read in the same way."""
+    array = site.array
+    return is_simple(array), id(array.chain), id(array.fill_value), array.keys, site.fill_missing
+
+
+def _copy(alike: _Alike, view: Array, first: Numbers, start: Numbers, stop: Numbers) -> None:
+    size = stop - start
+    small = int(size.prod(axis=1).max()) * view.itemsize < _FEW_BYTES
+    for site, part, box in zip(alike.sites, _boxes(first, first + size), _boxes(start, stop), strict=True):
+        if small:
+            view[box] = site.elements[part]
+        else:
+            copy_rows(view[box], site.elements[part])
+
+
+def _boxes(start: Numbers, stop: Numbers) -> Iterator[Any]:
+    """Yield indices for boxes.
+
+    None of them outlives its turn: Python's search for cycles begins again and again if there are thousands.
+    """
+    if not start.shape[1]:
+        return repeat((...,), len(start))
+    return zip(*map(partial(map, slice), start.T.tolist(), stop.T.tolist()), strict=True)
+
+
+def open_site(site: Site) -> Callable[[IndexTransform, Array], bool]:
     """Return a function that reads a request to where a site's layer is seen, for one worker.
 
     It returns False, and may have read something, if the request is not a box of a few chunks in the order of
@@ -100,7 +219,7 @@ def open_site(site: Site) -> Callable[[IndexTransform, npt.NDArray[Any]], bool]:
     """
     reader = BoxReader(FILES)
 
-    def read(request: IndexTransform, out: npt.NDArray[Any]) -> bool:
+    def read(request: IndexTransform, out: Array) -> bool:
         first = box_of(request, out.ndim)
         box = None if first is None else site.place.box(first, out)
         return box is not None and _read(reader, site, *box)
@@ -108,7 +227,7 @@ def open_site(site: Site) -> Callable[[IndexTransform, npt.NDArray[Any]], bool]:
     return read
 
 
-def _read(reader: BoxReader, site: Site, first: Sequence[int], out: npt.NDArray[Any]) -> bool:
+def _read(reader: BoxReader, site: Site, first: Sequence[int], out: Array) -> bool:
     if type(site) is MemorySite:
         at: list[Any] = [slice(a, a + n) for a, n in zip(first, out.shape, strict=True)]
         elements = site.elements[(*at, ...)]

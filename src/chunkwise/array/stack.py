@@ -23,8 +23,8 @@ from chunkwise.execute.pool import Pool
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.plan.layers import LayerBoxes
-from chunkwise.plan.stack import plan_stack
-from chunkwise.plan.stack_part import StackPart
+from chunkwise.plan.stack import divide_stack, plan_stack
+from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
 from chunkwise.spec.schema import Schema
 
 __all__ = ["StackArray", "open_stack"]
@@ -119,17 +119,17 @@ class StackArray:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
 
         fill_value = self._spec.fill_value
-        views: dict[int, Array] = {}
+        leaves: dict[int, tuple[Leaf, Array]] = {}
 
-        def view_of(part: StackPart) -> Array:
-            view = views.get(id(part.leaf))
-            if view is None:
-                view = views[id(part.leaf)] = part.view(out)
-            return view
+        def view_of(leaf: Leaf) -> Array:
+            known = leaves.get(id(leaf))
+            if known is None:
+                known = leaves[id(leaf)] = leaf, leaf.view(out)
+            return known[1]
 
         def read(base: Base | None, part: StackPart) -> Future[Any]:
             request, at = part.where()
-            view = view_of(part)
+            view = view_of(part.leaf)
             if base is None:
                 view[at] = fill_value
                 return Future.ready(None)
@@ -143,21 +143,20 @@ class StackArray:
             return Future.ready(None)
 
         def finish() -> Array:
-            for part in {id(part.leaf): part for part in parts}.values():
-                part.finish(out)
+            for leaf, _ in leaves.values():
+                leaf.finish(out)
             return out
 
         try:
-            parts = self._plan(transform, holes=fill_value is not None)
             return run_parts(
-                parts,
+                self._divided(transform, holes=fill_value is not None),
                 read,
-                finish,
                 layers=self._layers,
                 nbytes=out.nbytes,
                 pool=self._pool,
                 write=False,
-                open_sites=lambda: SiteReader(self._layers.site, view_of),
+                finish=finish,
+                open_sites=lambda stop: SiteReader(self._layers.site, view_of, stop),
             )
         except Exception as e:
             return Future.failed(e)
@@ -165,7 +164,9 @@ class StackArray:
     def requests(self, transform: IndexTransform) -> Iterator[tuple[OpenArray, IndexTransform]]:
         """Open the layers that a read of `transform`, which is bounded, meets; yield what it asks of each."""
         bases: dict[int, Base | None] = {}
-        for part in self._plan(transform, holes=self._spec.fill_value is not None):
+        itemsize, lowest = max(1, self.dtype.itemsize), self._domain.inclusive_min
+        holes = self._spec.fill_value is not None
+        for part in plan_stack(transform, self._boxes, lowest, itemsize, holes=holes):
             if part.layer not in bases:
                 bases[part.layer] = self._layers.opened(part.layer, write=False)
             base = bases[part.layer]
@@ -178,7 +179,7 @@ class StackArray:
         def write(base: Base | None, part: StackPart) -> Future[Any]:
             assert base is not None
             request, at = part.where()
-            view = part.view(source, last=True)
+            view = part.leaf.view(source, last=True)
             with naming(part.layer):
                 request = base.bounded(request)
             done = base.array.write_from(request, view[at])
@@ -188,11 +189,9 @@ class StackArray:
 
         done: Future[None]
         try:
-            parts = self._plan(transform)
             done = run_parts(
-                parts,
+                self._divided(transform),
                 write,
-                lambda: None,
                 layers=self._layers,
                 nbytes=source.nbytes,
                 pool=self._pool,
@@ -202,9 +201,9 @@ class StackArray:
             done = Future.failed(e)
         return WriteFutures.of(done, done)
 
-    def _plan(self, transform: IndexTransform, *, holes: bool = False) -> list[StackPart]:
+    def _divided(self, transform: IndexTransform, *, holes: bool = False) -> Iterator[StackPart | StackParts]:
         itemsize = max(1, self.dtype.itemsize)
-        return plan_stack(transform, self._boxes, self._domain.inclusive_min, itemsize, holes=holes)
+        return divide_stack(transform, self._boxes, self._domain.inclusive_min, itemsize, holes=holes)
 
     def resolve(self) -> Future[IndexDomain]:
         """Return the domain; layers that have grown don't change it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 from chunkwise.array.based import Base
@@ -15,96 +15,141 @@ from chunkwise.execute.future import Future
 from chunkwise.execute.join import gather, map_future
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.workers import read_load
-from chunkwise.plan.stack_part import StackPart
+from chunkwise.plan.stack_part import Bounds, StackPart, StackParts
 
 __all__ = ["run_parts"]
 
 Do: TypeAlias = Callable[["Base | None", StackPart], Future[Any]]
 """Reads or writes a part of a layer that was opened for it, or, with None, of a hole."""
 
+Groups: TypeAlias = dict[int, list[StackPart]]
+"""Parts by layer."""
+
+Many: TypeAlias = tuple[StackParts, Bounds, range]
+"""Parts, where they lie, and which of them."""
+
 _FEW = 64
 _FEW_COPIES = 200
 _SMALL_NBYTES = 1 << 20
 _LEAST_NBYTES = 512 << 10
 _N_WAITING = 32
+_MOST_AT_ONCE = 256
+_BATCHES_PER_WORKER = 4
 
 
 def run_parts(
-    parts: Sequence[StackPart],
+    plan: Iterable[StackPart | StackParts],
     do: Do,
-    finish: Callable[[], Any],
     *,
     layers: StackLayers,
     nbytes: int,
     pool: Pool,
     write: bool,
-    open_sites: Callable[[], SiteReader] | None = None,
+    finish: Callable[[], Any] = lambda: None,
+    open_sites: Callable[[Stop], SiteReader] | None = None,
 ) -> Future[Any]:
     """Read or write the parts of a request; the future gives what `finish` returns.
 
     Parameters
     ----------
-    parts : sequence of StackPart
+    plan : iterable of StackPart and StackParts
     do : callable
-    finish : callable
-        Called once, at the end.
     layers : StackLayers
     nbytes : int
         Of the request.
     pool : Pool
     write : bool
         What layers are to be opened for.
+    finish : callable
+        Called once, at the end.
     open_sites : callable, optional
         Gives one worker what reads layers that need not be opened.
     """
-    groups: dict[int, list[StackPart]] = {}
-    for part in parts:
-        groups.setdefault(part.layer, []).append(part)
-    waits = any(part.indexed for part in parts) and in_event_loop()
-    n_workers = _n_workers(groups, layers, nbytes, pool)
+    groups: Groups = {}
+    many: list[Many] = []
+    for found in plan:
+        if isinstance(found, StackPart):
+            _put(groups, [found])
+            continue
+        bounds = None if open_sites is None else found.bounds()
+        if bounds is None:
+            _put(groups, found.parts(range(len(found.layers))))
+        else:
+            many.append((found, bounds, range(len(found.layers))))
+    waits = any(part.indexed for group in groups.values() for part in group) and in_event_loop()
+    numbers = list(dict.fromkeys(chain(groups, *(parts.layers.tolist() for parts, _, _ in many))))
+    n_workers = _n_workers(numbers, layers, nbytes, pool)
     sites, inline = None, False
     if open_sites is not None:
-        sites = open_sites()
+        sites = open_sites([])
         if n_workers is not None and n_workers != _N_WAITING:
-            n_workers, inline = _load(sites, list(groups), n_workers, pool)
+            n_workers, inline = _load(sites, numbers, n_workers, pool)
     small = inline or nbytes < _LEAST_NBYTES
+    if n_workers == _N_WAITING or not (inline or small or n_workers):
+        for parts, _, rows in many:  # each for itself, since it takes long
+            _put(groups, parts.parts(rows))
+        many = []
+
     if (n_workers is None or inline) and not waits:
+        to_open: Groups = {}
+        for parts, bounds, rows in many:
+            assert sites is not None
+            _put(to_open, parts.parts(sites.read_many(parts, bounds, rows)))
         futures = []
         for number, group in groups.items():
             if sites is not None and small and sites.read(number, group):
                 continue
             started = None if sites is None or small else sites.start(number, group)
-            if started is not None:
+            if started is None:
+                _put(to_open, group)
+            else:
                 futures += started
-                continue
+        for number, group in to_open.items():
             base = layers.opened(number, write=write)
             futures += [do(base, part) for part in group]
         return map_future(lambda _: finish(), gather(futures))
 
-    def open_worker(stop: Stop) -> Callable[[tuple[int, list[StackPart]]], None]:
-        sites = None if open_sites is None else open_sites()
+    n_workers = n_workers or pool.n_workers
+    items: list[Many | tuple[int, list[StackPart]]] = [*groups.items()]
+    for parts, bounds, rows in many:
+        n = max(1, min(_MOST_AT_ONCE, len(rows) // (_BATCHES_PER_WORKER * n_workers)))
+        items += [(parts, bounds, rows[i : i + n]) for i in range(0, len(rows), n)]
 
-        def work(item: tuple[int, list[StackPart]]) -> None:
-            number, group = item
-            if stop or (sites is not None and sites.read(number, group)):
-                return
-            base = layers.opened(number, write=write)
-            for part in group:
-                do(base, part).result()
+    def open_worker(stop: Stop) -> Callable[[Many | tuple[int, list[StackPart]]], None]:
+        sites = None if open_sites is None else open_sites(stop)
+
+        def work(item: Many | tuple[int, list[StackPart]]) -> None:
+            to_open: Groups = {}
+            if len(item) == 3:
+                assert sites is not None
+                _put(to_open, item[0].parts(sites.read_many(*item)))
+            elif not stop and (sites is None or not sites.read(*item)):
+                _put(to_open, item[1])
+            for number, group in to_open.items():
+                if stop:
+                    return
+                base = layers.opened(number, write=write)
+                for part in group:
+                    do(base, part).result()
 
         return work
 
-    return pool.run(list(groups.items()), open_worker, finish, n_workers=n_workers or pool.n_workers)
+    return pool.run(items, open_worker, finish, n_workers=n_workers)
 
 
-def _n_workers(numbers: Collection[int], layers: StackLayers, nbytes: int, pool: Pool) -> int | None:
+def _put(groups: Groups, parts: Iterable[StackPart]) -> None:
+    for part in parts:
+        groups.setdefault(part.layer, []).append(part)
+
+
+def _n_workers(numbers: Sequence[int], layers: StackLayers, nbytes: int, pool: Pool) -> int | None:
     """Return how many threads are to take one layer after the other; None if these are read as they are.
 
     A layer that is read as it is divides its own work among threads.  Of small layers each would be
     read by the calling thread alone; and of very many not all are to be open.
     """
     n = len(numbers)
-    local = all(layers.is_local(number) for number in islice(numbers, 4))
+    local = all(layers.is_local(number) for number in numbers[:4])
     if n > _FEW:
         return pool.n_workers if local else _N_WAITING
     small = _LEAST_NBYTES <= nbytes <= n * _SMALL_NBYTES

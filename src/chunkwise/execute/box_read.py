@@ -1,8 +1,9 @@
 """Boxes of many arrays, each in a few chunks: read one after the other by one worker.
 
 An array of a stack is often one chunk, and there are thousands of them.  What is the same for all, the
-reader and the decoder with its memory, is opened once for each codec chain; nothing is planned.  What is not
-so simple is left to :func:`chunkwise.execute.read.read_into`.
+reader and the decoder with its memory, is opened once for each codec chain; nothing is planned.  Where the
+boxes of many arrays of one kind lie in chunks is found out for all together.  What is not so simple is left
+to :func:`chunkwise.execute.read.read_into`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from chunkwise.codec.rows import copy_rows
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
 from chunkwise.execute.failure import describe, failed, missing_chunk
+from chunkwise.execute.run_read import RunReader, chunk_keys
 from chunkwise.kvstore.protocol import Readable
 
 __all__ = ["BoxReader", "is_simple"]
 
 Array = npt.NDArray[Any]
+Numbers = npt.NDArray[np.int64]
 
 # What is decoded at once, in bytes, and how many chunks a box may have.
 _LARGEST = 1 << 22
@@ -56,6 +59,8 @@ class _Coder(NamedTuple):
         A chunk.
     raw : memoryview or None
         The bytes of `scratch`, if it takes the chunk as it is stored.
+    runs : RunReader or None
+        Reads whole chunks, if their decoded bytes are their elements.
     """
 
     chain: PreparedChain
@@ -63,6 +68,7 @@ class _Coder(NamedTuple):
     decode: DecodeInto
     scratch: Array
     raw: memoryview | None
+    runs: RunReader | None
 
 
 class BoxReader:
@@ -118,6 +124,61 @@ class BoxReader:
             self._chunk(coder, array, prefix, numbers, parts, out[places], fill_missing)
         return True
 
+    def read_many(
+        self,
+        array: StoredArray,
+        prefixes: Sequence[str],
+        first: Numbers,
+        out: Array,
+        start: Numbers,
+        stop: Numbers,
+        *,
+        fill_missing: bool,
+        unwanted: Sequence[object],
+    ) -> list[int]:
+        """Read boxes of arrays that differ in their prefixes only; return which have too many chunks.
+
+        Parameters
+        ----------
+        array : StoredArray
+            As for :meth:`read`.
+        prefixes : sequence of str
+            Of the array of each box.
+        first : ndarray
+            Where boxes begin in their arrays, of shape ``(n, rank)``.
+        out : ndarray
+        start, stop : ndarray
+            Where boxes begin and end in `out`, as `first`.
+        fill_missing : bool
+        unwanted : sequence
+            True as soon as nothing more is to be read.
+        """
+        coder = self._coders.get(id(array.chain)) or self._open(array.chain)
+        chunk = np.array(coder.shape, np.int64)
+        cells = first // chunk
+        whole = ((first == cells * chunk) & (stop - start == chunk)).all(axis=1)
+        in_place = out.flags.c_contiguous and coder.shape[1:] == out.shape[1:]
+        if coder.runs is None or in_place:
+            whole[:] = False
+        else:
+            numbers = np.flatnonzero(whole)
+            keys = chunk_keys(array.keys, [prefixes[i] for i in numbers.tolist()], cells[numbers])
+
+            def read_other(i: int, place: Array) -> None:
+                prefix, cell = prefixes[numbers[i]], tuple(cells[numbers[i]].tolist())
+                self._chunk(coder, array, prefix, cell, (...,), place, fill_missing)
+
+            coder.runs.read(keys, out, start[numbers], read_other, unwanted)
+        left: list[int] = []
+        for i in np.flatnonzero(~whole).tolist():
+            if unwanted:
+                break
+            box: Any = map(slice, start[i].tolist(), stop[i].tolist())
+            at = first[i].tolist()
+            if not self.read(array, prefixes[i], at, out[(*box, ...)], fill_missing=fill_missing):
+                left.append(i)
+        return left
+
     def _chunk(
         self,
         coder: _Coder,
@@ -164,7 +225,10 @@ class BoxReader:
         scratch: Array = np.empty(item.shape, item.dtype, order)
         as_stored = packed is not None and packed.fill is None and packed.stored == item.dtype
         raw = scratch.reshape(-1).view(np.uint8).data if as_stored else None
-        coder = self._coders[id(chain)] = _Coder(chain, item.shape, chain.open_decoder(), scratch, raw)
+        runs = None
+        if packed is not None and packed.stored == item.dtype and item.shape:
+            runs = RunReader(item.shape, packed, self.fetch, self._fetch_into)
+        coder = self._coders[id(chain)] = _Coder(chain, item.shape, chain.open_decoder(), scratch, raw, runs)
         return coder
 
 

@@ -21,9 +21,9 @@ from chunkwise.plan.layers import LayerBoxes
 from chunkwise.plan.layout import Layout
 from chunkwise.plan.partition import Transform, partition
 from chunkwise.plan.stack_paint import painted
-from chunkwise.plan.stack_part import Leaf, StackPart
+from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
 
-__all__ = ["plan_stack"]
+__all__ = ["divide_stack", "plan_stack"]
 
 _LARGEST_TABLE = 2**20
 
@@ -31,6 +31,19 @@ _LARGEST_TABLE = 2**20
 def plan_stack(
     transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, *, holes: bool = False
 ) -> list[StackPart]:
+    """Divide a request among the topmost layers; see :func:`divide_stack`."""
+    out: list[StackPart] = []
+    for found in divide_stack(transform, boxes, lowest, itemsize, holes=holes):
+        if isinstance(found, StackParts):
+            out += found.parts(range(len(found.layers)))
+        else:
+            out.append(found)
+    return out
+
+
+def divide_stack(
+    transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, *, holes: bool = False
+) -> Iterator[StackPart | StackParts]:
     """Divide a request among the topmost layers.
 
     Parameters
@@ -51,12 +64,6 @@ def plan_stack(
     InvalidArgumentError
         If there is no layer at some index, and no `holes`; the text names the cell and what is missing.
     """
-    return list(_divide(transform, boxes, lowest, itemsize, holes))
-
-
-def _divide(
-    transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, holes: bool
-) -> Iterator[StackPart]:
     todo = [(transform, (slice(None),) * transform.input_rank)]
     while todo:
         part, box = todo.pop()

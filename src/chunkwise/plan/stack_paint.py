@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,12 @@ from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.layer_cells import LayerCells
 from chunkwise.plan.layers import LayerBoxes
 from chunkwise.plan.layout import Layout
-from chunkwise.plan.stack_part import HOLE, Leaf, StackPart
+from chunkwise.plan.stack_part import HOLE, Leaf, StackPart, StackParts
 from chunkwise.plan.stack_runs import StridedRuns, cut, merge, place, runs_of
 
 __all__ = ["painted"]
+
+Numbers = npt.NDArray[np.int64]
 
 
 def painted(
@@ -28,71 +29,127 @@ def painted(
     layout: Layout,
     grid: LayerCells,
     boxes: LayerBoxes,
-    numbers: npt.NDArray[np.int64],
+    numbers: Numbers,
     lowest: Sequence[int],
     itemsize: int,
     holes: bool,
-) -> Iterator[StackPart]:
+) -> Iterator[StackPart | StackParts]:
+    """Yield what is seen of each layer in a part of a request that is divided into cells.
+
+    Parameters
+    ----------
+    box : tuple of slice
+        Which part of the caller's array it has to do with.
+    axes, layout
+        As :func:`~chunkwise.plan.partition.partition` made them of `grid`.
+    grid : LayerCells
+    boxes : LayerBoxes
+    numbers : ndarray
+        Of the layers that can be met, ascending.
+    lowest, itemsize, holes
+        As for :func:`~chunkwise.plan.stack.divide_stack`.
+    """
+
+    def check() -> None:
+        if not holes and (owner == HOLE).any():
+            raise _missing(axes, owner, starts, boxes, lowest)
+
     owner = np.full([axis.n_entries for axis in axes], HOLE, np.int32)  # a position in `numbers`
     starts = [
         [grid.edges[dim][np.asarray(along)] for dim, along in zip(axis.dims, axis.cells, strict=True)]
         for axis in axes
     ]
-    ranges: list[tuple[list[int], list[int]]] = []
-    for axis, along in zip(axes, starts, strict=True):
-        if not axis.indexed:
-            (dim,), (first,) = axis.dims, along
-            ranges.append(
-                (
-                    np.searchsorted(first, boxes.lower[numbers, dim]).tolist(),
-                    np.searchsorted(first, boxes.upper[numbers, dim]).tolist(),
-                )
-            )
-    indexed = any(axis.indexed for axis in axes)
-    bounded: list[tuple[int, tuple[slice, ...]]] = []
-    for i, number in enumerate(numbers.tolist()):
-        if not indexed:
-            bounds = tuple([slice(a[i], b[i]) for a, b in ranges])
-            owner[bounds] = i
-            bounded.append((i, bounds))
+    if not any(axis.indexed for axis in axes):
+        runs = _paint_boxes(owner, axes, starts, boxes, numbers)
+        check()
+        yield _parts(Leaf(box, layout, StridedRuns(axes, starts)), owner, runs, numbers)
+        return
+    places = _paint_indexed(owner, axes, starts, boxes, numbers)
+    check()
+    leaf = Leaf(box, layout, None)
+    seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1).tolist()  # of holes first
+    layers = [*numbers.tolist(), HOLE]
+    for i, bounds in [*places, (HOLE, (slice(None),) * owner.ndim)]:
+        if not seen[i + 1]:
             continue
-        masks = []
+        for run in runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
+            merged = [merge(axis, along, s) for axis, along, s in zip(axes, starts, run, strict=True)]
+            for pieces in product(*[cut(m, merged, itemsize) for m in merged]):
+                yield StackPart(layers[i], leaf, place(pieces))
+
+
+def _paint_boxes(
+    owner: npt.NDArray[np.int32],
+    axes: Sequence[PlanAxis],
+    starts: Sequence[Sequence[Numbers]],
+    boxes: LayerBoxes,
+    numbers: Numbers,
+) -> Numbers:
+    """Paint without index arrays; return the entries of each layer, of shape ``(n, rank, 2)``."""
+    runs = np.empty((len(numbers), len(axes), 2), np.int64)
+    for i, (axis, along) in enumerate(zip(axes, starts, strict=True)):
+        (dim,), (first,) = axis.dims, along
+        runs[:, i, 0] = np.searchsorted(first, boxes.lower[numbers, dim])
+        runs[:, i, 1] = np.searchsorted(first, boxes.upper[numbers, dim])
+    if owner.ndim and (runs[..., 1] - runs[..., 0] == 1).all():  # as most mosaics are
+        cells = np.ravel_multi_index(tuple(runs[..., 0].T), owner.shape)
+        owner.reshape(-1)[cells] = np.arange(len(numbers))  # of equal indices the last one counts
+        return runs
+    for i, run in enumerate(runs.tolist()):
+        owner[tuple([slice(a, b) for a, b in run])] = i
+    return runs
+
+
+def _parts(leaf: Leaf, owner: npt.NDArray[np.int32], runs: Numbers, numbers: Numbers) -> StackParts:
+    """Return what is seen of each layer, and the holes, as boxes of entries."""
+    seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1)
+    n_holes, seen = int(seen[0]), seen[1:]
+    whole = (seen > 0) & (seen == (runs[..., 1] - runs[..., 0]).prod(axis=1))  # as of most layers
+    found: list[tuple[int, tuple[slice, ...]]] = []
+    if n_holes:
+        found += ((HOLE, run) for run in runs_of(owner == HOLE, (0,) * owner.ndim))
+    for i in np.flatnonzero((seen > 0) & ~whole).tolist():
+        bounds = tuple([slice(a, b) for a, b in runs[i].tolist()])
+        mask = owner[bounds] == i
+        found += ((int(numbers[i]), run) for run in runs_of(mask, tuple([s.start for s in bounds])))
+    layers, runs = numbers[whole], runs[whole]
+    if found:
+        layers = np.concatenate([layers, [layer for layer, _ in found]])
+        more = [[(s.start, s.stop) for s in run] for _, run in found]
+        runs = np.concatenate([runs, np.asarray(more, np.int64).reshape(len(found), *runs.shape[1:])])
+        order = np.argsort(layers, kind="stable")
+        layers, runs = layers[order], runs[order]
+    return StackParts(leaf, layers, runs)
+
+
+def _paint_indexed(
+    owner: npt.NDArray[np.int32],
+    axes: Sequence[PlanAxis],
+    starts: Sequence[Sequence[Numbers]],
+    boxes: LayerBoxes,
+    numbers: Numbers,
+) -> list[tuple[int, tuple[slice, ...]]]:
+    """Paint where some entries are those of index arrays; return a box around the entries of each layer."""
+    bounded = []
+    for i, number in enumerate(numbers.tolist()):
+        lower, upper = boxes.lower[number], boxes.upper[number]
+        masks: list[Numbers] = []
+        slices: list[slice] = []
         for axis, along in zip(axes, starts, strict=True):
             if axis.indexed:
-                lower, upper = boxes.lower[number], boxes.upper[number]
                 inside = [
                     (first >= lower[dim]) & (first < upper[dim])
                     for dim, first in zip(axis.dims, along, strict=True)
                 ]
                 masks.append(np.flatnonzero(np.logical_and.reduce(inside)))
-        slices = tuple(slice(a[i], b[i]) for a, b in ranges)
-        where: Any = (*np.ix_(*masks), *slices, ...) if masks else (*slices, ...)
+            else:
+                (dim,), (first,) = axis.dims, along
+                slices.append(slice(*np.searchsorted(first, (lower[dim], upper[dim])).tolist()))
+        where: Any = (*np.ix_(*masks), *slices, ...)
         owner[where] = i
-        bounds = tuple(slice(int(m[0]), int(m[-1]) + 1) if len(m) else slice(0, 0) for m in masks)
+        bounds = [slice(int(m[0]), int(m[-1]) + 1) if len(m) else slice(0, 0) for m in masks]
         bounded.append((i, (*bounds, *slices)))
-    if (owner == HOLE).any():
-        if not holes:
-            raise _missing(axes, owner, starts, boxes, lowest)
-        bounded.append((HOLE, (slice(None),) * owner.ndim))
-    strided = None if indexed else StridedRuns(axes, starts)
-    leaf = Leaf(box, layout, strided)
-    seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1).tolist()  # of holes first
-    layers = [*numbers.tolist(), HOLE]
-    for i, bounds in bounded:
-        if not seen[i + 1]:
-            continue
-        layer = layers[i]
-        if strided is not None:
-            if i >= 0 and seen[i + 1] == prod([s.stop - s.start for s in bounds]):
-                yield StackPart(layer, leaf, bounds)  # all of it, as that of most layers
-                continue
-            for run in runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
-                yield StackPart(layer, leaf, run)
-            continue
-        for run in runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
-            merged = [merge(axis, along, s) for axis, along, s in zip(axes, starts, run, strict=True)]
-            for pieces in product(*[cut(m, merged, itemsize) for m in merged]):
-                yield StackPart(layer, leaf, place(pieces))
+    return bounded
 
 
 def _missing(

@@ -1,18 +1,21 @@
-"""What one layer of a stack has of a request: what to read or write, and where the elements are."""
+"""What the layers of a stack have of a request: what to read or write, and where the elements are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from chunkwise.index_space import IndexTransform
 from chunkwise.plan.layout import Layout
-from chunkwise.plan.stack_runs import StridedRuns
+from chunkwise.plan.stack_runs import Bounds, StridedRuns
 
-__all__ = ["HOLE", "Leaf", "StackPart"]
+__all__ = ["HOLE", "Bounds", "Leaf", "StackPart", "StackParts"]
 
 Array = npt.NDArray[Any]
+Numbers = npt.NDArray[np.int64]
 
 HOLE = -1
 """What stands for a layer where there is none."""
@@ -29,7 +32,7 @@ class StackPart(NamedTuple):
         The part of the request that it belongs to.
     place : tuple
         What to read or write, in the index space of the stack, and where the elements are in the caller's
-        array as :meth:`view` shows it; or the entries of the leaf from which that follows.
+        array as :meth:`Leaf.view` shows it; or the entries of the leaf from which that follows.
     """
 
     layer: int
@@ -37,7 +40,7 @@ class StackPart(NamedTuple):
     place: Any
 
     def where(self) -> tuple[IndexTransform, tuple[Any, ...]]:
-        """Return what to read or write, and where the elements are in :meth:`view`."""
+        """Return what to read or write, and where the elements are in :meth:`Leaf.view`."""
         if isinstance(self.place[0], IndexTransform):
             request, at = self.place
             return request, at
@@ -60,7 +63,7 @@ class StackPart(NamedTuple):
         Parameters
         ----------
         view : ndarray
-            What :meth:`view` returns.
+            What :meth:`Leaf.view` returns.
 
         Returns
         -------
@@ -91,16 +94,34 @@ class StackPart(NamedTuple):
             return None
         return first, view[(*axes, ...)]
 
-    def view(self, array: Array, *, last: bool = False) -> Array:
-        """Return the caller's array as the part sees it; see :meth:`Layout.view` for `last`."""
-        part = array[self.leaf.index]
-        layout = self.leaf.layout
-        return part if layout is None else layout.view(part, last=last)
 
-    def finish(self, array: Array) -> None:
-        """Repeat what was read along dimensions that nothing depends on."""
-        if self.leaf.layout is not None:
-            self.leaf.layout.broadcast(array[self.leaf.index])
+class StackParts(NamedTuple):
+    """Parts of one leaf without index arrays, by the thousand.
+
+    Attributes
+    ----------
+    leaf : Leaf
+        With connected sets.
+    layers : ndarray
+        Of each part, ascending.
+    runs : ndarray
+        Of shape ``(n, rank, 2)``: the entries of the connected sets that are a part's.
+    """
+
+    leaf: Leaf
+    layers: Numbers
+    runs: Numbers
+
+    def bounds(self) -> Bounds | None:
+        """Return where the parts are; None if neighbours are not read as neighbours."""
+        assert self.leaf.strided is not None
+        return self.leaf.strided.bounds(self.runs)
+
+    def parts(self, numbers: Iterable[int]) -> Iterator[StackPart]:
+        """Yield some of the parts."""
+        for i in numbers:
+            run = tuple([slice(a, b) for a, b in self.runs[i].tolist()])
+            yield StackPart(int(self.layers[i]), self.leaf, run)
 
 
 class Leaf(NamedTuple):
@@ -124,3 +145,13 @@ class Leaf(NamedTuple):
     def index(self) -> Any:
         """Index of its part of the caller's array."""
         return (*self.box, ...)
+
+    def view(self, array: Array, *, last: bool = False) -> Array:
+        """Return the caller's array as the parts see it; see :meth:`Layout.view` for `last`."""
+        part = array[self.index]
+        return part if self.layout is None else self.layout.view(part, last=last)
+
+    def finish(self, array: Array) -> None:
+        """Repeat what was read along dimensions that nothing depends on."""
+        if self.layout is not None:
+            self.layout.broadcast(array[self.index])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,11 @@ from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
 from chunkwise.index_space.output_map import single_map
 from chunkwise.plan.axis import PlanAxis
 
-__all__ = ["Run", "StridedRuns", "cut", "merge", "place", "runs_of"]
+__all__ = ["Bounds", "Run", "StridedRuns", "cut", "merge", "place", "runs_of"]
+
+Numbers = npt.NDArray[np.int64]
+Bounds: TypeAlias = tuple[Numbers, Numbers, Numbers]
+"""Of many parts: where they begin in the stack, where they begin and end in the view, each ``(n, rank)``."""
 
 _POINTS_NBYTES = 4 << 20
 
@@ -128,6 +132,24 @@ class StridedRuns:
             )
             for axis, along in zip(axes, starts, strict=True)
         ]
+
+    def bounds(self, runs: Numbers) -> Bounds | None:
+        """Return first indices, and where in the view the elements begin and end; None if there are steps.
+
+        Parameters
+        ----------
+        runs : ndarray
+            Entries of each part, of shape ``(n, rank, 2)``, as all of the results are of ``(n, rank)``.
+        """
+        if any(step != 1 for _, step, _, _ in self._axes):
+            return None
+        first, start, stop = (np.empty(runs.shape[:2], np.int64) for _ in range(3))
+        for i, (firsts, _, out, stops) in enumerate(self._axes):
+            begin = runs[:, i, 0]
+            first[:, i] = np.asarray(firsts)[begin]
+            start[:, i] = np.asarray(out)[begin]
+            stop[:, i] = np.asarray(stops)[runs[:, i, 1] - 1]
+        return first, start, stop
 
     def box(
         self, run: tuple[slice, ...], view: npt.NDArray[Any]

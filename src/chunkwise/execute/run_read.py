@@ -1,0 +1,127 @@
+"""Whole chunks of many arrays, read one after the other: little more Python than their three system calls.
+
+Chunks that come to lie next to each other are copied together, as those of one array are
+(:mod:`chunkwise.execute.runs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.chunk_key.key_encoding import KeyEncoding
+from chunkwise.codec.decode import Packed
+from chunkwise.codec.rows import open_paste
+from chunkwise.execute.runs import Run
+from chunkwise.kvstore.protocol import Reader
+
+__all__ = ["RunReader", "chunk_keys"]
+
+Array = npt.NDArray[Any]
+Numbers = npt.NDArray[np.int64]
+
+_LARGEST = 1 << 20
+
+
+def chunk_keys(encoding: KeyEncoding, prefixes: Sequence[str], cells: Numbers) -> list[str]:
+    """Return the keys of cells of arrays below prefixes; many of these are the same cell of another array."""
+    known: dict[tuple[int, ...], str] = {}
+    keys = []
+    for prefix, cell in zip(prefixes, zip(*cells.T.tolist(), strict=True), strict=True):
+        key = known.get(cell)
+        if key is None:
+            key = known[cell] = encoding.key(cell)
+        keys.append(prefix + key)
+    return keys
+
+
+class RunReader:
+    """Reads whole chunks of one codec chain, for one worker.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of a chunk.
+    packed : Packed
+        How it is decoded to its bytes, which are its elements in native byte order.
+    fetch : callable
+        A reader of the store.
+    fetch_into : callable or None
+        One that fills memory, if the store has that.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        packed: Packed,
+        fetch: Reader,
+        fetch_into: Callable[[str, memoryview], int | None] | None,
+    ) -> None:
+        self._shape = shape
+        self._packed = packed
+        self._fetch, self._fetch_into = fetch, fetch_into
+        self._most = max(1, _LARGEST // packed.nbytes)
+        self._run = Run(shape, packed.stored, 1)
+
+    def read(
+        self,
+        keys: Sequence[str],
+        out: Array,
+        starts: Numbers,
+        read_other: Callable[[int, Array], None],
+        unwanted: Sequence[object],
+    ) -> None:
+        """Set parts of `out` to chunks.
+
+        Parameters
+        ----------
+        keys : sequence of str
+        out : ndarray
+        starts : ndarray
+            Where each chunk begins in `out`, of shape ``(n, rank)``.
+        read_other : callable
+            ``read_other(i, chunk)`` reads what is not as expected: it is missing, or damaged.
+        unwanted : sequence
+            True as soon as nothing more is to be read.
+        """
+        pieces = self._pieces(starts)
+        length = max((end - begin for begin, end in pieces), default=0)
+        if len(self._run.chunks) < length:
+            self._run = Run(self._shape, self._packed.stored, length)
+        chunks, buffers = self._run.chunks, self._run.buffers
+        paste = open_paste(out, self._run.elements)
+        fetch, fetch_into = self._fetch, self._fetch_into
+        nbytes, fill = self._packed.nbytes, self._packed.fill
+        for begin, end in pieces:
+            if unwanted:
+                return
+            for i, buffer in zip(range(begin, end), buffers, strict=False):
+                try:
+                    if fill is None and fetch_into is not None:
+                        if fetch_into(keys[i], buffer) == nbytes:
+                            continue
+                    elif fill is not None:
+                        encoded = fetch(keys[i])
+                        if encoded is not None:
+                            fill(encoded, buffer)
+                            continue
+                except Exception:
+                    pass
+                read_other(i, chunks[i - begin])
+            paste(starts[begin].tolist(), end - begin)
+
+    def _pieces(self, starts: Numbers) -> list[tuple[int, int]]:
+        """Return where runs of neighbours begin and end, in the order of the chunks."""
+        step = np.zeros(starts.shape[1], np.int64)
+        step[-1] = self._shape[-1]
+        breaks = np.flatnonzero((np.diff(starts, axis=0) != step).any(axis=1)) + 1
+        ends = [0, *breaks.tolist(), len(starts)]
+        return [
+            (i, min(i + self._most, end))
+            for begin, end in pairwise(ends)
+            for i in range(begin, end, self._most)
+        ]
