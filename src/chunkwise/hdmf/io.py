@@ -26,7 +26,7 @@ from chunkwise.hdmf.reference import Reference, canonical_path
 from chunkwise.hdmf.region import select_region
 from chunkwise.hdmf.region_builder import RegionReference
 from chunkwise.hdmf.resolve import ExternalLinks, StoreSet
-from chunkwise.hdmf.spec_cache import load_cached_namespaces
+from chunkwise.hdmf.spec_cache import load_cached_namespaces, unknown_type
 from chunkwise.hdmf.store import HdmfStore, open_store
 from chunkwise.hdmf.stream import BUFFER_NBYTES, StreamProgress
 from chunkwise.hdmf.tree import Format, Tree, detect_format
@@ -336,6 +336,8 @@ class ZarrIO(StoreWriting):
         ------
         UnsupportedOperation
             If the store is empty, or open for writing a new one.
+        UnsupportedError
+            If it has types of a schema that is newer than the installed one.
         """
         if self._mode in ("w", "w-", "x"):
             raise UnsupportedOperation(
@@ -343,7 +345,13 @@ class ZarrIO(StoreWriting):
                 "Please use mode 'r', 'r+', or 'a'."
             )
         with many_objects():
-            return super().read(**kwargs)
+            try:
+                return super().read(**kwargs)
+            except ValueError as e:
+                unknown = unknown_type(self.store, self.manager.namespace_catalog, e)
+                if unknown is None:
+                    raise
+                raise unknown from e
 
     def read_builder(self) -> GroupBuilder:
         """Return the builder of the root, with all below; data is not read."""

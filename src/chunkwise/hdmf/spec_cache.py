@@ -18,7 +18,7 @@ try:
 except ImportError:  # pragma: no cover - where other releases have it
     from hdmf.spec.spec import SpecReader  # type: ignore[no-redef, attr-defined, unused-ignore]
 
-from chunkwise.errors import ChunkwiseError, DataCorruptionError
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
 from chunkwise.hdmf.attributes import SPECLOC
 from chunkwise.hdmf.codecs import Settings
 from chunkwise.hdmf.convention import NewArray
@@ -29,7 +29,7 @@ from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.values import as_values
 from chunkwise.hdmf.zarr2_convention import JSON2
 
-__all__ = ["cached_versions", "load_cached_namespaces", "write_specifications"]
+__all__ = ["cached_versions", "load_cached_namespaces", "unknown_type", "write_specifications"]
 
 NAMESPACE = "namespace"
 """Name of the document that lists the sources of a namespace."""
@@ -51,6 +51,24 @@ def cached_versions(store: HdmfStore) -> dict[str, str]:
         if versions:
             out[name] = max(versions, key=_version_key)
     return out
+
+
+def unknown_type(store: HdmfStore, catalog: NamespaceCatalog, error: ValueError) -> UnsupportedError | None:
+    """Return what is wrong if hdmf did not find a type: the store's schema is not the one that is loaded.
+
+    A namespace of an installed package is not replaced by the one that is cached, since its classes are
+    made for its own.
+    """
+    found = re.match(r"No specification for '(.+)' in namespace '(.+)'", str(error))
+    if found is None or found[2] not in catalog.namespaces:
+        return None
+    stored, known = cached_versions(store).get(found[2]), catalog.get_namespace(found[2]).version
+    if stored is None and found[2] == "core":
+        stored = store.attributes("/").get("nwb_version")
+    return UnsupportedError(
+        f'{store.source} has the type "{found[1]}", which "{found[2]}" {known} does not have: the file is of '
+        f"{stored or 'an unknown version'}, which needs a newer release of the package that defines it"
+    )
 
 
 def _has_namespace(store: HdmfStore, path: str, name: str, version: str) -> bool:
