@@ -213,7 +213,8 @@ def series(nwb: NWBFile) -> None:
     for name, data in kinds.items():
         nwb.add_acquisition(TimeSeries(name, data, "n.a.", rate=1.0, conversion=2.5))
     position = Position()
-    position.create_spatial_series("place", np.arange(8.0).reshape(4, 2), "corner", rate=1.0)
+    place = np.arange(8.0).reshape(4, 2)
+    position.create_spatial_series(name="place", data=place, reference_frame="corner", rate=1.0)
     nwb.create_processing_module("behavior", "d").add(position)
     nwb.add_scratch("just a string", name="txt", description="d")
 

@@ -1,4 +1,4 @@
-"""Environments with a release of hdmf-zarr, which the tests make themselves and keep in a cache."""
+"""Environments with other releases, which the tests make themselves and keep in a cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["PEERS", "peer_python"]
+__all__ = ["PEERS", "peer_python", "python_with"]
 
 PEERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "0.13": (
@@ -46,15 +46,33 @@ def _interpreter(version: str) -> str | None:
 def peer_python(release: str) -> str:
     """Return the interpreter of an environment with a release; skip, by name, if none can be made."""
     version, packages = PEERS[release]
+    try:
+        return python_with(packages, version, f"hdmf-zarr-{release}")
+    except NotInstalled as e:
+        pytest.skip(f"not run: hdmf-zarr {release} could not be installed: {e}")
+
+
+class NotInstalled(Exception):
+    """The end of what pip said."""
+
+
+def python_with(packages: tuple[str, ...], version: str, label: str) -> str:
+    """Return the interpreter of an environment with packages; skip if there is no CPython of that version.
+
+    Raises
+    ------
+    NotInstalled
+        If pip failed.
+    """
     name = hashlib.sha256(" ".join((version, *packages)).encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "chunkwise-tests"
-    home = cache / f"hdmf-zarr-{release}-{name}"
+    home = cache / f"{label}-{name}"
     python = home / "bin" / "python"
     if (home / ".complete").exists():
         return str(python)
     base = _interpreter(version)
     if base is None:
-        pytest.skip(f"not run: reading by hdmf-zarr {release} needs CPython {version}, which was not found")
+        pytest.skip(f"not run: {label} needs CPython {version}, which was not found")
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f"{home.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several runs of the tests share the cache
@@ -68,6 +86,6 @@ def peer_python(release: str) -> str:
                 timeout=900,
             )
             if done.returncode:
-                pytest.skip(f"not run: hdmf-zarr {release} could not be installed: {done.stderr[-300:]}")
+                raise NotInstalled(done.stderr[-300:])
             (home / ".complete").touch()
     return str(python)

@@ -157,18 +157,23 @@ def test_extensions_are_files_of_namespaces_or_type_maps(tmp_path: Path) -> None
 def test_checklist_two_cached_versions_the_newer_is_used(tmp_path: Path, format: str) -> None:
     path = tmp_path / "a.nwb.zarr"
     write(new_file(), path, format)
+    current = pynwb.get_type_map().namespace_catalog.get_namespace("core").version
+    older = {"2.0.9", "2.0.10", "unversioned"}
     with NWBZarrIO(path, mode="r+") as io:
         assert io._writer is not None
-        for version in ("2.9.0", "2.10.0", "unversioned"):
+        for version in older:
             io._writer.group(f"/specifications/core/{version}", {}, {})
             put_specification(
                 io._writer, f"/specifications/core/{version}/namespace", json.dumps({"namespaces": []})
             )
     store = open_store(str(path))
-    current = pynwb.get_type_map().namespace_catalog.get_namespace("core").version
-    assert set(store.names("/specifications/core")) == {"2.9.0", "2.10.0", "unversioned", current}
+    assert set(store.names("/specifications/core")) == {*older, current}
     assert cached_versions(store)["core"] == current
     assert read_nwb(path).identifier == "content"
+    with NWBZarrIO(path, mode="r+") as io:
+        assert io._writer is not None
+        io._writer.delete(f"/specifications/core/{current}")
+    assert cached_versions(open_store(str(path)))["core"] == "2.0.10"
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -409,13 +414,13 @@ def refuse(*args, **kwargs):
 import pickle
 pickle.loads = pickle.load = pickle.Unpickler = numcodecs.pickles.Pickle.decode = refuse
 nwb = read_nwb(sys.argv[1])
-assert nwb.electrodes["group"][1] is nwb.electrode_groups["shank1"]
+assert nwb.electrodes["group"][0] is nwb.electrode_groups["g"]
 print(seen, "zarr" in sys.modules, "hdmf_zarr" in sys.modules)
 """
 
 
 def test_checklist_nothing_is_imported_or_unpickled_while_a_pickled_file_is_read(stores: Path) -> None:
-    path = str(stores / "v2-h013-ecephys" / "ecephys.nwb.zarr")
+    path = str(stores / "v2-h010-legacy" / "a.nwb.zarr")  # of a schema that all releases of pynwb have
     done = subprocess.run([sys.executable, "-c", HOOK, path], capture_output=True, text=True, timeout=280)
     # hdmf itself imports zarr where it is installed, and is not ours to change.
     assert done.stdout.startswith("[]"), done.stdout + done.stderr

@@ -1,15 +1,22 @@
-"""What older releases of hdmf do otherwise."""
+"""What older releases of hdmf do otherwise; the oldest that are allowed pass the tests of this folder."""
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nwb_content import new_file
+from peer_environment import python_with
 
 from chunkwise.hdmf import NWBZarrIO, open_store, spec_cache
+
+ROOT = Path(__file__).parents[2]
 
 
 class OneAtATime:
@@ -36,3 +43,36 @@ def test_included_namespaces_are_loaded_first(tmp_path: Path, monkeypatch: pytes
     assert spec_cache.load_cached_namespaces(open_store(tmp_path / "a"), OneAtATime(), ["core"]).keys() == {
         "core"
     }
+
+
+@pytest.mark.slow  # it makes an environment the first time
+@pytest.mark.timeout(3600)
+def test_the_oldest_releases_that_are_allowed_pass() -> None:
+    """Those are the lower bounds of the extra "nwb"; nothing is skipped."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = [bound.replace(">=", "==") for bound in project["optional-dependencies"]["nwb"]]
+    assert [bound.partition("==")[0] for bound in oldest] == ["hdmf", "pynwb"]
+    needed = (*oldest, *project["dependencies"], "pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100")
+    python = python_with(needed, "3.11", "-".join(oldest).replace("==", "-"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [
+            python,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not slow",
+            "-rs",
+            "--tb=short",
+            "tests/hdmf",
+        ],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=3500,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-1000:]
+    assert re.search(r"\b[2-9]\d\d passed", done.stdout) and "skipped" not in done.stdout, done.stdout
