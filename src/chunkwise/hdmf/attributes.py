@@ -17,6 +17,7 @@ from chunkwise.hdmf.reference import Reference, parse_reference
 
 __all__ = [
     "ATTR_DTYPES",
+    "REPLACING",
     "RESERVED",
     "SPECLOC",
     "dump_attribute",
@@ -29,6 +30,9 @@ SPECLOC = ".specloc"
 """Attribute of the root that names the group of cached specifications."""
 
 ATTR_DTYPES = "_ATTR_DTYPES"
+
+REPLACING = "_REPLACING"
+"""Attribute of the root that names a dataset which is being replaced; see ``replacement``."""
 
 RESERVED = frozenset(
     {
@@ -43,6 +47,7 @@ RESERVED = frozenset(
         "_SCALAR",
         "_EMPTY",
         "_ENCODED",
+        REPLACING,
         ATTR_DTYPES,
         SPECLOC,
     }

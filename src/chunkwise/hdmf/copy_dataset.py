@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,7 @@ from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.stream import BUFFER_NBYTES, ArrayStream, StreamProgress
 from chunkwise.hdmf.tree import Format
 
-__all__ = ["copy_dataset", "rewrite", "stored_settings"]
-
-_TYPE_MEMBERS = ("zarr_dtype", "_DTYPE", "_EMPTY")
+__all__ = ["copy_dataset", "stored_settings"]
 
 
 def stored_settings(source: Dataset, format: Format) -> Settings:
@@ -139,29 +136,6 @@ def copy_dataset(
         progress=progress,
     )
     stream.run()
-
-
-def rewrite(dataset: Dataset, element: Element, values: npt.NDArray[Any]) -> None:
-    """Write a dataset of its store again, with another type.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    element : Element
-        The new type, of numbers.
-    values : ndarray
-    """
-    store, path = dataset.store, dataset.path
-    settings = replace(stored_settings(dataset, store.format), fill_value=None)
-    attributes = {k: v for k, v in store.tree.nodes[path].attributes.items() if k not in _TYPE_MEMBERS}
-    siblings = store.tree.children[path.rpartition("/")[0] or "/"]
-    position = siblings.index(path.rpartition("/")[2])
-    writer = NodeWriter(store)
-    writer.delete(path)
-    writer.dataset(path, element, values, settings, attributes)
-    siblings.insert(position, siblings.pop())
-    writer.flush()
-    dataset.forget()
 
 
 def _converted(

@@ -25,6 +25,7 @@ from chunkwise.hdmf.place import Place, place_of, source_name
 from chunkwise.hdmf.reference import Reference, canonical_path
 from chunkwise.hdmf.region import select_region
 from chunkwise.hdmf.region_builder import RegionReference
+from chunkwise.hdmf.replace_dataset import finish_replacement
 from chunkwise.hdmf.resolve import ExternalLinks, StoreSet
 from chunkwise.hdmf.spec_cache import load_cached_namespaces, unknown_type
 from chunkwise.hdmf.store import HdmfStore, open_store
@@ -277,6 +278,8 @@ class ZarrIO(StoreWriting):
             if store.is_dataset("/"):
                 raise FailedPreconditionError(f"{self._source} is an array, not a group with HDMF data")
             self._store, store.source = store, self._source
+            if self.writable:
+                finish_replacement(store)
         self._stores = StoreSet(self._store, self._open_other, self.external_links, self._roots)
         self._tree = BuilderTree(self, self._stores, strict=self._strict)
         if self.writable:

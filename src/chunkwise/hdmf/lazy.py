@@ -11,9 +11,10 @@ from hdmf.build import ObjectMapper
 from hdmf.query import HDMFDataset
 
 from chunkwise.errors import UnsupportedError
-from chunkwise.hdmf.copy_dataset import rewrite
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import number
+from chunkwise.hdmf.replace_dataset import finish_replacement, rewrite
+from chunkwise.hdmf.replacement import is_replacing
 
 __all__ = ["LazyDataset"]
 
@@ -110,6 +111,8 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         self._check_open()
         if not self._io.writable:
             raise UnsupportedError(f"{self._io.source} is open for reading only")
+        if is_replacing(self._dataset.store.tree):  # a request failed meanwhile
+            finish_replacement(self._dataset.store)
 
     def append(self, arg: Any) -> None:
         """Add one row at the end, in the store too.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,8 @@ class N5Convention(Convention):
         return self._node(path, False, document, attributes)
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
-        return self._node(node.path, node.is_array, node.document, attributes)
+        changed = self._node(node.path, node.is_array, node.document, attributes)
+        return replace(changed, stored_at=node.stored_at)
 
     @staticmethod
     def _node(
@@ -138,7 +140,7 @@ class N5Convention(Convention):
         if dataset.is_array:
             super().append(dataset, rows)
             return
-        from chunkwise.hdmf.node_writer import replace_encoded
+        from chunkwise.hdmf.replace_dataset import replace_encoded
 
         before = dataset.read()
         replace_encoded(dataset, np.concatenate([before, rows.astype(before.dtype)]))

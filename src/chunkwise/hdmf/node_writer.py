@@ -12,7 +12,6 @@ import numpy.typing as npt
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.hdmf.codecs import Settings
 from chunkwise.hdmf.convention import NewArray
-from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import Element, Member, number, region
 from chunkwise.hdmf.n5_convention import N5Convention
 from chunkwise.hdmf.n5_encoded import store_number
@@ -24,7 +23,7 @@ from chunkwise.hdmf.zarr3_convention import longest_text
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import BulkWritable
 
-__all__ = ["NodeWriter", "replace_encoded"]
+__all__ = ["NodeWriter"]
 
 WIDEST_REGION = 4096
 """Characters of region text that a Zarr v3 compound holds itself; longer ones go to a side dataset."""
@@ -65,7 +64,7 @@ class NodeWriter:
             self._write(node)
 
     def _write(self, node: StoredNode) -> None:
-        at = self.store.location.path + (node.path[1:] + "/" if node.path != "/" else "")
+        at = self.store.location.path + node.prefix
         for key, value in self.store.convention.documents(node).items():
             self._writer.write(at + key, value)
 
@@ -226,9 +225,8 @@ class NodeWriter:
         return changed, out, {"_REGION_FIELDS": sides}
 
     def delete(self, path: str) -> None:
-        """Delete a dataset and everything below it."""
-        prefix = self.store.location.path + path[1:] + "/"
-        keys = KeyRange.of_prefix(prefix)
+        """Delete a group or dataset and everything below it."""
+        keys = KeyRange.of_prefix(self.store.location.path + path[1:] + "/")
         self.store.location.kv.delete_range(keys.start, keys.stop)
         tree = self.store.tree
         for at in [at for at in tree.nodes if at == path or at.startswith(path + "/")]:
@@ -238,22 +236,3 @@ class NodeWriter:
         tree.children[parent or "/"].remove(name)
         self.store.changed(path)
         self.changed = True
-
-
-def replace_encoded(dataset: Dataset, values: npt.NDArray[Any]) -> None:
-    """Write an encoded dataset of N5 again, with other values of the same type."""
-    store, path = dataset.store, dataset.path
-    attributes = {
-        k: v
-        for k, v in store.tree.nodes[path].attributes.items()
-        if k not in ("_ENCODED", "_EMPTY", "_DTYPE")
-    }
-    element = dataset.element
-    writer = NodeWriter(store)
-    siblings = store.tree.children[path.rpartition("/")[0] or "/"]
-    position = siblings.index(path.rpartition("/")[2])
-    writer.delete(path)
-    writer.dataset(path, element, values, Settings(), attributes)
-    siblings.insert(position, siblings.pop())
-    writer.flush()
-    dataset.forget()

@@ -104,7 +104,7 @@ class PhysicalArray:
     @property
     def prefix(self) -> str:
         """What the keys of the array begin with."""
-        return self.location.path + self.node.path[1:] + ("/" if self.node.path != "/" else "")
+        return self.location.path + self.node.prefix
 
     @property
     def shape(self) -> tuple[int, ...]:

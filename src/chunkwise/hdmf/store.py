@@ -15,6 +15,7 @@ from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.physical import PhysicalArray
 from chunkwise.hdmf.place import Place, place_of, source_name
 from chunkwise.hdmf.reference import Reference, canonical_path, join_path, parse_reference
+from chunkwise.hdmf.replacement import read_replacement
 from chunkwise.hdmf.tree import Format, StoredNode, Tree, detect_format, read_tree
 
 __all__ = ["HdmfStore", "open_store"]
@@ -91,10 +92,7 @@ class HdmfStore:
 
     def is_dataset(self, path: str) -> bool:
         """Whether the node at a path is a dataset; an encoded group of N5 is one."""
-        node = self.tree.nodes[path]
-        return node.is_array or (
-            self.format == "n5" and ("_ENCODED" in node.attributes or "_EMPTY" in node.attributes)
-        )
+        return self.tree.is_dataset(path)
 
     def names(self, path: str) -> list[str]:
         """Return the names of groups and datasets in a group; links are not among them."""
@@ -238,6 +236,7 @@ def open_store(
     if format is None:
         raise no_store(location, source_name(place))
     tree = read_tree(location, format, consolidated)
+    read_replacement(location, tree)
     root = tree.nodes["/"]
     if format == "zarr2" and tree.consolidated and SPECLOC not in root.attributes:
         # Release 0.10 consolidated before it cached the specifications.

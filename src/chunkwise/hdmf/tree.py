@@ -33,12 +33,21 @@ class StoredNode:
         ``.zarray`` or ``.zgroup``, ``zarr.json``, or ``attributes.json``.
     attributes : dict
         All that are stored, reserved ones included.
+    stored_at : str, optional
+        Where it is stored, if not at its path: see :mod:`chunkwise.hdmf.replacement`.
     """
 
     path: str
     is_array: bool
     document: dict[str, Any]
     attributes: dict[str, Any]
+    stored_at: str | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What its keys begin with, relative to the store."""
+        at = self.path if self.stored_at is None else self.stored_at
+        return at[1:] + "/" if at != "/" else ""
 
 
 @dataclass(slots=True)
@@ -70,6 +79,22 @@ class Tree:
         self.nodes[node.path] = node
         if not node.is_array:
             self.children.setdefault(node.path, [])
+
+    def is_dataset(self, path: str) -> bool:
+        """Whether the node at a path is a dataset; an encoded group of N5 is one."""
+        node = self.nodes[path]
+        return node.is_array or (
+            self.format == "n5" and ("_ENCODED" in node.attributes or "_EMPTY" in node.attributes)
+        )
+
+    def replace(self, path: str, nodes: Iterable[StoredNode]) -> None:
+        """Put others in the place of a node that is there and all below it, the one at `path` first."""
+        for at in [at for at in self.nodes if at.startswith(path + "/")]:
+            del self.nodes[at]
+            self.children.pop(at, None)
+        self.children.pop(path, None)
+        for node in nodes:
+            self.add(node)
 
     def below(self, path: str) -> Iterator[StoredNode]:
         """Yield a node and all below it, parents first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Zarr2Convention(Convention):
         return StoredNode(path, False, {"zarr_format": 2}, dict(attributes))
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
-        return StoredNode(node.path, node.is_array, node.document, dict(attributes))
+        return replace(node, attributes=dict(attributes))
 
     def array(self, new: NewArray) -> StoredNode:
         if new.settings.shards is not None:

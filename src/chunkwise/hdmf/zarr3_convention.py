@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Zarr3Convention(Convention):
 
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
         attributes = dict(attributes)
-        return StoredNode(node.path, node.is_array, {**node.document, "attributes": attributes}, attributes)
+        return replace(node, document={**node.document, "attributes": attributes}, attributes=attributes)
 
     def array(self, new: NewArray) -> StoredNode:
         stored_shape = self._stored_shape(new)
