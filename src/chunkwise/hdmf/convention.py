@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -73,7 +74,7 @@ class NewArray:
     pickled: bool = False
 
 
-class Convention:
+class Convention(ABC):
     """One storage convention.
 
     Attributes
@@ -102,21 +103,21 @@ class Convention:
 
     # -- nodes ------------------------------------------------------------------------------------
 
+    @abstractmethod
     def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
         """Return the node of a group."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
         """Return a node with other attributes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def array(self, new: NewArray) -> StoredNode:
         """Return the node of a new array."""
-        raise NotImplementedError
 
+    @abstractmethod
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         """Return the values to store for a node, by key relative to it."""
-        raise NotImplementedError
 
     def consolidated(self, tree: Tree) -> dict[str, bytes]:
         """Return the documents at the root that hold copies of all others."""
@@ -128,9 +129,9 @@ class Convention:
         """Return values of users as an array; see :func:`chunkwise.hdmf.values.as_values`."""
         return as_values(values, element)
 
+    @abstractmethod
     def to_stored(self, values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return values of users as they are stored, in an array of `dtype`."""
-        raise NotImplementedError
 
     def append(self, dataset: Dataset, rows: npt.NDArray[Any]) -> None:
         """Add rows to a dataset."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from typing import Any
 
 from hdmf.backends.errors import UnsupportedOperation
@@ -45,18 +46,18 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
     _progress: StreamProgress | None
 
     @property
+    @abstractmethod
     def store(self) -> HdmfStore:
         """The open store."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def writable(self) -> bool:
         """Whether the store may be changed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _begin(self) -> None:
         """Make room for a new store, before the first thing is written to it."""
-        raise NotImplementedError
 
     # -- writing ----------------------------------------------------------------------------------
 
