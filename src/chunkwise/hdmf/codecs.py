@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chunkwise.codec.codec_json import codec_to_json, parse_codec
@@ -15,9 +15,10 @@ from chunkwise.errors import (
     UnknownExtensionError,
     UnsupportedError,
 )
+from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.tree import Format
 
-__all__ = ["DEFAULT_COMPRESSOR", "Settings", "codec_document"]
+__all__ = ["DEFAULT_COMPRESSOR", "Settings", "codec_document", "usable_settings"]
 
 DEFAULT_COMPRESSOR: dict[str, dict[str, Any]] = {
     "zarr2": {"blocksize": 0, "clevel": 5, "cname": "lz4", "id": "blosc", "shuffle": 1},
@@ -177,3 +178,17 @@ def _same_name(codec: Mapping[str, Any], member: str, format: Format) -> dict[st
         return codec_to_json(parse_codec({"name": name, "configuration": plain}, format), format)
     flat = dict(plain.get("configuration", plain))
     return codec_to_json(parse_codec({"id" if format == "zarr2" else "type": name, **flat}, format), format)
+
+
+def usable_settings(settings: Settings | None, element: Element, format: Format) -> Settings:
+    """Return settings without what the format or the type can't have."""
+    settings = settings or Settings()
+    if settings.filters and "shuffle" in settings.filters:
+        width = element.memory_dtype.itemsize if element.is_plain else 0
+        filters = [
+            {"id": "shuffle", "elementsize": width} if f == "shuffle" else f
+            for f in settings.filters
+            if f != "shuffle" or (width > 1 and format != "n5")
+        ]
+        settings = replace(settings, filters=filters or None)
+    return settings

@@ -17,7 +17,7 @@ from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import map_objects
 from chunkwise.hdmf.node_writer import NodeWriter
 from chunkwise.hdmf.reference import Reference
-from chunkwise.hdmf.stream import BUFFER_NBYTES, ArrayStream, StreamProgress
+from chunkwise.hdmf.stream import BUFFER_NBYTES, ArrayStream, Piece, StreamProgress
 from chunkwise.hdmf.tree import Format
 
 __all__ = ["copy_dataset", "stored_settings"]
@@ -169,14 +169,4 @@ class _Rows:
         if start >= self.maxshape[0]:
             raise StopIteration
         stop = self._next = min(self.maxshape[0], start + self._step)
-        return _Piece(self.source.read(slice(start, stop)), slice(start, stop), self.maxshape)
-
-
-class _Piece:
-    def __init__(self, data: npt.NDArray[Any], selection: slice, shape: tuple[int, ...]) -> None:
-        self.data = data
-        self.selection = selection
-        self._shape = shape
-
-    def get_min_bounds(self) -> tuple[int, ...]:
-        return self._shape
+        return Piece(self.source.read(slice(start, stop)), slice(start, stop), self.maxshape)

@@ -21,7 +21,7 @@ from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.physical import PhysicalArray
 from chunkwise.hdmf.values import as_values
 
-__all__ = ["BUFFER_NBYTES", "ArrayStream", "StreamProgress"]
+__all__ = ["BUFFER_NBYTES", "ArrayStream", "Piece", "StreamProgress"]
 
 BUFFER_NBYTES = 1 << 26
 """Bytes that may wait to be stored, by default."""
@@ -183,6 +183,26 @@ class ArrayStream:
     def _drain(self) -> None:
         while self._waiting:
             self._wait()
+
+
+class Piece:
+    """Part of an array, as data chunk iterators give them.
+
+    Attributes
+    ----------
+    data : array_like
+    selection : slice
+        Which rows it is.
+    """
+
+    def __init__(self, data: Any, selection: slice, shape: tuple[int, ...]) -> None:
+        self.data = data
+        self.selection = selection
+        self._shape = shape
+
+    def get_min_bounds(self) -> tuple[int, ...]:
+        """Return the shape of the whole array."""
+        return self._shape
 
 
 def _bounds(part: Any, n: int) -> tuple[int, int] | None:

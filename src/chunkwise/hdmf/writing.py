@@ -16,6 +16,7 @@ from hdmf.spec import NamespaceCatalog
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.execute.pool import Pool
 from chunkwise.hdmf.absence import UNFINISHED
+from chunkwise.hdmf.builder_references import path_of
 from chunkwise.hdmf.builder_writer import BuilderWriter
 from chunkwise.hdmf.builders import BuilderTree
 from chunkwise.hdmf.dataset import Dataset
@@ -185,13 +186,13 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
                 source=self._source,
             )
         writer.dataset(canonical_path(parent), builder)
-        writer.run_streams()
+        writer.streams.run()
 
     def write_link(self, parent: str, builder: Any, **kwargs: Any) -> None:
         """Write a link into the group at the path `parent`."""
         writer = self._builder_writer(**_renamed(kwargs))
         path = canonical_path(parent)
-        links = {**self.store.links(path), builder.name: writer.reference_to(builder.builder)}
+        links = {**self.store.links(path), builder.name: writer.references.reference_to(builder.builder)}
         attributes = dict(self.store.tree.nodes[path].attributes)
         attributes.pop(self.store.convention.links_member, None)
         writer.writer.group(path, attributes, links)
@@ -258,12 +259,12 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
 
     def get_builder_exists_on_disk(self, builder: Any) -> bool:
         """Return whether there is an object at the path of a builder."""
-        return self.store.contains(BuilderWriter.path_of(builder))
+        return self.store.contains(path_of(builder))
 
     def get_builder_disk_path(self, builder: Any, filepath: str | None = None) -> str:
         """Return where a builder is stored: the path of the store and that of the object."""
         base = self._source if filepath is None else os.fspath(filepath)
-        return base.rstrip("/") + BuilderWriter.path_of(builder)
+        return base.rstrip("/") + path_of(builder)
 
     def adopt(self, path: str, builder: Any) -> None:
         """Remember which builder an object was written from."""
@@ -283,7 +284,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             value = self._builder_for(value)
         if not isinstance(value, ReferenceBuilder) and not hasattr(value, "location"):
             raise InvalidArgumentError(f"Expected a container or builder, but received: {value!r:.100}")
-        return self._builder_writer().reference_to(value)
+        return self._builder_writer().references.reference_to(value)
 
     def _builder_for(self, container: Any) -> Any:
         found = self.manager.get_builder(container)
