@@ -58,18 +58,19 @@ class BuilderStreams:
     def add(
         self, path: str, dtype: Any, iterator: Any, settings: Settings, attributes: dict[str, Any]
     ) -> None:
-        element = None
-        if dtype is not None and dtype != "numeric":
-            element = element_of_builder(dtype, None)
-        if element is None:
-            own = iterator.dtype
-            if own is None:
-                raise InvalidArgumentError("neither the dataset nor the iterator has a type")
-            element = (
-                element_of_builder(own, None)
-                if not isinstance(own, np.dtype)
-                else guess_element(np.empty(0, own))
-            )
+        """Make a dataset of what a data chunk iterator yields.
+
+        Parameters
+        ----------
+        path : str
+        dtype : object
+            Of the builder; None if only the iterator knows it.
+        iterator : AbstractDataChunkIterator
+        settings : Settings
+        attributes : dict
+            JSON values.
+        """
+        element = _element(dtype, iterator)
         shape = iterator.recommended_data_shape()
         if shape is None:
             shape = tuple(n or 0 for n in iterator.maxshape)
@@ -80,33 +81,32 @@ class BuilderStreams:
                 settings = replace(settings, chunks=tuple(int(n) for n in chunks))
             elif 0 in shape:
                 settings = replace(settings, chunks=_open_chunks(shape, element))
+        settings = usable_settings(settings, element, self.store.format)
         if not element.is_plain or (self.store.format == "n5" and element.kind != "number"):
             # Objects are few; they are collected and written whole.
             rows = [item for piece in iterator for item in piece.data]
             values = as_values(with_references(rows, self._reference_to), element)
-            self.writer.dataset(
-                path, element, values, usable_settings(settings, element, self.store.format), attributes
-            )
+            self.writer.dataset(path, element, values, settings, attributes)
             return
         if self.store.format == "n5" and 0 in shape:
             # An N5 dataset can't be empty; rows are added as they come.
             shape = tuple(max(1, n) for n in shape)
-        array = self.writer.create(
-            NewArray(path, element, shape, usable_settings(settings, element, self.store.format), attributes)
-        )
-        stream = ArrayStream(
-            array,
-            element,
-            self.store.convention,
-            iterator,
-            buffer_nbytes=self._buffer_nbytes,
-            progress=self._progress,
-        )
+        stream = self._open(NewArray(path, element, shape, settings, attributes), iterator)
         if self._exhaust:
             stream.run()
             self.store.changed(path)
         else:
             self._streams.append(stream)
+
+    def _open(self, new: NewArray, iterator: Any) -> ArrayStream:
+        return ArrayStream(
+            self.writer.create(new),
+            new.element,
+            self.store.convention,
+            iterator,
+            buffer_nbytes=self._buffer_nbytes,
+            progress=self._progress,
+        )
 
     def run(self) -> None:
         """Write the iterators that were put off, one piece of each in turn."""
@@ -124,6 +124,16 @@ class BuilderStreams:
         self._streams = []
 
     def copy_h5(self, path: str, source: H5Source, settings: Settings, attributes: dict[str, Any]) -> None:
+        """Make a copy of a dataset of HDF5.
+
+        Parameters
+        ----------
+        path : str
+        source : H5Source
+        settings : Settings
+        attributes : dict
+            JSON values.
+        """
         element = source.element()
         settings = usable_settings(settings, element, self.store.format)
         if (
@@ -135,16 +145,20 @@ class BuilderStreams:
             values = source.read((), element)
             self.writer.dataset(path, element, values, settings, attributes, scalar=source.shape == ())
             return
-        array = self.writer.create(NewArray(path, element, source.shape, settings, attributes))
-        iterator = _Pieces(source, element, self._buffer_nbytes // 4)
-        ArrayStream(
-            array,
-            element,
-            self.store.convention,
-            iterator,
-            buffer_nbytes=self._buffer_nbytes,
-            progress=self._progress,
-        ).run()
+        pieces = _Pieces(source, element, self._buffer_nbytes // 4)
+        self._open(NewArray(path, element, source.shape, settings, attributes), pieces).run()
+
+
+def _element(dtype: Any, iterator: Any) -> Element:
+    """Return the type that a builder has, else that of its iterator."""
+    if dtype is not None and dtype != "numeric":
+        return element_of_builder(dtype, None)
+    own = iterator.dtype
+    if own is None:
+        raise InvalidArgumentError("neither the dataset nor the iterator has a type")
+    if isinstance(own, np.dtype):
+        return guess_element(np.empty(0, own))
+    return element_of_builder(own, None)
 
 
 class _Pieces:
