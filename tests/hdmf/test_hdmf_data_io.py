@@ -10,6 +10,7 @@ import numcodecs
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.data_utils import DataChunkIterator
 
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf import ZarrDataIO, ZarrIO, open_store
@@ -99,3 +100,15 @@ def test_a_fill_value_that_the_type_lacks_is_refused(format: str, fill: float, t
 def test_chunks_that_are_none_are_refused(chunks: Any, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"dataset /a: chunks .* for a dataset of shape \(20, 3\)"):
         _document(tmp_path / "a", "zarr3", chunks=chunks)
+
+
+@pytest.mark.parametrize("exhaust", [True, False])
+def test_one_dataset_is_written_into_a_file_that_is_there(exhaust: bool, tmp_path: Path) -> None:
+    with ZarrIO(tmp_path / "a", mode="w") as io:
+        io.write_builder(GroupBuilder("root", groups=[GroupBuilder("g")]))
+    rows = DataChunkIterator((np.full(3, i, "f4") for i in range(4)), buffer_size=1)
+    with ZarrIO(tmp_path / "a", mode="r+") as io:
+        io.write_dataset("/g", DatasetBuilder("a", rows, dtype="float32"), exhaust_dci=exhaust)
+    with ZarrIO(tmp_path / "a", mode="r-") as io:
+        found = io.read_builder().groups["g"].datasets["a"].data[:]
+    assert found.tolist() == [[float(i)] * 3 for i in range(4)]
