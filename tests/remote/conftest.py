@@ -144,6 +144,12 @@ def proxy(run_server: Callable[..., str]) -> Callable[[str], Proxy]:
     return lambda url: Proxy(run_server("proxy.py", url))
 
 
+@pytest.fixture
+def between(moto: str, proxy: Callable[[str], Proxy]) -> Proxy:
+    """A proxy in front of the S3 server."""
+    return proxy(moto)
+
+
 @pytest.fixture(scope="session")
 def rgw_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of Ceph's S3 gateway."""

@@ -31,11 +31,6 @@ def xml(code: str, more: str = "") -> str:
 
 
 @pytest.fixture
-def between(moto: str, proxy: Callable[[str], Any]) -> Any:
-    return proxy(moto)
-
-
-@pytest.fixture
 def store(s3: ObjectStore, between: Any) -> ObjectStore:
     """A bucket behind the proxy, with one value."""
     s3.write("k", VALUE)
