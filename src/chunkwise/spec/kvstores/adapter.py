@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -23,16 +24,16 @@ def expect_kvstore(value: JSON) -> KvStoreSpec:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AdapterKvStoreSpec(KvStoreSpec):
+class AdapterKvStoreSpec(KvStoreSpec, ABC):
     """Base of the specs that have specs in them, which are bound and unbound together with them."""
 
+    @abstractmethod
     def bases(self) -> tuple[KvStoreSpec, ...]:
         """Return the specs of the stores below."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_bases(self, bases: tuple[KvStoreSpec, ...]) -> Self:
         """Return the spec with others in the place of `bases`."""
-        raise NotImplementedError
 
     @property
     def is_remote(self) -> bool:
@@ -77,9 +78,9 @@ class AdapterKvStoreSpec(KvStoreSpec):
         out.update(self.base_members([base.to_json(include_defaults, names=inner) for base in self.bases()]))
         return dict(sorted(out.items()))
 
+    @abstractmethod
     def base_members(self, bases: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the members that hold the specs of the stores below, given their JSON."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
