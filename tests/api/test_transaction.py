@@ -18,7 +18,7 @@ from chunkwise.kvstore.adapter.prefix import PrefixStore
 from chunkwise.kvstore.atomic import Modifiable
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Children, KvStoreDriver
+from chunkwise.kvstore.protocol import MISSING_GENERATION, Children, KvStoreDriver, offers
 
 LIBRARIES = pytest.mark.parametrize(
     ("ts", "transaction_class"),
@@ -385,7 +385,7 @@ class TestOverlay:
         transaction = Transaction()
         part = overlay(transaction, PrefixStore(PrefixStore(store, "a/"), "b/"))
         whole = overlay(transaction, store)
-        assert isinstance(part, KvStoreDriver) and isinstance(part, Modifiable)
+        assert offers(part, KvStoreDriver) and offers(part, Modifiable)
         assert isinstance(whole, PendingStore)
         part.write("c", b"1")
         assert whole.read("a/b/c").value == b"1"

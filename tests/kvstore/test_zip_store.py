@@ -19,7 +19,7 @@ from chunkwise.kvstore.adapter.zip import ZipStore
 from chunkwise.kvstore.adapter.zip_write import ArchiveWriter, make_archive, write_archive
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
-from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, Children, KvStoreDriver
+from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, Children, KvStoreDriver, offers
 
 ITEMS = {
     "a/0/0": bytes(range(256)) * 300,
@@ -90,7 +90,7 @@ def base(request, tmp_path):
 def test_read(base, kind):
     base.write("x.zip", KINDS[kind])
     store = ZipStore(base, "x.zip")
-    assert isinstance(store, KvStoreDriver)
+    assert offers(store, KvStoreDriver)
     read = store.open_reader()
     for key, value in ITEMS.items():
         assert bytes(read(key)) == value == bytes(store.read(key).value)

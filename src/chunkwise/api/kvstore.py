@@ -17,7 +17,13 @@ from chunkwise.execute.future import Future
 from chunkwise.execute.pool import pool_of
 from chunkwise.kvstore.atomic import AtomicWritable, Modifiable
 from chunkwise.kvstore.key_range import decode_key, encode_key
-from chunkwise.kvstore.protocol import MISSING_GENERATION, UNKNOWN_GENERATION, ByteRange, KvStoreDriver
+from chunkwise.kvstore.protocol import (
+    MISSING_GENERATION,
+    UNKNOWN_GENERATION,
+    ByteRange,
+    KvStoreDriver,
+    offers,
+)
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.pretty import pretty_repr
@@ -64,7 +70,7 @@ class KvStore:
         if self._transaction is not None:
             driver = overlay(self._transaction, driver, atomic=getattr(spec, "atomic", True))
         self._driver = driver
-        self._in_memory = isinstance(driver, AtomicWritable | Modifiable)
+        self._in_memory = offers(driver, AtomicWritable) or offers(driver, Modifiable)
         self._spec = spec
 
     @classmethod

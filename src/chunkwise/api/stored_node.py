@@ -19,7 +19,7 @@ from chunkwise.execute.count_stored import StoredCount, count_stored
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import KvStoreDriver, SizeListable
+from chunkwise.kvstore.protocol import KvStoreDriver, SizeListable, offers
 from chunkwise.plan.stored_cells import n_array_cells
 
 __all__ = ["ArrayKeys", "Occupancy", "list_keys", "occupancy", "stored_array"]
@@ -123,7 +123,7 @@ def occupancy(node: Node, array: StoredArray) -> Occupancy:
     """Count the stored chunks of an array and their bytes."""
     kv = node.location.kv
     size: Callable[[str], int]
-    if isinstance(kv, SizeListable):
+    if offers(kv, SizeListable):
         below = _below(node)
         sizes = dict(kv.list_sizes(below.start, below.stop))
         chunks, size = _sorted(node, array, sizes).chunks, sizes.__getitem__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chunkwise.api.transaction import Transaction, overlay
 from chunkwise.array.protocol import OpenArray, Transactional, WrapStore
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import KvStoreDriver, offers
 
 __all__ = ["check_open", "in_transaction", "wrap_of"]
 
@@ -34,7 +34,7 @@ def in_transaction(array: OpenArray, transaction: Transaction | None) -> OpenArr
     UnsupportedError
         If its driver has nothing that could be kept back.
     """
-    if isinstance(array, Transactional):
+    if offers(array, Transactional):
         return array.in_transaction(None if transaction is None else wrap_of(transaction))
     if transaction is None:
         return array

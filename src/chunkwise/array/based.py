@@ -17,6 +17,7 @@ from chunkwise.errors import (
 from chunkwise.execute.pool import Pool, pool_of
 from chunkwise.index_space import IndexTransform
 from chunkwise.index_space.output_map import single_map
+from chunkwise.kvstore.protocol import offers
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.resources.concurrency import ConcurrencyLimit
 from chunkwise.spec.spec import Spec
@@ -120,7 +121,7 @@ def in_transaction(array: OpenArray, wrap: WrapStore | None) -> OpenArray:
     UnsupportedError
         If it can't take part in transactions.
     """
-    if isinstance(array, Transactional):
+    if offers(array, Transactional):
         return array.in_transaction(wrap)
     if wrap is not None:
         raise UnsupportedError(f'"{array.spec().driver}" driver does not support transactions')

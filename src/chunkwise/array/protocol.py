@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -106,10 +106,9 @@ class OpenArray(Protocol):
         ...
 
 
-@runtime_checkable
 class Transactional(Protocol):
     """An array that can be looked at and changed in a transaction."""
 
-    def in_transaction(self, wrap: WrapStore | None) -> Self:
+    def in_transaction(self, wrap: WrapStore | None) -> OpenArray:
         """Return the same array over the stores that `wrap` gives; None is outside any transaction."""
         ...

@@ -35,7 +35,7 @@ from chunkwise.execute.runs import Scatter
 from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
 from chunkwise.execute.shard_rows import decode_rows
 from chunkwise.execute.workers import read_load
-from chunkwise.kvstore.protocol import Buffer, ByteRange, RangeReadable, Readable
+from chunkwise.kvstore.protocol import Buffer, ByteRange, RangeReadable, Readable, offers
 from chunkwise.kvstore.remembered import Remembered
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import cells, chunk_order, plan_read, selections, wholes
@@ -278,7 +278,7 @@ class _ShardReader:
         """Yield byte ranges of the shard, all from the one that has the given generation."""
         kv = self.kv
         try:
-            if len(spans) > 1 and isinstance(kv, RangeReadable):
+            if len(spans) > 1 and offers(kv, RangeReadable):
                 found = kv.read_ranges(key, *map(list, zip(*spans, strict=True)))
                 self.check_generation(key, generation)
                 yield from found or ()

@@ -16,7 +16,7 @@ from chunkwise.kvstore.adapter.pending_commit import check_reads, commit_all, co
 from chunkwise.kvstore.adapter.whole_store import PendingPart, whole_store
 from chunkwise.kvstore.atomic import AtomicWritable
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import KvStoreDriver, offers
 
 __all__ = ["TransactionState"]
 
@@ -81,7 +81,7 @@ class TransactionState:
             if store is None:
                 store = PendingStore(whole, _weakly(self), repeatable_read=self._repeatable_read)
                 self._stores[whole.identity] = store
-                if atomic and isinstance(whole, AtomicWritable):
+                if atomic and offers(whole, AtomicWritable):
                     self._all_at_once.add(store)
         return PendingPart(store, prefix) if prefix else store
 
@@ -189,7 +189,7 @@ class TransactionState:
         changes = [
             _OneChange(store.base, key, change) for store in stores for key, change in store.changes.items()
         ]
-        quick = all(isinstance(store.base, AtomicWritable) for store in stores)
+        quick = all(offers(store.base, AtomicWritable) for store in stores)
 
         def open_worker(_: Stop) -> Callable[[_OneChange], None]:
             return lambda one: commit_key(*one)
@@ -199,7 +199,7 @@ class TransactionState:
                 check_reads(store)
             for store in stores:
                 if self.atomic and store in self._all_at_once:
-                    assert isinstance(store.base, AtomicWritable)
+                    assert offers(store.base, AtomicWritable)
                     commit_all(store, store.base)
                     changes.clear()
                     continue

@@ -21,7 +21,7 @@ from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.tree import StoredNode
 from chunkwise.hdmf.zarr3_convention import longest_text
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import BulkWritable
+from chunkwise.kvstore.protocol import BulkWritable, offers
 
 __all__ = ["NodeWriter"]
 
@@ -50,7 +50,7 @@ class NodeWriter:
         self.pickled = pickled
         self.compat_regions = compat_regions
         kv = store.location.kv
-        self._writer: Any = kv.open_writer() if isinstance(kv, BulkWritable) else kv
+        self._writer: Any = kv.open_writer() if offers(kv, BulkWritable) else kv
         self.changed = False
 
     # -- nodes ------------------------------------------------------------------------------------

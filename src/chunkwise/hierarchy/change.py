@@ -22,6 +22,7 @@ from chunkwise.hierarchy.resolve import group_links, resolve
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.kvstore.atomic import Directories
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import offers
 
 __all__ = ["delete_all", "delete_node", "make_link", "move_node", "relocate"]
 
@@ -75,7 +76,7 @@ def _delete(location: Location, node: Node) -> None:
     kv = location.kv
     if node.key:
         kv.delete(location.path + node.key)
-    if isinstance(kv, Directories):
+    if offers(kv, Directories):
         kv.delete_directory(location.path[:-1])
         return
     keys = KeyRange.of_prefix(location.path)
@@ -151,7 +152,7 @@ def relocate(here: Location, there: Location, node: Node) -> None:
 
 def _move(here: Location, there: Location, node: Node) -> None:
     kv = here.kv
-    if isinstance(kv, Directories):
+    if offers(kv, Directories):
         kv.move_directory(here.path[:-1], there.path[:-1])
         return
     keys = KeyRange.of_prefix(here.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
 
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import Buffer
@@ -17,7 +17,6 @@ It may be called several times, with different values, and must not keep its arg
 """
 
 
-@runtime_checkable
 class AtomicWritable(Protocol):
     """A store that can change several keys so that everybody sees all of it or nothing."""
 
@@ -46,7 +45,6 @@ class AtomicWritable(Protocol):
         ...
 
 
-@runtime_checkable
 class Modifiable(Protocol):
     """A store that remembers how a value is to be changed, and does it when it knows the value."""
 
@@ -55,7 +53,6 @@ class Modifiable(Protocol):
         ...
 
 
-@runtime_checkable
 class Directories(Protocol):
     """A store that can rename or delete all that is below a path, the directory itself included."""
 

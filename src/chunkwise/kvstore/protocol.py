@@ -9,7 +9,8 @@ generation of a key is an opaque ``bytes`` that changes with every write: ``b""`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
 
 __all__ = [
     "MISSING_GENERATION",
@@ -28,12 +29,15 @@ __all__ = [
     "Writable",
     "Writer",
     "is_store",
+    "offers",
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 UNKNOWN_GENERATION = b""
 MISSING_GENERATION = b"\x02"
+
+P = TypeVar("P")
 
 
 class ByteRange(NamedTuple):
@@ -88,7 +92,6 @@ What it returns is valid until its next call: the reader may own the memory.  On
 """
 
 
-@runtime_checkable
 class Readable(Protocol):
     """A store that values can be read from."""
 
@@ -109,14 +112,12 @@ class Readable(Protocol):
         ...
 
 
-@runtime_checkable
 class RangeReadable(Readable, Protocol):
     """A store that serves several byte ranges of one key for one request."""
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None: ...
 
 
-@runtime_checkable
 class Writable(Protocol):
     """A store that values can be written to."""
 
@@ -149,14 +150,12 @@ class Writer(Protocol):
         ...
 
 
-@runtime_checkable
 class BulkWritable(Writable, Protocol):
     """A store with a faster way to write many values."""
 
     def open_writer(self) -> Writer: ...
 
 
-@runtime_checkable
 class Listable(Protocol):
     """A store that knows its keys."""
 
@@ -169,7 +168,6 @@ class Listable(Protocol):
         ...
 
 
-@runtime_checkable
 class SizeListable(Listable, Protocol):
     """A store whose listings tell how large the values are."""
 
@@ -178,7 +176,6 @@ class SizeListable(Listable, Protocol):
         ...
 
 
-@runtime_checkable
 class KvStoreDriver(Readable, Writable, Listable, Protocol):
     """A store that can do all of it.
 
@@ -195,12 +192,19 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
         ...
 
 
-_DRIVER_MEMBERS = tuple(name for name in dir(KvStoreDriver) if not name.startswith("_"))
+def offers(value: object, protocol: Callable[..., P]) -> TypeGuard[P]:
+    """Whether `value` has all members of `protocol`, be it that it hands what it is asked for to another one.
+
+    No ``isinstance``: from Python 3.12 on that does not see what ``__getattr__`` gives.
+    """
+    return all(hasattr(value, name) for name in _members(protocol))
+
+
+@cache
+def _members(protocol: Any) -> tuple[str, ...]:
+    return tuple(name for name in dir(protocol) if not name.startswith("_"))
 
 
 def is_store(value: object) -> TypeGuard[KvStoreDriver]:
-    """Whether `value` has all that a store has, be it that it hands what it is asked for to another one.
-
-    ``isinstance`` does not see what ``__getattr__`` gives, from Python 3.12 on.
-    """
-    return not isinstance(value, type) and all(hasattr(value, name) for name in _DRIVER_MEMBERS)
+    """Whether `value` has all that a store has; a class of stores is none."""
+    return not isinstance(value, type) and offers(value, KvStoreDriver)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chunkwise.kvstore.protocol import Buffer, RangeReadable, Readable
+from chunkwise.kvstore.protocol import Buffer, RangeReadable, Readable, offers
 
 __all__ = ["read_ranges"]
 
@@ -16,7 +16,7 @@ def read_ranges(
 
     A store that can't serve several ranges in one request gets a request for each.
     """
-    if isinstance(store, RangeReadable):
+    if offers(store, RangeReadable):
         return store.read_ranges(key, starts, stops)
     read = store.open_reader()
     out: list[Buffer] = []

@@ -27,6 +27,7 @@ from chunkwise.kvstore.protocol import (
     Children,
     KvStoreDriver,
     RangeReadable,
+    offers,
 )
 
 __all__ = ["KvStoreContract"]
@@ -83,7 +84,7 @@ class KvStoreContract:
 
     def test_is_a_driver(self, store: KvStoreDriver) -> None:
         """The store has all the methods of the protocol."""
-        assert isinstance(store, KvStoreDriver)
+        assert offers(store, KvStoreDriver)
 
     def test_missing_is_a_value(self, store: KvStoreDriver) -> None:
         """A missing key is None, in a store without any key and below a missing or existing key."""
@@ -195,10 +196,10 @@ class KvStoreContract:
 
     def test_several_ranges(self, store: KvStoreDriver) -> None:
         """Adjacent, distant, overlapping, unordered and empty ranges are each what slicing gives."""
-        if not isinstance(store, RangeReadable):
-            raise TypeError(f"{type(store).__name__} has no read_ranges")
         value = bytes(i % 256 for i in range(100_000))
         store.write("k", value)
+        if not offers(store, RangeReadable):
+            raise TypeError(f"{type(store).__name__} has no read_ranges")
         starts = [0, 10, 10, 20_000, 20_003, 30_000, 29_990, 5, 100_000, *range(40_000, 90_000, 50)]
         stops = [10, 10, 30, 20_002, 20_010, 30_010, 30_005, 6, 100_000]
         stops += [start + 37 for start in starts[len(stops) :]]
