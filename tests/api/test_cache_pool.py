@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.kvstore.adapter.cache import CacheStore, Kept, ValueCache
+from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.trace import TraceStore
+from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.memory import MemoryStore
 
 N5 = {"driver": "n5", "kvstore": "memory://a"}
@@ -128,3 +130,81 @@ def test_ranges_of_shards_are_cut_from_what_is_kept() -> None:
     assert kv is not None
     del kv["c/0/0"]
     np.testing.assert_array_equal(store[5:7, 3:9].read().result(), values[5:7, 3:9])
+
+
+@pytest.mark.parametrize("bound", [False, "open", True])
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_own_writes_are_seen(kind: str, bound: Any, tmp_path: Path) -> None:
+    """Whole chunks, parts of chunks, fill values, transactions; by the writer and by other handles."""
+    where = f"file://{tmp_path}/" if kind == "file" else "memory://a/"
+    spec = {"driver": "zarr3", "kvstore": where, "recheck_cached_data": bound}
+    context = pool()
+    layout = ts.ChunkLayout(chunk_shape=[4, 4])
+    a, b = (create(context, spec, shape=[16, 16], chunk_layout=layout) for _ in range(2))
+    expected = np.zeros((16, 16), "u1")
+
+    def agree() -> None:
+        for store in (a, b):
+            np.testing.assert_array_equal(store.read().result(), expected)
+            assert store[1, 1].read().result() == expected[1, 1]
+
+    agree()
+    for place in (np.s_[:], np.s_[1, 1], np.s_[1, :3], np.s_[2:11, 3:9], np.s_[4:8, 4:8]):
+        for value in (3, 4, 0, 5):
+            a[place] = expected[place] = value
+            agree()
+    with ts.Transaction() as transaction:
+        a.with_transaction(transaction)[:6] = 7
+        agree()
+    expected[:6] = 7
+    agree()
+    transaction = ts.Transaction()
+    a.with_transaction(transaction)[...] = 8
+    transaction.abort()
+    agree()
+
+
+def test_a_failed_write_is_not_hidden_by_what_is_kept(tmp_path: Path) -> None:
+    """What is stored then is not known, so it is looked at."""
+    spec = {"driver": "n5", "kvstore": f"file://{tmp_path}/", "recheck_cached_data": False}
+    store = create(pool(), spec)
+    store[...] = 1
+    assert store.read().result().tolist() == [1] * 8
+    (tmp_path / "0").unlink()
+    (tmp_path / "0").mkdir()
+    with pytest.raises(ValueError, match="Error writing"):
+        store.write(np.arange(8, dtype="u1")).result()
+    (tmp_path / "0").rmdir()
+    assert store.read().result().tolist() == [0] * 8
+
+
+class _Late(MemoryStore):
+    """A memory store whose answers arrive late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answer = threading.Event(), threading.Event()
+
+    def read(self, key: str, **options: Any) -> Any:
+        found = super().read(key, **options)
+        self.asked.set()
+        assert self.answer.wait(60)
+        return found
+
+
+def test_what_is_on_its_way_is_forgotten_too() -> None:
+    """A value that was asked for before somebody wrote, and arrives after that was told, is not kept."""
+    base = _Late()
+    base.write("a/k", b"old")
+    store = CacheStore(base, ValueCache(1000), lambda: -math.inf, "a/")
+    reading = threading.Thread(target=lambda: store.open_reader()("a/k"))
+    reading.start()
+    assert base.asked.wait(60)
+    base.write("a/k", b"new")
+    forgetting = threading.Thread(target=store.forget_all)
+    forgetting.start()
+    forgetting.join(0.2)
+    base.answer.set()
+    reading.join()
+    forgetting.join()
+    assert store.open_reader()("a/k") == b"new"

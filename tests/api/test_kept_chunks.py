@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import chunkwise as ts
 from chunkwise.execute import kept_chunks
-from chunkwise.kvstore.adapter.cache import CacheStore, Kept, ValueCache
+from chunkwise.kvstore.adapter.cache import CacheStore
+from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.memory import MemoryStore
 
 SHAPE, CHUNK = (9, 10), (4, 3)

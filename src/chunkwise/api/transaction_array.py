@@ -5,6 +5,7 @@ from __future__ import annotations
 from chunkwise.api.transaction import Transaction, overlay
 from chunkwise.array.protocol import OpenArray, Transactional, WrapStore
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.protocol import KvStoreDriver, offers
 
 __all__ = ["check_open", "in_transaction", "wrap_of"]
@@ -21,6 +22,9 @@ def wrap_of(transaction: Transaction) -> WrapStore:
     """Return the function that gives a kvstore as `transaction` sees it."""
 
     def wrap(kv: KvStoreDriver, atomic: bool) -> KvStoreDriver:
+        if isinstance(kv, CacheStore):
+            transaction._state.when_over(kv.forget_all)
+            kv = kv.base  # a transaction looks at what is stored, and has a memory of its own
         return overlay(transaction, kv, atomic=atomic)
 
     return wrap

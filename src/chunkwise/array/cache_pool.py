@@ -7,14 +7,15 @@ import time
 from typing import Any
 
 from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.kvstore.adapter.cache import CacheStore, ValueCache
+from chunkwise.kvstore.adapter.cache import CacheStore
+from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
 
 __all__ = ["cache_of", "cached"]
 
 
-def cached(spec: ChunkedSpec, kv: KvStoreDriver) -> KvStoreDriver:
-    """Return `kv` with its values kept in the cache pool of `spec`, if that has room for any."""
+def cached(spec: ChunkedSpec, kv: KvStoreDriver, path: str) -> KvStoreDriver:
+    """Return `kv`, for the array at `path`, with values kept in the cache pool of `spec` if that has room."""
     cache = cache_of(spec.resource("cache_pool"))
     if cache is None:
         return kv
@@ -27,7 +28,7 @@ def cached(spec: ChunkedSpec, kv: KvStoreDriver) -> KvStoreDriver:
             return -math.inf
         return opened if bound == "open" else float(bound)
 
-    return CacheStore(kv, cache, oldest)
+    return CacheStore(kv, cache, oldest, path)
 
 
 def cache_of(pool: Any) -> ValueCache | None:

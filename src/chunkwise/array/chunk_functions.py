@@ -19,7 +19,7 @@ from chunkwise.dtype.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.execute.future import Future
 from chunkwise.index_space import IndexDomain
-from chunkwise.kvstore.adapter.cache import Kept, ValueCache
+from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, Reader, Stamped
 from chunkwise.plan.offset_grid import OffsetGrid
 

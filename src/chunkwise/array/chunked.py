@@ -328,8 +328,6 @@ class ChunkedArray:
 
 
 def _wrapped(spec: ChunkedSpec, kv: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
-    if isinstance(kv, CacheStore):
-        kv = kv.base  # a transaction looks at what is stored, and has a memory of its own
     return wrap(kv, getattr(spec.kvstore, "atomic", True))
 
 
@@ -391,7 +389,8 @@ def open_chunked(
     if request.format.contained and not assumed and ".n5" in kv.describe(path):  # or no container is in sight
         whole, where = whole_path(kv, path)
         run(check_container(request, where), whole)
-    seen = kv if wrap is None else _wrapped(spec, kv, wrap)
+    stored = cached(spec, kv, request.path)
+    seen = kv if wrap is None else _wrapped(spec, stored, wrap)
     if wrap is None:
         shared, opened = _open_shared(spec, request, kv)
     else:
@@ -399,6 +398,5 @@ def open_chunked(
         shared = SharedMetadata(opened)
     if opened.written:
         _tell(spec, request, kv, wrap)
-    stored = cached(spec, kv)
     array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
     return array if wrap is None else array._over(seen, opened, wrap)

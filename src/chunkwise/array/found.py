@@ -60,7 +60,7 @@ def open_found(
         spec,
         request,
         SharedMetadata(Opened(metadata, generation, time)),
-        cached(spec, kv),
+        cached(spec, kv, request.path),
         pool_of(spec.resource("data_copy_concurrency")),
         readable=readable,
         writable=writable,

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest
 from chunkwise.errors import ChunkwiseError
-from chunkwise.kvstore.adapter.cache import Kept, ValueCache
+from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
 
 __all__ = ["SharedMetadata", "keep_document", "kept_document", "oldest_allowed", "shared_metadata"]

@@ -20,7 +20,7 @@ from chunkwise.execute.key_lock import key_lock
 from chunkwise.execute.pool import Pool, Stop, pool_of
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
-from chunkwise.kvstore.adapter.cache import ValueCache
+from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.plan.offset_grid import OffsetGrid
 from chunkwise.plan.plan import Plan, chunk_order, plan_read, plan_write, selections, wholes
 from chunkwise.spec.schema import Schema

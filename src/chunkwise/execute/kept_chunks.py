@@ -27,7 +27,8 @@ from chunkwise.execute.future import Future
 from chunkwise.execute.place_in_chunks import place_in_chunks
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.workers import read_load
-from chunkwise.kvstore.adapter.cache import CacheStore, Kept
+from chunkwise.kvstore.adapter.cache import CacheStore
+from chunkwise.kvstore.adapter.value_cache import Kept
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, extents, keys, selections

@@ -62,6 +62,7 @@ class TransactionState:
         self._futures: weakref.WeakSet[Future[None]] = weakref.WeakSet()
         self._waited_for: list[Future[None]] = []
         self._after_commit: list[Callable[[], object]] = []
+        self._when_over: list[Callable[[], object]] = []
 
     # -- while it is open ---------------------------------------------------------------------------
 
@@ -130,6 +131,11 @@ class TransactionState:
         with self._lock:
             self._after_commit.append(callback)
 
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called when no more changes are made, however it ends, before anybody is told."""
+        with self._lock:
+            self._when_over.append(callback)
+
     # -- its end ------------------------------------------------------------------------------------
 
     def future(self) -> Future[None]:
@@ -172,7 +178,8 @@ class TransactionState:
             self._done = True
             futures = list(self._futures)
             self._waited_for.clear()
-            callbacks, self._after_commit = self._after_commit if error is None else [], []
+            callbacks = [*self._when_over, *(self._after_commit if error is None else [])]
+            self._after_commit, self._when_over = [], []
             for store in self._stores.values():
                 store.changes.clear()
         for callback in callbacks:

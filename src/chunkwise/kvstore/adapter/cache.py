@@ -3,20 +3,17 @@
 Readers made by :meth:`CacheStore.open_reader`, and reads of a part, use what is kept; reading a whole
 value with :meth:`CacheStore.read` always asks the base, so that updates on condition are never made to
 something old.  Whatever whole value passes by, read or written, renews what is kept.
-
-With a value goes what was decoded from it, for each way to decode it.  That is dropped with the value, and
-when another one takes its place.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from chunkwise.kvstore.adapter.traits import BaseTraits
+from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
@@ -27,140 +24,11 @@ from chunkwise.kvstore.protocol import (
     KvStoreDriver,
     Reader,
     Stamped,
+    Writer,
 )
 from chunkwise.kvstore.read_ranges import read_ranges
 
-__all__ = ["CacheStore", "Kept", "ValueCache"]
-
-_N_LOCKS = 256
-_OVERHEAD = 200  # bytes of Python objects for each key
-
-
-class Kept(NamedTuple):
-    """A value, or None for a missing key, its generation, and when it was known to be current."""
-
-    value: bytes | None
-    generation: bytes
-    time: float
-
-
-class _Entry:
-    """What is kept of a key: the value, what was decoded from it, and the bytes of both."""
-
-    __slots__ = ("chunks", "kept", "size")
-
-    def __init__(self, kept: Kept) -> None:
-        self.kept = kept
-        self.chunks: dict[Hashable, Any] = {}
-        self.size = _OVERHEAD + len(kept.value or b"")
-
-
-class ValueCache:
-    """Values of any number of stores; those that were not used for longest go first.
-
-    Parameters
-    ----------
-    total_bytes_limit : int
-        Size of all values and of what was decoded from them, with some bytes for each key.
-    """
-
-    def __init__(self, total_bytes_limit: int) -> None:
-        self.total_bytes_limit = total_bytes_limit
-        self._entries: OrderedDict[tuple[Any, str], _Entry] = OrderedDict()
-        self._nbytes = 0
-        self._lock = threading.Lock()
-        self._key_locks = [threading.Lock() for _ in range(_N_LOCKS)]
-
-    def key_lock(self, store: Any, key: str) -> threading.Lock:
-        """Return the lock under which `key` is read or written and then kept, so that the newest stays."""
-        return self._key_locks[hash((store, key)) % _N_LOCKS]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in use."""
-        return self._nbytes
-
-    def get(self, store: Any, key: str) -> Kept | None:
-        """Return what is kept of `key` of the store whose identity is `store`."""
-        found = self._find((store, key))
-        return None if found is None else found.kept
-
-    def get_chunk(self, store: Any, key: str, form: Hashable) -> tuple[Kept, Any] | None:
-        """Return what is kept of `key`, and what was decoded from it as `form`, or None for that."""
-        found = self._find((store, key))
-        return None if found is None else (found.kept, found.chunks.get(form))
-
-    def put(self, store: Any, key: str, kept: Kept) -> None:
-        """Keep a value, and drop others, so that the limit holds; one that is too large is not kept."""
-        place, entry = (store, key), _Entry(kept)
-        with self._lock:
-            old = self._pop(place)
-            if entry.size > self.total_bytes_limit:
-                return
-            if old is not None and old.chunks and old.kept.value == kept.value:
-                old.kept, entry = kept._replace(value=old.kept.value), old  # decoded chunks may lie in it
-            self._entries[place] = entry
-            self._nbytes += entry.size
-            self._make_room()
-
-    def put_chunk(
-        self, store: Any, key: str, value: bytes | None, form: Hashable, chunk: Any, nbytes: int
-    ) -> None:
-        """Keep what was decoded from `value`, if that is what is kept of `key` and there is room for both.
-
-        Parameters
-        ----------
-        store, key
-            Where the value is from.
-        value : bytes
-            The object that :meth:`get` returned.
-        form : hashable
-            How it was decoded.
-        chunk : object
-            Immutable.
-        nbytes : int
-            Memory it takes, besides that of `value`.
-        """
-        size = _OVERHEAD + nbytes
-        with self._lock:
-            entry = self._entries.get((store, key))
-            if entry is None or entry.kept.value is not value or form in entry.chunks:
-                return
-            if entry.size + size > self.total_bytes_limit:
-                return
-            entry.chunks[form] = chunk
-            entry.size += size
-            self._nbytes += size
-            self._entries.move_to_end((store, key))
-            self._make_room()
-
-    def drop(self, store: Any, key: str) -> None:
-        """Forget one key."""
-        with self._lock:
-            self._pop((store, key))
-
-    def drop_range(self, store: Any, keys: KeyRange) -> None:
-        """Forget all keys of a range."""
-        with self._lock:
-            for place in [p for p in self._entries if p[0] == store and p[1] in keys]:
-                self._pop(place)
-
-    def _find(self, place: tuple[Any, str]) -> _Entry | None:
-        with self._lock:
-            found = self._entries.get(place)
-            if found is not None:
-                self._entries.move_to_end(place)
-            return found
-
-    def _pop(self, place: tuple[Any, str]) -> _Entry | None:
-        entry = self._entries.pop(place, None)
-        if entry is not None:
-            self._nbytes -= entry.size
-        return entry
-
-    def _make_room(self) -> None:
-        while self._nbytes > self.total_bytes_limit:
-            self._pop(next(iter(self._entries)))
+__all__ = ["CacheStore"]
 
 
 class CacheStore(BaseTraits):
@@ -174,16 +42,34 @@ class CacheStore(BaseTraits):
     oldest : callable
         Gives the earliest time, in seconds since the epoch, at which a kept value has to have been
         current for a reader to use it unasked.
+    prefix : str
+        What all keys begin with that this store is used for.
     """
 
-    def __init__(self, base: KvStoreDriver, cache: ValueCache, oldest: Callable[[], float]) -> None:
+    def __init__(
+        self, base: KvStoreDriver, cache: ValueCache, oldest: Callable[[], float], prefix: str = ""
+    ) -> None:
         self.base = base
         self._cache = cache
         self._oldest = oldest
+        self._prefix = prefix
         self._identity = base.identity
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.base, name)
+    @property
+    def remembered(self) -> Any:
+        """That of the base."""
+        return getattr(self.base, "remembered", None)
+
+    @property
+    def bucket(self) -> Any:
+        """That of the base."""
+        return getattr(self.base, "bucket", None)
+
+    @property
+    def io_limit(self) -> int | None:
+        """That of the base."""
+        found: int | None = getattr(self.base, "io_limit", None)
+        return found
 
     @property
     def identity(self) -> Any:
@@ -206,7 +92,7 @@ class CacheStore(BaseTraits):
             return Stamped(part, kept.generation, kept.time)
         if byte_range is not None or if_not_equal is not None:
             return self.base.read(key, byte_range=byte_range, if_not_equal=if_not_equal)
-        with self._cache.key_lock(self._identity, key):
+        with self.key_lock(key):
             found = self.base.read(key)
             kept = self._keep(key, found.value, found.generation, found.time)
         return found._replace(value=kept.value)
@@ -258,7 +144,7 @@ class CacheStore(BaseTraits):
 
     def _renewed(self, key: str) -> Kept:
         """Return the value of `key`, which is not sent again if it is the one that is kept."""
-        with self._cache.key_lock(self._identity, key):
+        with self.key_lock(key):
             known = self._cache.get(self._identity, key)
             found = self.base.read(key, if_not_equal=None if known is None else known.generation)
             value = found.value
@@ -285,24 +171,49 @@ class CacheStore(BaseTraits):
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key`; readers see it at once."""
         now = time.time()  # before the write, so that what others do after it does not look older
-        with self._cache.key_lock(self._identity, key):
-            generation = self.base.write(key, value, if_equal=if_equal)
-            if generation is None:
-                self._cache.drop(self._identity, key)
-            else:
-                self._keep(key, value, generation, now)
+        with self.key_lock(key):
+            generation = None
+            try:
+                generation = self.base.write(key, value, if_equal=if_equal)
+            finally:  # after a failure too: then nobody knows what is stored
+                if generation is None:
+                    self.forget(key)
+                else:
+                    self._keep(key, value, generation, now)
         return generation
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`."""
         now = time.time()
-        with self._cache.key_lock(self._identity, key):
-            generation = self.base.delete(key, if_equal=if_equal)
-            if generation is None:
-                self._cache.drop(self._identity, key)
-            else:
-                self._keep(key, None, MISSING_GENERATION, now)
+        with self.key_lock(key):
+            generation = None
+            try:
+                generation = self.base.delete(key, if_equal=if_equal)
+            finally:  # after a failure too: then nobody knows what is stored
+                if generation is None:
+                    self.forget(key)
+                else:
+                    self._keep(key, None, MISSING_GENERATION, now)
         return generation
+
+    @property
+    def open_writer(self) -> Callable[[], Writer]:
+        """Opens a writer of the base, if that has such; what is kept of a key goes when it is written."""
+        base: Any = self.base
+        open_base = base.open_writer  # AttributeError: then this store has none either
+        return lambda: _Writer(self, open_base())
+
+    def forget(self, key: str) -> None:
+        """Keep nothing of `key`."""
+        self._cache.drop(self._identity, key)
+
+    def forget_all(self) -> None:
+        """Keep nothing of the keys of this store's user, which somebody else may have written."""
+        self._cache.drop_range(self._identity, KeyRange.of_prefix(self._prefix))
+
+    def key_lock(self, key: str) -> threading.Lock:
+        """Return the lock under which `key` is read or written and then kept or forgotten."""
+        return self._cache.key_lock(self._identity, key)
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete the keys in ``[start, stop)``."""
@@ -318,3 +229,28 @@ class CacheStore(BaseTraits):
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`."""
         return self.base.list_children(prefix)
+
+
+class _Writer:
+    """Writes of one worker to the base of a store, which then forgets what it has kept."""
+
+    def __init__(self, store: CacheStore, base: Writer) -> None:
+        self._store = store
+        self._base = base
+        self.flush = base.flush
+
+    def write(self, key: str, value: Buffer) -> None:
+        """Replace the value of `key`."""
+        with self._store.key_lock(key):
+            try:
+                self._base.write(key, value)
+            finally:
+                self._store.forget(key)
+
+    def delete(self, key: str) -> None:
+        """Delete `key`."""
+        with self._store.key_lock(key):
+            try:
+                self._base.delete(key)
+            finally:
+                self._store.forget(key)

@@ -1,0 +1,149 @@
+"""Values kept in memory, up to a limit, for any number of stores.
+
+With a value goes what was decoded from it, for each way to decode it.  That is dropped with the value, and
+when another one takes its place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+from chunkwise.kvstore.key_range import KeyRange
+
+__all__ = ["Kept", "ValueCache"]
+
+_N_LOCKS = 256
+_OVERHEAD = 200  # bytes of Python objects for each key
+
+
+class Kept(NamedTuple):
+    """A value, or None for a missing key, its generation, and when it was known to be current."""
+
+    value: bytes | None
+    generation: bytes
+    time: float
+
+
+class _Entry:
+    """What is kept of a key: the value, what was decoded from it, and the bytes of both."""
+
+    __slots__ = ("chunks", "kept", "size")
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self.chunks: dict[Hashable, Any] = {}
+        self.size = _OVERHEAD + len(kept.value or b"")
+
+
+class ValueCache:
+    """Values of any number of stores; those that were not used for longest go first.
+
+    Parameters
+    ----------
+    total_bytes_limit : int
+        Size of all values and of what was decoded from them, with some bytes for each key.
+    """
+
+    def __init__(self, total_bytes_limit: int) -> None:
+        self.total_bytes_limit = total_bytes_limit
+        self._entries: OrderedDict[tuple[Any, str], _Entry] = OrderedDict()
+        self._nbytes = 0
+        self._lock = threading.Lock()
+        self._key_locks = [threading.Lock() for _ in range(_N_LOCKS)]
+
+    def key_lock(self, store: Any, key: str) -> threading.Lock:
+        """Return the lock under which `key` is read or written and then kept, so that the newest stays."""
+        return self._key_locks[hash((store, key)) % _N_LOCKS]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use."""
+        return self._nbytes
+
+    def get(self, store: Any, key: str) -> Kept | None:
+        """Return what is kept of `key` of the store whose identity is `store`."""
+        found = self._find((store, key))
+        return None if found is None else found.kept
+
+    def get_chunk(self, store: Any, key: str, form: Hashable) -> tuple[Kept, Any] | None:
+        """Return what is kept of `key`, and what was decoded from it as `form`, or None for that."""
+        found = self._find((store, key))
+        return None if found is None else (found.kept, found.chunks.get(form))
+
+    def put(self, store: Any, key: str, kept: Kept) -> None:
+        """Keep a value, and drop others, so that the limit holds; one that is too large is not kept."""
+        place, entry = (store, key), _Entry(kept)
+        with self._lock:
+            old = self._pop(place)
+            if entry.size > self.total_bytes_limit:
+                return
+            if old is not None and old.chunks and old.kept.value == kept.value:
+                old.kept, entry = kept._replace(value=old.kept.value), old  # decoded chunks may lie in it
+            self._entries[place] = entry
+            self._nbytes += entry.size
+            self._make_room()
+
+    def put_chunk(
+        self, store: Any, key: str, value: bytes | None, form: Hashable, chunk: Any, nbytes: int
+    ) -> None:
+        """Keep what was decoded from `value`, if that is what is kept of `key` and there is room for both.
+
+        Parameters
+        ----------
+        store, key
+            Where the value is from.
+        value : bytes
+            The object that :meth:`get` returned.
+        form : hashable
+            How it was decoded.
+        chunk : object
+            Immutable.
+        nbytes : int
+            Memory it takes, besides that of `value`.
+        """
+        size = _OVERHEAD + nbytes
+        with self._lock:
+            entry = self._entries.get((store, key))
+            if entry is None or entry.kept.value is not value or form in entry.chunks:
+                return
+            if entry.size + size > self.total_bytes_limit:
+                return
+            entry.chunks[form] = chunk
+            entry.size += size
+            self._nbytes += size
+            self._entries.move_to_end((store, key))
+            self._make_room()
+
+    def drop(self, store: Any, key: str) -> None:
+        """Forget one key."""
+        with self._lock:
+            self._pop((store, key))
+
+    def drop_range(self, store: Any, keys: KeyRange) -> None:
+        """Forget all keys of a range, and what is being read of them now."""
+        for lock in self._key_locks:
+            with lock:  # who has it may be about to keep something older
+                pass
+        with self._lock:
+            for place in [p for p in self._entries if p[0] == store and p[1] in keys]:
+                self._pop(place)
+
+    def _find(self, place: tuple[Any, str]) -> _Entry | None:
+        with self._lock:
+            found = self._entries.get(place)
+            if found is not None:
+                self._entries.move_to_end(place)
+            return found
+
+    def _pop(self, place: tuple[Any, str]) -> _Entry | None:
+        entry = self._entries.pop(place, None)
+        if entry is not None:
+            self._nbytes -= entry.size
+        return entry
+
+    def _make_room(self) -> None:
+        while self._nbytes > self.total_bytes_limit:
+            self._pop(next(iter(self._entries)))
