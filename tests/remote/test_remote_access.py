@@ -19,6 +19,7 @@ from chunkwise.kvstore import object_library
 from chunkwise.kvstore.aws_credentials import find_provider
 from chunkwise.kvstore.azure import AzureContainer
 from chunkwise.kvstore.object_store import ObjectStore
+from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
 from chunkwise.kvstore.s3 import S3Bucket
 
@@ -124,10 +125,36 @@ def test_machine(nothing: pytest.MonkeyPatch, metadata: str) -> None:
 def test_nothing_is_explained(s3: ObjectStore, nothing: pytest.MonkeyPatch, s3_bucket: S3Bucket) -> None:
     """Without credentials requests are anonymous, and the error says that, and where they are looked for."""
     assert find_provider("default", {}) is None
-    with pytest.raises(errors.CredentialsError, match=r"AWS_ACCESS_KEY_ID and .* are not set"):
-        find_provider("environment", {})
+    store = ObjectStore(S3Bucket("b", credentials="environment"), QUICK)
+    told = r"Failed to read s3://b/k: .*AWS_ACCESS_KEY_ID and .* are not set; .* another type"
+    with pytest.raises(errors.CredentialsError, match=told):
+        store.read("k")
     with pytest.raises(errors.PermissionDeniedError, match="no AWS credentials were found"):
         ObjectStore(replace(s3_bucket, requester_pays=True), QUICK).read("written")
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"])
+def test_an_endpoint_comes_before_those_of_the_environment(
+    name: str, s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a request is made with: nothing goes to, or comes from, a server that was not meant."""
+    nowhere = "http://127.0.0.1:1"
+    monkeypatch.setenv(name, nowhere)
+    store = ObjectStore(s3_bucket, QUICK)
+    assert store.write("k", b"1", if_equal=MISSING_GENERATION)
+    assert store.read("k").value == b"1" and list(store.list()) == ["k"]
+    monkeypatch.setenv(name, s3_bucket.endpoint)
+    with pytest.raises(errors.UnavailableError, match=nowhere):
+        ObjectStore(replace(s3_bucket, endpoint=nowhere), QUICK).read("k")
+    assert ObjectStore(replace(s3_bucket, endpoint=""), QUICK).read("k").value == b"1"
+
+
+def test_an_endpoint_of_azure_comes_before_the_emulator(
+    azure: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    azure.write("k", b"1")
+    assert azure.read("k").value == b"1"
 
 
 def test_credentials_that_come_later(

@@ -31,6 +31,7 @@ from chunkwise.kvstore.aws_profile import profile_values
 __all__ = ["Keys", "Provider", "find_provider"]
 
 _METADATA_TIMEOUT = 1.0
+_OTHERWISE = '; provide them, or set "aws_credentials" to another type'
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -105,7 +106,7 @@ def find_provider(type: str, options: Mapping[str, str], *, ask_machine: bool = 
 
 
 def _missing(type: str, why: str) -> Any:
-    raise CredentialsError(f'No AWS credentials of type "{type}": {why}')
+    raise CredentialsError(f'No AWS credentials of type "{type}": {why}{_OTHERWISE}')
 
 
 def _constant(keys: Keys) -> Provider:
@@ -167,7 +168,7 @@ class _Fetched:
                 datetime.fromisoformat(expires) if expires else None,
             )._asdict()
         except (OSError, KeyError, ValueError) as e:
-            raise CredentialsError(f'No AWS credentials of type "{self.source}": {e}') from e
+            raise CredentialsError(f'No AWS credentials of type "{self.source}": {e}{_OTHERWISE}') from e
 
 
 def _get(url: str, headers: Mapping[str, str], method: str = "GET") -> bytes:

@@ -100,6 +100,7 @@ class AzureContainer:
         config: dict[str, Any] = {"account_name": account}
         if endpoint:
             config["endpoint"] = endpoint
+            config["use_emulator"] = False  # or a variable that asks for it would come before the endpoint
         if not access.signed:
             config["skip_signature"] = True
         elif self.credentials == "cli":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from chunkwise.errors import ChunkwiseError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, CredentialsError, UnsupportedError, prefix
 from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.object_connection import Connection
 from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
@@ -63,6 +63,8 @@ class Requests:
             with self._limits.slots:
                 connection = self._second if direct and self._second is not None else self._connection
                 return connection.run(request), None
+        except CredentialsError as e:  # raised where the request is not known
+            raise prefix(e, f"Failed to {operation} {self._bucket.url(key)}") from e.__cause__
         except ChunkwiseError:
             raise
         except Exception as e:

@@ -117,7 +117,7 @@ class S3Bucket:
         provider = self._provider() if access.signed else None
         config: dict[str, Any] = {"region": self._region(access)}
         if endpoint:
-            config["endpoint"] = endpoint
+            config["aws_endpoint_url_s3"] = endpoint  # "endpoint" would give way to the variable of this name
         if endpoint and not self.bucket:
             config["virtual_hosted_style_request"] = True
         if self.requester_pays:
