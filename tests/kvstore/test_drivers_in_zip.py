@@ -33,3 +33,14 @@ class TestN5(InZip):
     driver = "n5"
     metadata_name = "attributes.json"
     fill_value = None
+
+
+class TestZarr3(InZip):
+    driver = "zarr3"
+    metadata_name = "zarr.json"
+
+
+class TestZarr1(InZip):
+    driver = "zarr1"
+    metadata_name = "meta"
+    companions = ("attrs",)

@@ -38,3 +38,16 @@ class TestN5(OnAzure):
     driver = "n5"
     metadata_name = "attributes.json"
     fill_value = None
+
+
+@pytest.mark.slow
+class TestZarr3(OnAzure):
+    driver = "zarr3"
+    metadata_name = "zarr.json"
+
+
+@pytest.mark.slow
+class TestZarr1(OnAzure):
+    driver = "zarr1"
+    metadata_name = "meta"
+    companions = ("attrs",)

@@ -43,3 +43,10 @@ class TestN5(OnS3):
     driver = "n5"
     metadata_name = "attributes.json"
     fill_value = None
+
+
+@pytest.mark.slow
+class TestZarr1(OnS3):
+    driver = "zarr1"
+    metadata_name = "meta"
+    companions = ("attrs",)

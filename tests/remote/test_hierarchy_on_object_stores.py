@@ -39,3 +39,13 @@ class TestN5OnS3(OnS3):
 @pytest.mark.slow
 class TestZarr3OnAzure(OnAzure):
     format = "zarr3"
+
+
+@pytest.mark.slow
+class TestZarr2OnS3(OnS3):
+    format = "zarr2"
+
+
+@pytest.mark.slow
+class TestN5OnAzure(OnAzure):
+    format = "n5"
