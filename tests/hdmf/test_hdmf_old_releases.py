@@ -52,22 +52,13 @@ def test_the_oldest_releases_that_are_allowed_pass() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = [bound.replace(">=", "==") for bound in project["optional-dependencies"]["nwb"]]
     assert [bound.partition("==")[0] for bound in oldest] == ["hdmf", "pynwb"]
-    needed = (*oldest, *project["dependencies"], "pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100")
+    others = ("pytest>=8", "pytest-timeout>=2.3", "hypothesis>=6.100", "zarr>=3.1")
+    needed = (*oldest, *project["dependencies"], *others)
     python = python_with(needed, "3.11", "-".join(oldest).replace("==", "-"))
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    pytest_options = ["-p", "no:cacheprovider", "-m", "not slow", "-rs", "--tb=short"]
     done = subprocess.run(
-        [
-            python,
-            "-m",
-            "pytest",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            "not slow",
-            "-rs",
-            "--tb=short",
-            "tests/hdmf",
-        ],
+        [python, "-m", "pytest", *pytest_options, "tests/hdmf"],
         cwd=ROOT,
         env=environment,
         capture_output=True,
