@@ -7,6 +7,8 @@ The server is Ceph's gateway, as the tests start it, or moto where Debian's pack
 on this machine, and takes most of the time of a request.  Each library runs in a process of its own, with
 its default settings; they take turns.  Figures are ratios of medians: how many times as fast chunkwise is,
 and, because a busy machine changes that less, how many times as much processor time the other one takes.
+"(bound)" is what a client that takes no time at all could reach: the other one's time beside the processor
+time that the server takes for chunkwise's requests, on all processors.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import glob
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -99,6 +102,17 @@ def make_bucket(url: str) -> None:
             raise
 
 
+def server_time() -> float:
+    """Return the processor time of the processes of a Ceph server on this machine, in seconds."""
+    total = 0.0
+    for stat in glob("/proc/[0-9]*/stat"):
+        with suppress(OSError):
+            name, _, rest = Path(stat).read_text().rpartition(")")
+            if name.partition("(")[2] in ("radosgw", "ceph-osd", "ceph-mon", "ceph-mgr"):
+                total += sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
 def measure(
     cell: Cell, url: str, edge: int, peers: list[Peer], repeat: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
@@ -112,16 +126,23 @@ def measure(
         spec = {**cell.spec("", edge), "kvstore": places[peer.name]}
         chunkwise.open(spec, create=True, delete_existing=True).result()
     for operation in ("write", "read"):
-        times: dict[str, list[tuple[float, float]]] = {peer.name: [] for peer in peers}
+        times: dict[str, list[tuple[float, float, float]]] = {peer.name: [] for peer in peers}
         for turn in range(repeat + 1):
             for peer in peers if turn % 2 else reversed(peers):
                 command = {"do": operation, "driver": cell.driver, "s3": places[peer.name]}
+                before = server_time()
                 answer = peer.ask(**command, planes=edge, check=turn == 0)
                 if turn:
-                    times[peer.name].append((answer["seconds"], answer["cpu"]))
+                    times[peer.name].append((answer["seconds"], answer["cpu"], server_time() - before))
+        medians = {name: [median(taken) for taken in zip(*each, strict=True)] for name, each in times.items()}
         for place, suffix in enumerate(("", " (cpu)")):
-            found = {name: median(taken[place] for taken in each) for name, each in times.items()}
-            yield operation + suffix, found
+            yield operation + suffix, {name: found[place] for name, found in medians.items()}
+        least = medians["chunkwise"][2] / len(os.sched_getaffinity(0))
+        if least:
+            yield (
+                operation + " (bound)",
+                {name: found[0] for name, found in medians.items()} | {"chunkwise": least},
+            )
 
 
 def main() -> None:

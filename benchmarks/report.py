@@ -38,6 +38,7 @@ def table(results: list[Result]) -> str:
     for group in (
         ("read", "write"),
         ("read (cpu)", "write (cpu)"),
+        ("read (bound)", "write (bound)"),
         ("write with sync",),
         ("read of 8 elements", "open", "index"),
         ("read of 8 elements (cpu)", "open (cpu)", "index (cpu)"),
