@@ -109,7 +109,7 @@ class RunReader:
                         if encoded is not None:
                             fill(encoded, buffer)
                             continue
-                except Exception:
+                except Exception:  # whatever it is, the other way meets it too, and says so
                     pass
                 read_other(i, chunks[i - begin])
             paste(starts[begin].tolist(), end - begin)

@@ -43,7 +43,7 @@ NAMES = st.sampled_from(["a", "b", "c", "Größe", "x y"])
 
 
 class HierarchyContract:
-    """The suite; a subclass has a fixture ``place``, where a new tree can be made.
+    """The suite; a subclass has a fixture ``place``: a URL, path, spec or kvstore with nothing in it.
 
     Attributes
     ----------
@@ -52,11 +52,6 @@ class HierarchyContract:
     """
 
     format: ClassVar[str]
-
-    @pytest.fixture
-    def place(self) -> Any:
-        """Return a place where there is nothing: URL, path, spec or open kvstore."""
-        raise NotImplementedError
 
     @pytest.fixture
     def tree(self, place: Any) -> Any:
