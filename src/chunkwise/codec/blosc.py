@@ -32,9 +32,9 @@ import numcodecs.blosc
 import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int
-from chunkwise.codec.blosc_library import MAX_OVERHEAD, open_library
+from chunkwise.codec.blosc_library import open_library
 from chunkwise.codec.protocol import Buffer, ChunkSpec
-from chunkwise.codec.size import byte_view, size_error
+from chunkwise.codec.size import size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
 
 __all__ = ["Blosc"]
@@ -187,23 +187,18 @@ class Blosc:
                 f'"blosc" codec: the installed c-blosc has no {cname!r}; '
                 f"it has {', '.join(numcodecs.blosc.list_compressors())}"
             )
-        compress = open_library().compress
-        scratch: list[memoryview] = []
+        compress = open_library().open_compressor(cname, clevel, shuffle, blocksize, typesize)
 
         def encode(decoded: Buffer) -> Buffer:
-            view = byte_view(decoded) if type(decoded) is not bytes else decoded
-            if len(view) > _MAX_NBYTES:
+            n = decoded.nbytes if type(decoded) is memoryview else len(decoded)
+            if n > _MAX_NBYTES:
                 raise CodecError(
-                    f'"blosc" codec: a chunk of {len(view)} bytes is larger than the limit of {_MAX_NBYTES}'
+                    f'"blosc" codec: a chunk of {n} bytes is larger than the limit of {_MAX_NBYTES}'
                 )
-            room = len(view) + MAX_OVERHEAD
-            if not scratch or len(scratch[0]) < room:
-                scratch[:] = [np.empty(room, np.uint8).data]
-            out = scratch[0][:room]
-            written = compress(view, out, cname, clevel, shuffle, blocksize, typesize)
-            if written <= 0:
-                raise CodecError(f'"blosc" codec: c-blosc can\'t compress {len(view)} bytes with {cname!r}')
-            return out[:written]
+            encoded = compress(decoded)
+            if encoded is None:
+                raise CodecError(f'"blosc" codec: c-blosc can\'t compress {n} bytes with {cname!r}')
+            return encoded
 
         return encode
 

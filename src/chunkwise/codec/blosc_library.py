@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numcodecs.blosc
 import numpy as np
@@ -20,10 +20,13 @@ import numpy as np
 from chunkwise.codec.pointer import address, writable_address
 from chunkwise.codec.protocol import Buffer
 
-__all__ = ["MAX_OVERHEAD", "BloscLibrary", "direct_library", "numcodecs_library", "open_library"]
+__all__ = ["BloscLibrary", "Compress", "direct_library", "numcodecs_library", "open_library"]
 
-MAX_OVERHEAD = 16
-"""What incompressible data grows by: the header, in bytes."""
+# What incompressible data grows by: the header, in bytes.
+_MAX_OVERHEAD = 16
+
+Compress: TypeAlias = "Callable[[Buffer], Buffer | None]"
+"""Returns a chunk, valid until the next call; None if it can't be made."""
 
 
 class BloscLibrary(NamedTuple):
@@ -34,13 +37,13 @@ class BloscLibrary(NamedTuple):
     decompress : callable
         ``decompress(encoded, out)`` fills a writable view; returns the number of bytes, or a negative
         number if the data is corrupt.  The header must have been checked against both sizes.
-    compress : callable
-        ``compress(decoded, out, cname, clevel, shuffle, blocksize, typesize)`` fills the beginning of a
-        writable view that has :data:`MAX_OVERHEAD` bytes more than `decoded`; returns the number of bytes.
+    open_compressor : callable
+        ``open_compressor(cname, clevel, shuffle, blocksize, typesize)`` returns a :data:`Compress` for one
+        worker.
     """
 
     decompress: Callable[[Buffer, memoryview], int]
-    compress: Callable[[Buffer, memoryview, str, int, int, int, int], int]
+    open_compressor: Callable[[str, int, int, int, int], Compress]
 
 
 def open_library() -> BloscLibrary:
@@ -66,22 +69,25 @@ def direct_library() -> BloscLibrary | None:
     def decompress(encoded: Buffer, out: memoryview) -> int:
         return decompress_ctx(address(encoded), writable_address(out), len(out), 1)  # type: ignore[no-any-return]
 
-    def compress(
-        decoded: Buffer,
-        out: memoryview,
-        cname: str,
-        clevel: int,
-        shuffle: int,
-        blocksize: int,
-        typesize: int,
-    ) -> int:
-        source, n = address(decoded) if len(decoded) else None, len(decoded)
-        target, room = writable_address(out), len(out)
-        return compress_ctx(  # type: ignore[no-any-return]
-            clevel, shuffle, typesize, n, source, target, room, cname.encode(), blocksize, 1
-        )
+    def open_compressor(cname: str, clevel: int, shuffle: int, blocksize: int, typesize: int) -> Compress:
+        # What doesn't change is made ready once: for chunks of some KiB that is a third of the call.
+        how = number(clevel), number(shuffle), size(typesize)
+        name, block, threads = ctypes.c_char_p(cname.encode()), size(blocksize), number(1)
+        memory, target, room = memoryview(b""), pointer(), size(0)
 
-    return BloscLibrary(decompress, compress)
+        def compress(decoded: Buffer) -> Buffer | None:
+            nonlocal memory, target, room
+            n = decoded.nbytes if type(decoded) is memoryview else len(decoded)
+            if n + _MAX_OVERHEAD > len(memory):
+                array = np.empty(n + _MAX_OVERHEAD, np.uint8)
+                memory, target, room = array.data, pointer(array.ctypes.data), size(array.nbytes)
+            source = address(decoded) if n else None
+            written = compress_ctx(*how, n, source, target, room, name, block, threads)
+            return memory[:written] if written > 0 else None
+
+        return compress
+
+    return BloscLibrary(decompress, open_compressor)
 
 
 def numcodecs_library() -> BloscLibrary:
@@ -94,20 +100,16 @@ def numcodecs_library() -> BloscLibrary:
             return -1
         return len(out)
 
-    def compress(
-        decoded: Buffer,
-        out: memoryview,
-        cname: str,
-        clevel: int,
-        shuffle: int,
-        blocksize: int,
-        typesize: int,
-    ) -> int:
-        # The item size of the buffer is the type size, in every version of NumCodecs.
-        whole = typesize > 1 and len(decoded) % typesize == 0
-        source = np.frombuffer(decoded, np.dtype((np.void, typesize)) if whole else np.uint8)
-        encoded = numcodecs.blosc.compress(source, cname.encode(), clevel, shuffle, blocksize)
-        out[: len(encoded)] = encoded
-        return len(encoded)
+    def open_compressor(cname: str, clevel: int, shuffle: int, blocksize: int, typesize: int) -> Compress:
+        item, name = np.dtype((np.void, typesize)), cname.encode()
 
-    return BloscLibrary(decompress, compress)
+        def compress(decoded: Buffer) -> Buffer | None:
+            # The item size of the buffer is the type size, in every version of NumCodecs.
+            raw = np.frombuffer(decoded, np.uint8)
+            source = raw.view(item) if typesize > 1 and len(raw) % typesize == 0 else raw
+            encoded: bytes = numcodecs.blosc.compress(source, name, clevel, shuffle, blocksize)
+            return encoded
+
+        return compress
+
+    return BloscLibrary(decompress, open_compressor)

@@ -174,7 +174,7 @@ def _open_locked_write(
         replaced = mine = False
         try:
             if turn is not None and len(value) <= _SMALL:
-                mine = turn.acquire(timeout=_PATIENCE)
+                mine = turn.acquire(False) or turn.acquire(True, _PATIENCE)
                 if not mine:
                     turn = None
             try:
