@@ -96,8 +96,13 @@ def plain_json(value: Any, is_kept: Callable[[str, Any], bool] | None = None, *,
     raise TypeError(f"Object '{type(value).__name__}' does not support conversion to JSON")
 
 
+_text = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def dump(value: JSON) -> str:
     """Return compact JSON text with sorted keys, the form used in messages and in stored documents."""
+    if type(value) is str:
+        return _text(value)
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 

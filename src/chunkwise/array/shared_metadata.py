@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary, ref
 
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest
 from chunkwise.errors import ChunkwiseError
@@ -38,23 +38,57 @@ class SharedMetadata:
         self.opened = opened
 
 
-_Table = WeakValueDictionary[Any, SharedMetadata]
+class _Table:
+    """The entries of one cache pool.
 
-_tables: WeakKeyDictionary[Any, _Table] = WeakKeyDictionary()
+    Most pools have one entry ever, so the first one is put in its place when there is a second.
+    """
+
+    __slots__ = ("_entries", "_first")
+
+    def __init__(self, kv: KvStoreDriver, request: OpenRequest, entry: SharedMetadata) -> None:
+        self._first: Any = kv, request, ref(entry)
+        self._entries: WeakValueDictionary[Any, SharedMetadata] | None = None
+
+    def entry(self, kv: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
+        """Return the entry of an array."""
+        if self._entries is None:
+            self._entries = WeakValueDictionary()
+            first_kv, first_request, reference = self._first
+            first = reference()
+            if first is not None:
+                self._entries[_place(first_kv, first_request)] = first
+            self._first = None
+        place = _place(kv, request)
+        entry = self._entries.get(place)
+        if entry is None:
+            entry = self._entries[place] = _new_entry()
+        return entry
+
+
+_all: WeakSet[SharedMetadata] = WeakSet()
 _lock = threading.Lock()
 
 
 def shared_metadata(pool: Any, kv: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
     """Return the entry of the array that `request` describes, among those of the cache pool `pool`."""
-    place = (kv.identity, request.key, request.format.driver)
     with _lock:
-        table = _tables.get(pool)
-        if table is None:
-            table = _tables[pool] = WeakValueDictionary()
-        entry = table.get(place)
-        if entry is None:
-            entry = table[place] = SharedMetadata()
-        return entry
+        if pool.metadata is None:
+            entry = _new_entry()
+            pool.metadata = _Table(kv, request, entry)
+            return entry
+        table: _Table = pool.metadata
+        return table.entry(kv, request)
+
+
+def _new_entry() -> SharedMetadata:
+    entry = SharedMetadata()
+    _all.add(entry)
+    return entry
+
+
+def _place(kv: KvStoreDriver, request: OpenRequest) -> Any:
+    return kv.identity, request.key, request.format.driver
 
 
 def kept_document(cache: ValueCache | None, kv: KvStoreDriver, request: OpenRequest) -> Opened | None:
@@ -94,9 +128,8 @@ def oldest_allowed(bound: Any, opened: float) -> float:
 def _forget_holders() -> None:
     global _lock
     _lock = threading.Lock()
-    for table in list(_tables.values()):
-        for entry in list(table.values()):
-            entry.lock = threading.RLock()
+    for entry in list(_all):
+        entry.lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

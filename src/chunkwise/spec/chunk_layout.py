@@ -207,7 +207,7 @@ class ChunkLayout:
             self._rank is None
             and self._inner_order is None
             and not self._grid_origin
-            and all(grid.is_empty for grid in self._grids.values())
+            and not [grid for grid in self._grids.values() if not grid.is_empty]
         )
 
     def finalized(self) -> ChunkLayout:

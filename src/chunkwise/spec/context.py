@@ -22,7 +22,8 @@ from chunkwise.spec.resources.kind import ResourceConfig
 __all__ = ["Context", "ContextResource", "ContextSpec", "kind_of", "parse_resource"]
 
 
-_defaults: dict[type[Any], ResourceConfig] = {}  # a configuration is never changed
+_defaults: dict[str, ResourceConfig] = {}  # by kind; a configuration is never changed
+_inline: dict[str, ContextResource] = {}  # those with defaults that are nothing but their configuration
 
 
 def kind_of(key: str) -> type[Any]:
@@ -211,9 +212,14 @@ class Context:
         """
         if not isinstance(key, str):
             raise TypeError(f"key must be str, got {type(key).__name__}")
-        if self._spec is None and self._parent is None and "#" not in key:
-            return self._resources.get(key) or self._own(key, None, ())
-        return self._resolve(key, ())
+        context = self
+        while context._spec is None or key not in context._spec._members:
+            if context._parent is None:
+                # most are a default of the outermost context
+                found = context._resources.get(key) or _inline.get(key)
+                return found or context._resolve(key, ())
+            context = context._parent
+        return context._resources.get(key) or context._resolve(key, ())
 
     __iter__ = None
     __contains__ = None
@@ -247,7 +253,10 @@ class Context:
                         raise InvalidArgumentError(_cycle(steps[steps.index(step) :]))
                     resource = self._resolve(value, (*steps, step))
                 else:
-                    resource = ContextResource(key, _default(kind_of(key)) if value is None else value, self)
+                    config = _default(key) if value is None else value
+                    if value is None and config.inline and "#" not in key:
+                        return _inline.setdefault(key, ContextResource(key, config))
+                    resource = ContextResource(key, config, self)
                 self._resources[key] = resource
             return resource
 
@@ -258,10 +267,12 @@ class Context:
         return _unpickle_context, (self._spec, self._parent)
 
 
-def _default(kind: type[Any]) -> ResourceConfig:
-    config = _defaults.get(kind)
+def _default(key: str) -> ResourceConfig:
+    config = _defaults.get(key)
     if config is None:
-        config = _defaults[kind] = kind()
+        config = kind_of(key)()
+        if "#" not in key:
+            _defaults[key] = config
     return config
 
 

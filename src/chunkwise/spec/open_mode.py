@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from chunkwise.arguments import as_flag, check_same_type
@@ -72,15 +72,7 @@ class OpenMode:
         InvalidArgumentError
             For a combination that has no meaning.
         """
-        mode = OpenMode(
-            open=self.open,
-            create=self.create,
-            delete_existing=self.delete_existing,
-            assume_metadata=self.assume_metadata,
-            assume_cached_metadata=self.assume_cached_metadata,
-        )
-        if not mode.open and not mode.create:
-            mode.open = True
+        mode = self if self.open or self.create else replace(self, open=True)
         if mode.delete_existing and not mode.create:
             raise InvalidArgumentError("Cannot specify an open mode of `delete_existing` without `create`")
         if mode.delete_existing and mode.open:

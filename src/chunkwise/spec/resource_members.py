@@ -45,9 +45,11 @@ def bind_resources(resources: ResourceMembers, kinds: Sequence[str], context: Co
     """Return live resources for all of `kinds`; those that are live already stay."""
     out: dict[str, str | ResourceConfig | ContextResource] = {}
     for kind in kinds:
-        if kind in _OPTIONAL and kind not in resources:
-            continue
-        value = resources.get(kind, kind)
+        value = resources.get(kind)
+        if value is None:
+            if kind in _OPTIONAL:
+                continue
+            value = kind
         if isinstance(value, str):
             value = context[value]
         elif not isinstance(value, ContextResource):

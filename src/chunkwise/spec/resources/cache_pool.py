@@ -22,13 +22,16 @@ class CachePool:
         Bytes to keep beyond use.
     cache : object or None
         The cache itself, put here by the layer that caches, on first use.
+    metadata : object or None
+        What is known of open arrays, put here by the layer that opens them.
     """
 
-    __slots__ = ("__weakref__", "cache", "total_bytes_limit")
+    __slots__ = ("__weakref__", "cache", "metadata", "total_bytes_limit")
 
     def __init__(self, total_bytes_limit: int) -> None:
         self.total_bytes_limit = total_bytes_limit
         self.cache: Any = None
+        self.metadata: Any = None
 
 
 def _expect_uint64(value: JSON) -> int:
