@@ -30,6 +30,7 @@ from chunkwise.execute.helper.share import Job, share
 from chunkwise.execute.kept_chunks import keeps_chunks, open_kept_worker
 from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.result_memory import with_pages
 from chunkwise.execute.runs import Scatter
 from chunkwise.execute.shard_read import read_shards_into, read_shards_packed
 from chunkwise.execute.workers import read_load
@@ -98,7 +99,7 @@ def read_into(
         return out
 
     job = Job("read", array, kv, plan.axes, array.grid, view, fill_missing=fill_missing)
-    load, open_shared = share(job, load, open_worker)
+    load, open_shared = share(job, load, with_pages(open_worker, view, array.grid))
     batches = split(plan.axes, load.n_batches)
     return pool.run(batches, open_shared, finish, n_workers=load.n_workers, inline=load.inline)
 

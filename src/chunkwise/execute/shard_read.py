@@ -31,6 +31,7 @@ from chunkwise.execute.future import Future
 from chunkwise.execute.helper.share import Job, share
 from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.result_memory import with_pages
 from chunkwise.execute.runs import Scatter
 from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
 from chunkwise.execute.shard_rows import decode_rows
@@ -86,7 +87,7 @@ def read_shards_into(
         return _ShardReader(array, shard, form, kv, view, fill_missing, indices, lock, stop).read
 
     job = Job("read", array, kv, by_shard, shard.grid, view, fill_missing=fill_missing)
-    load, open_shared = share(job, load, open_worker)
+    load, open_shared = share(job, load, with_pages(open_worker, view, shard.grid))
     n_parts = load.n_batches
     if getattr(kv, "request_concurrency", None) is not None:
         n_shards = prod(axis.n_entries for axis in by_shard)

@@ -69,8 +69,9 @@ _INLINE_ALONE = 2_000_000
 _BATCHES_PER_WORKER = 4
 # So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
 _DISK = 50_000_000
-# The other threads wait for the last batch, so it is no longer than this.
-_BATCH = 10_000_000
+# The other threads wait for the last batch, so it is no longer than this; shards are not cut for it.
+_BATCH = 2_000_000
+_SHARD_BATCH = 10_000_000
 
 
 class Workload(NamedTuple):
@@ -167,7 +168,7 @@ def _load(
     most = min(pool.n_workers, limit)
     n = most if shared else 1
     helped = most - 1 if chain.item.nbytes < (rates.helped >> 3 if sharded else rates.helped) else 0
-    n_batches = max(n * _BATCHES_PER_WORKER, int(total / _BATCH))
+    n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else _BATCH)))
     return Workload(n, n_batches, False, helped, int(total))
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from chunkwise.codec.rows import copy_rows
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.execute.packed import element_type, pack, unpack
+from chunkwise.execute.result_memory import pages_of
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.kvstore.file import FileStore
 from chunkwise.plan.axis import PlanAxis
@@ -136,6 +137,9 @@ class Job:
 
     def empty(self, slot: npt.NDArray[np.uint8], piece: Piece) -> None:
         """Copy what was read to its place."""
+        pages = pages_of(self.view)
+        if pages is not None:
+            pages.prepare(self.view[(*piece.region.at, ...)])
         elements, view = self._in_slot(slot, piece)
         if piece.parts is not None:
             unpack(piece.parts, elements, view)

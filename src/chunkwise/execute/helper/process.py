@@ -26,7 +26,7 @@ import numpy.typing as npt
 __all__ = ["DONE", "FAILED", "N_SLOTS", "SLOT_NBYTES", "HelperGoneError", "HelperProcess", "can_help"]
 
 DONE, FAILED = b"+", b"-"
-N_SLOTS = 2
+N_SLOTS = 3
 SLOT_NBYTES = 1 << 23
 _START = "import sys; sys.path[:] = {path!r}; from chunkwise.execute.helper.serve import serve; serve({fds})"
 

@@ -119,7 +119,13 @@ class _Conductor:
         """Take what a helper has done, and give it more."""
         while hand.asked and self._settle(hand, wait=False):
             pass
-        while hand.slots and todo and not hand.gone and self._job.nbytes(todo[-1]) <= SLOT_NBYTES:
+        # Towards the end nothing is given in advance: it would be waited for.
+        while (
+            hand.slots
+            and (len(todo) > len(self._helpers) if hand.asked else todo)
+            and not hand.gone
+            and self._job.nbytes(todo[-1]) <= SLOT_NBYTES
+        ):
             if hand.ask(self._job.piece(todo[-1])):
                 todo.pop()
 
