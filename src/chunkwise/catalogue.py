@@ -181,10 +181,10 @@ DRIVERS: dict[str, Entry] = {
 
 ARRAYS: dict[str, Entry] = {
     "auto": Entry("chunkwise.array.auto:open_auto"),
-    "n5": Entry("chunkwise.array.chunked:open_chunked"),
-    "zarr": Entry("chunkwise.array.chunked:open_chunked"),
-    "zarr1": Entry("chunkwise.array.chunked:open_chunked"),
-    "zarr3": Entry("chunkwise.array.chunked:open_chunked"),
+    "n5": Entry("chunkwise.array.open_chunked:open_chunked"),
+    "zarr": Entry("chunkwise.array.open_chunked:open_chunked"),
+    "zarr1": Entry("chunkwise.array.open_chunked:open_chunked"),
+    "zarr3": Entry("chunkwise.array.open_chunked:open_chunked"),
     "array": Entry("chunkwise.array.memory_array:open_memory_array"),
     "cast": Entry("chunkwise.array.cast:open_cast"),
     "downsample": Entry("chunkwise.array.downsample:open_downsample"),

@@ -10,24 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.array.cache_pool import cache_of, cached
-from chunkwise.array.metadata_observers import metadata_changed, whole_path
+from chunkwise.array.metadata_observers import metadata_written, wrapped
 from chunkwise.array.protocol import ResizeRequest, StorageStatistics, WrapStore
-from chunkwise.array.shared_metadata import (
-    SharedMetadata,
-    keep_document,
-    kept_document,
-    oldest_allowed,
-    shared_metadata,
-)
+from chunkwise.array.shared_metadata import SharedMetadata, oldest_allowed
 from chunkwise.driver.chunked.known_documents import layout_of
-from chunkwise.driver.chunked.open_flow import (
-    Opened,
-    OpenRequest,
-    check_container,
-    open_array,
-    read_metadata,
-)
+from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
 from chunkwise.driver.chunked.resize_flow import replaced, resize_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import StoredArray
@@ -37,19 +24,17 @@ from chunkwise.execute.count_stored import count_stored, delete_outside
 from chunkwise.execute.flow import run
 from chunkwise.execute.future import Future
 from chunkwise.execute.kept_chunks import KeptChunkReader
-from chunkwise.execute.pool import Pool, pool_of
+from chunkwise.execute.pool import Pool
 from chunkwise.execute.read import read_into
 from chunkwise.execute.single_chunk import SingleChunkReader
 from chunkwise.execute.single_chunk_write import SingleChunkWriter
 from chunkwise.execute.write import write_from
 from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
-from chunkwise.kvstore.adapter.cache import CacheStore
-from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.schema import Schema
 
-__all__ = ["ChunkedArray", "open_chunked"]
+__all__ = ["ChunkedArray"]
 
 
 class ChunkedArray:
@@ -122,9 +107,10 @@ class ChunkedArray:
         outside = self._outside or self
         if wrap is None:
             return outside
-        return outside._over(_wrapped(self._spec, outside._kv, wrap), self._opened, wrap)
+        return outside.over(wrapped(self._spec, outside._kv, wrap), self._opened, wrap)
 
-    def _over(self, kv: KvStoreDriver, opened: Opened, wrap: WrapStore) -> ChunkedArray:
+    def over(self, kv: KvStoreDriver, opened: Opened, wrap: WrapStore) -> ChunkedArray:
+        """Return the array over `kv`, which is its store as a transaction sees it."""
         return ChunkedArray(
             self._spec,
             self._request,
@@ -305,7 +291,7 @@ class ChunkedArray:
 
     def _tell(self) -> None:
         """Have copies of the metadata brought up to date, if there are any."""
-        _tell(self._spec, self._request, (self._outside or self)._kv, self._wrap)
+        metadata_written(self._spec, self._request, (self._outside or self)._kv, self._wrap)
 
     def schema(self) -> Schema:
         """Everything that is known of the array, in its own index space."""
@@ -325,78 +311,3 @@ class ChunkedArray:
             return Future.ready(StorageStatistics(*count_stored(self._stored, self._kv, transform)))
         except ChunkwiseError as e:
             return Future.failed(e)
-
-
-def _wrapped(spec: ChunkedSpec, kv: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
-    return wrap(kv, getattr(spec.kvstore, "atomic", True))
-
-
-def _tell(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver, wrap: WrapStore | None) -> None:
-    """Tell who has copies that the metadata was written, within the transaction if it was."""
-    if request.format.consolidated:
-        whole, path = whole_path(kv.base if isinstance(kv, CacheStore) else kv, request.path)
-        metadata_changed(whole, path, None if wrap is None else _wrapped(spec, whole, wrap))
-
-
-def _open_shared(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver) -> tuple[SharedMetadata, Opened]:
-    """Open or create an array, with the help of what is known in its context already."""
-    pool = spec.metadata_pool
-    mode = request.mode
-    if mode.assume_metadata:
-        opened = run(open_array(request), kv)
-        return SharedMetadata(opened), opened
-    shared = shared_metadata(pool, kv, request)
-    cache = cache_of(pool)
-    with shared.lock:
-        known = shared.opened or kept_document(cache, kv, request)
-        if mode.assume_cached_metadata:
-            assumed = run(open_array(request), kv)
-            if known is None:
-                known = assumed
-            elif not request.format.same_but_resized(assumed.metadata, known.metadata):
-                return SharedMetadata(assumed), assumed
-            shared.opened = known
-            return shared, known
-        oldest = oldest_allowed(spec.recheck_cached_metadata, time.time())
-        shared.opened = opened = run(open_array(request, known, oldest), kv)
-        if cache is not None:
-            if mode.delete_existing:
-                cache.drop_range(kv.identity, KeyRange.of_prefix(request.path))
-            keep_document(cache, kv, request, opened)
-    return shared, opened
-
-
-def open_chunked(
-    spec: ChunkedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
-) -> ChunkedArray:
-    """Open or create the array of a bound spec.
-
-    Parameters
-    ----------
-    spec : ChunkedSpec
-    readable, writable : bool
-        What it is to be opened for.
-    wrap : callable, optional
-        Gives the kvstore as a transaction sees it.
-    """
-    if spec.kvstore is None:
-        raise InvalidArgumentError('"kvstore" must be specified')
-    kv, path = spec.kvstore.open_driver()
-    request = spec.open_request(path, kv.describe)
-    pool = pool_of(spec.resource("data_copy_concurrency"))
-    mode = request.mode
-    assumed = mode.assume_metadata or mode.assume_cached_metadata
-    if request.format.contained and not assumed and ".n5" in kv.describe(path):  # or no container is in sight
-        whole, where = whole_path(kv, path)
-        run(check_container(request, where), whole)
-    stored = cached(spec, kv, request.path)
-    seen = kv if wrap is None else _wrapped(spec, stored, wrap)
-    if wrap is None:
-        shared, opened = _open_shared(spec, request, kv)
-    else:
-        opened = run(open_array(request), seen)
-        shared = SharedMetadata(opened)
-    if opened.written:
-        _tell(spec, request, kv, wrap)
-    array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
-    return array if wrap is None else array._over(seen, opened, wrap)

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy.typing as npt
 
 from chunkwise.array.based import Base
-from chunkwise.array.chunked import ChunkedArray, open_chunked
+from chunkwise.array.chunked import ChunkedArray
 from chunkwise.array.layer_place import LayerPlace
 from chunkwise.array.memory_array import MemoryArray
+from chunkwise.array.open_chunked import open_chunked
 from chunkwise.catalogue import arrays
 from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.driver.chunked.known_documents import layout_of

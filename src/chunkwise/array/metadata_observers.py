@@ -9,11 +9,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chunkwise import catalogue
+from chunkwise.array.protocol import WrapStore
+from chunkwise.driver.chunked.open_flow import OpenRequest
+from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import PermissionDeniedError
+from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.whole_store import whole_store
 from chunkwise.kvstore.protocol import KvStoreDriver
 
-__all__ = ["metadata_changed", "whole_path"]
+__all__ = ["metadata_changed", "metadata_written", "whole_path", "wrapped"]
+
+
+def metadata_written(
+    spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver, wrap: WrapStore | None
+) -> None:
+    """Tell that the document of an array was written, within the transaction that `wrap` is of.
+
+    Parameters
+    ----------
+    spec : ChunkedSpec
+    request : OpenRequest
+    kv : KvStoreDriver
+        Outside the transaction.
+    wrap : callable, optional
+    """
+    if request.format.consolidated:
+        whole, path = whole_path(kv.base if isinstance(kv, CacheStore) else kv, request.path)
+        metadata_changed(whole, path, None if wrap is None else wrapped(spec, whole, wrap))
+
+
+def wrapped(spec: ChunkedSpec, kv: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
+    """Return the store of an array as the transaction sees it that `wrap` is of."""
+    return wrap(kv, getattr(spec.kvstore, "atomic", True))
 
 
 def metadata_changed(kv: KvStoreDriver, path: str, seen: KvStoreDriver | None = None) -> None:

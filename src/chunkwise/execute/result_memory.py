@@ -80,7 +80,7 @@ def with_pages(open_worker: OpenWorker, view: npt.NDArray[Any], grid: ChunkGrid)
 
         def prepare_and_work(axes: Any) -> None:
             region = region_of(axes, grid)
-            pages.prepare(view if region is None else view[(*region.at, ...)])
+            pages.prepare(view if region is None else region.of(view))
             work(axes)
 
         return prepare_and_work

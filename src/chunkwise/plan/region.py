@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy.typing as npt
 
 from chunkwise.grid.protocol import ChunkGrid
 
@@ -28,6 +30,11 @@ class Region(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """Extents along the storage dimensions."""
         return tuple(where.stop - where.start for where in self.at)
+
+    def of(self, view: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the box of the caller's array, `view` being that in the order of the plan."""
+        at: Any = (*self.at, ...)  # or one without dimensions would be an element
+        return view[at]  # type: ignore[no-any-return]
 
 
 class _Axis(Protocol):

@@ -139,7 +139,7 @@ class Job:
         """Copy what was read to its place."""
         pages = pages_of(self.view)
         if pages is not None:
-            pages.prepare(self.view[(*piece.region.at, ...)])
+            pages.prepare(piece.region.of(self.view))
         elements, view = self._in_slot(slot, piece)
         if piece.parts is not None:
             unpack(piece.parts, elements, view)
