@@ -13,14 +13,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.decode import open_raw_view
-from chunkwise.codec.size import size_error
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
 from chunkwise.execute.chunk_codec import Coder, open_coders
@@ -31,6 +29,7 @@ from chunkwise.execute.kept_chunks import keeps_chunks, open_kept_worker
 from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.result_memory import with_pages
+from chunkwise.execute.row_read import read_rows
 from chunkwise.execute.runs import Scatter
 from chunkwise.execute.shard_read import read_shards_into, read_shards_packed
 from chunkwise.execute.workers import read_load
@@ -154,6 +153,12 @@ def _open_worker(
     def missing(key: str) -> NotFoundError:
         return missing_chunk(encoding.cell(key, array.grid.rank) or (), describe(kv, key))
 
+    def fill_in(key: str, chunk: npt.NDArray[Any]) -> None:
+        if not fill_missing:
+            raise missing(key)
+        assert packed is not None
+        chunk[...] = fill.view(packed.memory)
+
     def work(axes: Batch) -> None:
         order = chunk_order(axes)
         coder_for = coders.get(order) or coders.setdefault(order, open_coders(array.chain, order, part))
@@ -183,24 +188,10 @@ def _open_worker(
             all_whole = all(map(all, (axis.whole for axis in axes)))
             rows = scatter.rows(axes) if all_whole and scatter is not None else None
             if rows is not None and packed is not None:
-                nbytes, fill_bytes = packed.nbytes, packed.fill
-                places = chain.from_iterable(zip(row.chunks, row.buffers, strict=True) for row in rows)
-                for (chunk, buffer), key in zip(places, keys(axes, encoding), strict=True):
+                all_keys = keys(axes, encoding)
+                for key in read_rows(rows, all_keys, packed, fetch, fetch_into, fill_in):  # noqa: B007
                     if stop:
                         return
-                    if fetch_into is not None and fetch_into(key, buffer) == nbytes:
-                        continue
-                    encoded = fetch(key)
-                    if encoded is None:
-                        if not fill_missing:
-                            raise missing(key)
-                        chunk[...] = fill.view(packed.memory)
-                    elif fill_bytes is not None:
-                        fill_bytes(encoded, buffer)
-                    else:
-                        if len(encoded) != nbytes:
-                            raise size_error("bytes", len(encoded), nbytes)
-                        buffer[:] = encoded
                 return
             coder = coder_for(shape)
             decode = coder.decode

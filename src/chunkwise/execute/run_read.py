@@ -16,7 +16,7 @@ import numpy.typing as npt
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.decode import Packed
 from chunkwise.codec.rows import open_paste
-from chunkwise.execute.runs import Run
+from chunkwise.execute.runs import TOGETHER, Run
 from chunkwise.kvstore.protocol import Reader
 
 __all__ = ["RunReader", "chunk_keys"]
@@ -96,16 +96,23 @@ class RunReader:
         paste = open_paste(out, self._run.elements)
         fetch, fetch_into = self._fetch, self._fetch_into
         nbytes, fill = self._packed.nbytes, self._packed.fill
+        together = 0 if fill is None else TOGETHER // max(1, nbytes)
+        some: list[bytes | None] = []
+        fetched = 0  # chunks before this one are in `some`, or were
         for begin, end in pieces:
             if unwanted:
                 return
             for i, buffer in zip(range(begin, end), buffers, strict=False):
+                if i == fetched and together > 1:
+                    fetched = min(len(keys), i + together)
+                    some = [_fetched(fetch, key) for key in keys[i:fetched]]
+                    some.reverse()
                 try:
-                    if fill is None and fetch_into is not None:
-                        if fetch_into(keys[i], buffer) == nbytes:
+                    if fill is None:
+                        if fetch_into is not None and fetch_into(keys[i], buffer) == nbytes:
                             continue
-                    elif fill is not None:
-                        encoded = fetch(keys[i])
+                    else:
+                        encoded = some.pop() if together > 1 else fetch(keys[i])
                         if encoded is not None:
                             fill(encoded, buffer)
                             continue
@@ -125,3 +132,12 @@ class RunReader:
             for begin, end in pairwise(ends)
             for i in range(begin, end, self._most)
         ]
+
+
+def _fetched(fetch: Reader, key: str) -> bytes | None:
+    """Return a value that lasts; None if it is missing, or can't be had, as who decodes it finds out."""
+    try:
+        encoded = fetch(key)
+    except Exception:
+        return None
+    return None if encoded is None else bytes(encoded)

@@ -23,6 +23,7 @@ from chunkwise.codec.rows import copy_rows
 from chunkwise.plan.axis import PlanAxis
 
 __all__ = [
+    "TOGETHER",
     "Gather",
     "Row",
     "Run",
@@ -35,6 +36,8 @@ __all__ = [
 # Memory of a worker, in bytes.  A read has the result besides, which must be what takes the room.
 _LARGEST_GATHERED = 1 << 22
 _LARGEST_SCATTERED = 1 << 20
+TOGETHER = 1 << 19
+"""Bytes of chunks that are fetched, or encoded, before anything else is done with them."""
 # In bytes: what is better written in the order of the chunks than read in that of the source.
 _SHORT_ROW = 64
 _SHORT_RUN = 512

@@ -27,6 +27,7 @@ from chunkwise.execute.future import Future
 from chunkwise.execute.helper.share import Job, share
 from chunkwise.execute.packed import PackedWriter
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.row_write import write_rows
 from chunkwise.execute.runs import Gather
 from chunkwise.execute.shard_write import write_shards_from, write_shards_packed
 from chunkwise.execute.workers import write_load
@@ -168,13 +169,10 @@ class _Writer:
                 runs = self.gather.chunks(axes)
                 if runs is not None:
                     compress, chunks = runs
-                    for key, (chunk, buffer) in zip(all_keys, chunks, strict=True):
+                    nbytes = array.chain.item.nbytes
+                    for key in write_rows(chunks, all_keys, compress, nbytes, is_fill, store, delete):  # noqa: B007
                         if stop:
                             return
-                        if is_fill(chunk):
-                            delete(key)
-                        else:
-                            store(key, buffer if compress is None else compress(buffer))
                     self.flush()
                     return
                 encode = coder_for(shape).encode

@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from threading import Thread
 from typing import Any, TypeAlias
 
 from chunkwise.execute.helper.helpers import late_helpers, n_helpers, ready_helpers
 from chunkwise.execute.helper.job import Job, Piece
 from chunkwise.execute.helper.process import N_SLOTS, SLOT_NBYTES, HelperGoneError, HelperProcess
 from chunkwise.execute.pool import Stop
+from chunkwise.execute.result_memory import pages_of
 from chunkwise.execute.workers import Workload
 from chunkwise.plan.split import split
 
@@ -83,6 +85,13 @@ class _Conductor:
         job = self._job
         todo = deque(split(axes, -(-job.nbytes(axes) // _PIECE)))
         hands = [_Hand(helper, job) for helper in self._helpers if helper.lock.acquire(blocking=False)]
+        # All that is read passes through this thread, so another one sees to the memory.
+        pages = pages_of(job.view) if hands and job.do == "read" else None
+        ahead: Thread | None = None
+        done: Stop = []
+        if pages is not None:
+            ahead = Thread(target=pages.ask_for_all, args=(done,), name="chunkwise", daemon=True)
+            ahead.start()
         try:
             for hand in hands:
                 self._look_after(hand, todo)
@@ -100,8 +109,11 @@ class _Conductor:
                 while hand.asked:
                     self._settle(hand, wait=True)
         finally:
+            done.append(None)
             for hand in hands:
                 hand.release()
+            if ahead is not None:
+                ahead.join()
 
     def _look_for_more(self, hands: list[_Hand]) -> None:
         """Take helpers that have got ready meanwhile."""
