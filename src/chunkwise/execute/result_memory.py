@@ -19,21 +19,20 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.execute.pool import OpenWorker, Stop
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.plan.region import region_of
 
 __all__ = ["ResultPages", "empty_result", "pages_of", "with_pages"]
 
-OpenWorker: TypeAlias = "Callable[[Any], Callable[[Any], None]]"
-
 _LARGE = 1 << 24  # bytes; less is not worth a call
 _UNIT = 1 << 21  # bytes, of a huge page
-_TRIED = 1 << 23  # bytes
+_TRIED = 1 << 23  # bytes, and no more than a sixteenth of the result
 _SLOW = 1_500_000  # nanoseconds for a unit; small pages need some 1,000,000, a huge one at hand 200,000
 _NO_HUGE_PAGES: int = getattr(mmap, "MADV_NOHUGEPAGE", 0)  # 0 where there is no such thing
 _POPULATE = 23  # MADV_POPULATE_WRITE, since Linux 5.14
@@ -50,7 +49,7 @@ def empty_result(
         start = out.ctypes.data
         pages = _results[id(out)] = ResultPages(start, start + out.nbytes, advise)
         weakref.finalize(out, _results.pop, id(out)).atexit = False
-        pages.ask_for(start, start + _TRIED)
+        pages.ask_for(start, start + min(_TRIED, out.nbytes // 16))
     return out
 
 
@@ -59,7 +58,7 @@ def pages_of(out: npt.NDArray[Any]) -> ResultPages | None:
     return _results.get(id(out if out.base is None else out.base)) if _results else None
 
 
-def with_pages(open_worker: OpenWorker, view: npt.NDArray[Any], grid: ChunkGrid) -> OpenWorker:
+def with_pages(open_worker: OpenWorker[Any], view: npt.NDArray[Any], grid: ChunkGrid) -> OpenWorker[Any]:
     """Have workers ask for the pages of each batch before they read it.
 
     Parameters
@@ -75,7 +74,7 @@ def with_pages(open_worker: OpenWorker, view: npt.NDArray[Any], grid: ChunkGrid)
     if pages is None:
         return open_worker
 
-    def open_prepared(stop: Any) -> Callable[[Any], None]:
+    def open_prepared(stop: Stop) -> Callable[[Any], None]:
         work = open_worker(stop)
 
         def prepare_and_work(axes: Any) -> None:
