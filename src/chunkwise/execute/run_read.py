@@ -138,6 +138,6 @@ def _fetched(fetch: Reader, key: str) -> bytes | None:
     """Return a value that lasts; None if it is missing, or can't be had, as who decodes it finds out."""
     try:
         encoded = fetch(key)
-    except Exception:
+    except Exception:  # whatever it is, the other way meets it too, and says so
         return None
     return None if encoded is None else bytes(encoded)
