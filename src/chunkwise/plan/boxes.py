@@ -29,6 +29,8 @@ def boxes(
     [(slice(1, 3, None),), (slice(3, 6, None),), (slice(6, 9, None),)]
     """
     sizes = [hi - lo for lo, hi in zip(lower, upper, strict=True)]
+    if 0 in sizes:
+        return iter(())
     lengths = [min(u, max(1, n)) for u, n in zip(unit, sizes, strict=True)]
     total = 1
     for n in lengths:
@@ -41,6 +43,9 @@ def boxes(
 
 
 def _cuts(lower: int, upper: int, length: int) -> Iterator[slice]:
+    if lower < upper <= lower + length:  # not even at a multiple: a dimension before it may be cut already
+        yield slice(lower, upper)
+        return
     while lower < upper:
         stop = min((lower // length + 1) * length, upper)
         yield slice(lower, stop)
