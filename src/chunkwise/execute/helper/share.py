@@ -89,10 +89,10 @@ class _Conductor:
         pages = pages_of(job.view) if hands and job.do == "read" else None
         ahead: Thread | None = None
         done: Stop = []
-        if pages is not None:
-            ahead = Thread(target=pages.ask_for_all, args=(done,), name="chunkwise", daemon=True)
-            ahead.start()
         try:
+            if pages is not None:
+                ahead = Thread(target=pages.ask_for_all, args=(done,), name="chunkwise", daemon=True)
+                ahead.start()
             for hand in hands:
                 self._look_after(hand, todo)
             while todo and not self._stop:
@@ -112,7 +112,7 @@ class _Conductor:
             done.append(None)
             for hand in hands:
                 hand.release()
-            if ahead is not None:
+            if ahead is not None and ahead.ident is not None:
                 ahead.join()
 
     def _look_for_more(self, hands: list[_Hand]) -> None:
