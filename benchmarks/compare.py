@@ -62,6 +62,7 @@ class Comparison:
     def __init__(self, options: argparse.Namespace, edge: int, peers: dict[str, Peer], work: Path) -> None:
         self.edge = edge
         self.repeat = options.rounds
+        self.many = 2 * options.rounds + 1  # where a turn is short and a ratio is near its bound
         self.operations = options.operations.split(",")
         self.ours = peers["chunkwise"]
         self.peers = [peer for name, peer in peers.items() if name != "chunkwise"]
@@ -93,7 +94,7 @@ class Comparison:
         """Read and write one array."""
         array = self.make(cell, self.work)
         if "write" in self.operations:
-            self.write(cell, array, "write", self.repeat)
+            self.write(cell, array, "write")
         tensorstore_write(array, self.edge)
         for peer in self.peers if "read" in self.operations else ():
             if not self.able(peer, cell):
@@ -106,13 +107,11 @@ class Comparison:
                 checked.add(p.name)
                 return p.ask(do="read", planes=planes, check=check, **array)
 
-            repeat = 2 * self.repeat + 1 if peer.name == "tensorstore" else min(self.repeat, 2)
-            self.add(cell.name, "read", peer, by_turns([self.ours, peer], repeat, read))
+            turns = self.many if peer.name == "tensorstore" else min(self.repeat, 2)
+            self.add(cell.name, "read", peer, by_turns([self.ours, peer], turns, read))
         shutil.rmtree(array["path"])
 
-    def write(
-        self, cell: Cell, array: dict[str, Any], operation: str, repeat: int, sync: bool = False
-    ) -> None:
+    def write(self, cell: Cell, array: dict[str, Any], operation: str, sync: bool = False) -> None:
         for peer in self.peers:
             if not self.able(peer, cell) or (sync and peer.name != "tensorstore"):
                 continue
@@ -122,7 +121,7 @@ class Comparison:
                 clear(array["path"])
                 return p.ask(do="write", planes=planes, sync=sync, **array)
 
-            turns = repeat if peer.name == "tensorstore" else 1  # and one to warm up
+            turns = self.many if peer.name == "tensorstore" else 1  # and one to warm up
             times = by_turns([self.ours, peer], turns, write)
             self.add(cell.name, operation, peer, times)
             for p in (self.ours, peer):
@@ -151,9 +150,7 @@ class Comparison:
                     def act(p: Peer, do: str = do, array: dict[str, Any] = array) -> Answer:
                         return p.ask(do=do, **array)
 
-                    self.add(
-                        cell.name, operation, peer, by_turns([self.ours, peer], 2 * self.repeat + 1, act)
-                    )
+                    self.add(cell.name, operation, peer, by_turns([self.ours, peer], self.many, act))
             shutil.rmtree(array["path"])
 
 
@@ -240,7 +237,7 @@ def main() -> int:
             for cell in chosen:
                 if cell.name in DISK and "sync" in operations:
                     array = comparison.make(cell, Path(disk))
-                    comparison.write(cell, array, "write with sync", options.rounds, sync=True)
+                    comparison.write(cell, array, "write with sync", sync=True)
                     shutil.rmtree(array["path"])
     finally:
         for peer in peers.values():

@@ -79,10 +79,11 @@ class Run:
         self.chunks = list(self.elements)
         self.buffers = [chunk.reshape(-1).view(np.uint8).data for chunk in self.chunks]
         self.memory = self.elements.reshape(-1).view(np.uint8).data
+        self._rows = np.moveaxis(self.elements, 0, -2)
 
     def rows(self, n_chunks: int) -> npt.NDArray[Any]:
         """Return the first chunks as :func:`regions` has them, their number being the last axis but one."""
-        return np.moveaxis(self.elements[:n_chunks], 0, -2)
+        return self._rows[..., :n_chunks, :]
 
 
 def run_length(

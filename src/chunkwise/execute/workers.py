@@ -34,6 +34,8 @@ class _Rates(NamedTuple):
         Time without the lock in a chunk at which two threads are even with one.
     helped : int
         Bytes of a chunk, decoded, for which threads are even with processes.
+    batch : int
+        What a batch takes if it is not among the last.
     """
 
     copy: float
@@ -43,6 +45,7 @@ class _Rates(NamedTuple):
     chunk: int
     shared: int
     helped: int
+    batch: int
 
 
 _READ = _Rates(
@@ -53,6 +56,7 @@ _READ = _Rates(
     10_000,
     40_000,
     1 << 17,
+    2_000_000,
 )
 _WRITE = _Rates(
     0.45,
@@ -62,6 +66,7 @@ _WRITE = _Rates(
     40_000,
     120_000,
     1 << 17,
+    8_000_000,
 )
 # Handing work over and back takes some 100 µs; what takes less than this in ns is done by the caller.
 _INLINE_SHARED = 500_000
@@ -69,8 +74,8 @@ _INLINE_ALONE = 2_000_000
 _BATCHES_PER_WORKER = 4
 # So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
 _DISK = 50_000_000
-# The other threads wait for the last batch, so it is no longer than this; shards are not cut for it.
-_BATCH = 2_000_000
+# The other threads wait for the last batches, so these are no longer than this; shards are not cut for it.
+_LAST_BATCH = 2_000_000
 _SHARD_BATCH = 10_000_000
 
 
@@ -89,6 +94,8 @@ class Workload(NamedTuple):
         How many helper processes could take part of it.
     nanoseconds : int
         About how long one thread takes for it.
+    smaller : int
+        Pieces to cut each of the last `n_workers` batches into.
     """
 
     n_workers: int
@@ -96,6 +103,7 @@ class Workload(NamedTuple):
     inline: bool
     n_helpers: int = 0
     nanoseconds: int = 0
+    smaller: int = 1
 
 
 def read_load(
@@ -168,8 +176,9 @@ def _load(
     most = min(pool.n_workers, limit)
     n = most if shared else 1
     helped = most - 1 if chain.item.nbytes < (rates.helped >> 3 if sharded else rates.helped) else 0
-    n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else _BATCH)))
-    return Workload(n, n_batches, False, helped, int(total))
+    n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else rates.batch)))
+    smaller = 1 if sharded else int(total / n_batches / _LAST_BATCH) + 1
+    return Workload(n, n_batches, False, helped, int(total), smaller)
 
 
 def _rate(rates: _Rates, chain: PreparedChain, view: _View) -> float:

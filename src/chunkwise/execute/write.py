@@ -30,6 +30,7 @@ from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.row_write import write_rows
 from chunkwise.execute.runs import Gather
 from chunkwise.execute.shard_write import write_shards_from, write_shards_packed
+from chunkwise.execute.turns import Turns, in_turn, open_turns
 from chunkwise.execute.workers import write_load
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.plan.axis import PlanAxis
@@ -91,12 +92,14 @@ def write_from(
     view = plan.layout.view(source, last=True)
     load = write_load(pool, kv, array.chain, plan.n_chunks, view=view)
 
+    turns = open_turns(load.n_workers, pool.n_workers)
+
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _Writer(array, kv, view, store_fill, stop).write
+        return _Writer(array, kv, view, store_fill, stop, turns).write
 
     job = Job("write", array, kv, plan.axes, array.grid, view, store_fill=store_fill)
     load, open_shared = share(job, load, open_worker)
-    batches = split(plan.axes, load.n_batches)
+    batches = split(plan.axes, load.n_batches, load.n_workers, load.smaller)
     return pool.run(batches, open_shared, _nothing, n_workers=load.n_workers, inline=load.inline)
 
 
@@ -133,11 +136,13 @@ class _Writer:
         view: npt.NDArray[Any],
         store_fill: bool,
         stop: Stop,
+        turns: Turns | None = None,
     ) -> None:
         self.array = array
         self.kv = kv
         self.view = view
         self.stop = stop
+        self.turns = turns
         self.store_fill = store_fill
         self.changer = Changer(array, kv, store_fill=store_fill)
         self.is_fill = self.changer.is_fill
@@ -175,7 +180,7 @@ class _Writer:
                             return
                     self.flush()
                     return
-                encode = coder_for(shape).encode
+                encode = in_turn(coder_for(shape).encode, self.turns)
                 for key, at in zip(all_keys, out_at, strict=True):
                     if stop:
                         return

@@ -62,7 +62,8 @@ def share(
     def open_conductor(stop: Stop) -> Work:
         return _Conductor(job, helpers, n_late, open_worker(stop), stop).work
 
-    return load._replace(n_workers=1, n_batches=-(-job.view.nbytes // _BATCH)), open_conductor
+    load = load._replace(n_workers=1, n_batches=-(-job.view.nbytes // _BATCH), smaller=1)
+    return load, open_conductor
 
 
 class _Conductor:
