@@ -174,7 +174,7 @@ def _open_worker(
                     encoded = fetch(key)
                     if encoded is not None:
                         coder = coder_for(extent)
-                        coder.decode(encoded, coder.scratch)
+                        coder.fill_scratch(encoded)
                         view[at] = coder.ordered[inside]
                     elif not fill_missing:
                         raise missing(key)
@@ -207,7 +207,7 @@ def _open_worker(
                     else:
                         raise missing(key)
                 return
-            scratch = coder.scratch
+            scratch, fill_scratch = coder.scratch, coder.fill_scratch
             for key, inside, at, whole in zip(
                 keys(axes, encoding), chunk_at, out_at, wholes(axes), strict=True
             ):
@@ -223,7 +223,7 @@ def _open_worker(
                 elif as_stored is not None:
                     view[at] = as_stored(encoded)[inside]
                 else:
-                    decode(encoded, scratch)
+                    fill_scratch(encoded)
                     view[at] = scratch[inside]
         except NotFoundError:
             raise

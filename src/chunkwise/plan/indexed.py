@@ -60,7 +60,8 @@ def indexed_axis(
     entry_cells, entry_extents, inside = [], [], []
     for dim, along, cell in zip(dims, flat, cells, strict=True):
         numbers = cell[order[starts]].tolist()
-        bounds = np.array([grid.bounds(dim, number) for number in numbers], np.int64)
+        known = {number: grid.bounds(dim, number) for number in set(numbers)}
+        bounds = np.array([known[number] for number in numbers], np.int64)
         entry_cells.append(tuple(numbers))
         entry_extents.append(tuple((bounds[:, 1] - bounds[:, 0]).tolist()))
         inside.append(along[order] - np.repeat(bounds[:, 0], counts))
@@ -79,7 +80,10 @@ def indexed_axis(
 
 
 def _pieces(arrays: Sequence[Indices], runs: list[slice], shape: list[int]) -> tuple[Any, ...]:
-    return tuple(tuple(along[run].reshape(shape) for along in arrays) for run in runs)
+    pieces: list[list[Indices]] = [list(map(along.__getitem__, runs)) for along in arrays]
+    if len(shape) > 1:
+        pieces = [[piece.reshape(shape) for piece in along] for along in pieces]
+    return tuple(zip(*pieces, strict=True))
 
 
 def _group(cells: list[Indices]) -> tuple[Indices, Indices]:

@@ -141,6 +141,8 @@ def _tuples(axis: PlanAxis, selectors: tuple[Any, ...]) -> list[tuple[Any, ...]]
 
 
 def _flat(parts: list[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
+    if len(parts) == 1:
+        return iter(parts[0])
     return map(tuple, map(chain.from_iterable, product(*parts)))
 
 
@@ -153,6 +155,8 @@ def _reordered(axes: Sequence[_Cells], along: list[tuple[Any, ...]]) -> Iterator
     dims = [dim for axis in axes for dim in axis.dims]
     if not dims:  # the plan of nothing
         return iter(())
+    if len(axes) == 1:
+        return zip(*along, strict=True)
     rest = iter(along)
     grouped = [list(zip(*[next(rest) for _ in axis.dims], strict=True)) for axis in axes]
     pick = itemgetter(*sorted(range(len(dims)), key=dims.__getitem__))
