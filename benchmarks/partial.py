@@ -233,7 +233,7 @@ class Measurement:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--edge", type=int, default=256, help="extent of the arrays, a cube")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--cells", default="*", help="which arrays, by name")
     parser.add_argument("--directory", type=Path, default=None)
     parser.add_argument("--json", type=Path, help="where to put all seconds")

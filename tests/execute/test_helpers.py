@@ -62,7 +62,7 @@ def helper(monkeypatch):
     message = Job.message
 
     def noted(job, piece):
-        asked.append((job.do, piece.parts is not None))
+        asked.append((job.do, piece.parts is not None and ("picked" if piece.region is None else True)))
         return message(job, piece)
 
     monkeypatch.setattr(Job, "message", noted)
@@ -150,6 +150,75 @@ def test_whole_chunks_are_handed_over_one_after_the_other(helper, tmp_path, form
     array.read().result()
     reads = {one for do, one in helper if do == "read"}
     assert reads == {packed}
+
+
+def _selections(shape):
+    """Selections that are no boxes: what to ask the store for, and the same of NumPy."""
+    rng = np.random.default_rng(5)
+    some = [np.sort(rng.choice(n, n // 3, replace=False)) for n in shape]
+    any_order = rng.integers(0, shape[0], shape[0] // 2)
+    points = tuple(rng.integers(0, n, (70, 30)) for n in shape)
+    every = (slice(None),) * (len(shape) - 1)
+    grid = (any_order, *some[1:])
+    strides = tuple(slice(i, None, 3 - i) for i in range(len(shape)))
+    mask = rng.integers(0, 2, shape).astype(bool)
+    return {
+        "strides": (lambda s: s[strides], lambda a: a[strides]),
+        "backwards": (
+            lambda s: s[tuple(slice(None, None, -2) for _ in shape)],
+            lambda a: a[(slice(None, None, -2),) * a.ndim],
+        ),
+        "planes": (lambda s: s.oindex[(any_order, *every)], lambda a: a[any_order]),
+        "last": (lambda s: s.oindex[(*every, some[-1])], lambda a: a[..., some[-1]]),
+        "grid": (lambda s: s.oindex[grid], lambda a: a[np.ix_(*grid)]),
+        "points": (lambda s: s.vindex[points], lambda a: a[points]),
+        "mask": (lambda s: s.vindex[mask], lambda a: a[mask]),
+    }
+
+
+@pytest.mark.parametrize("form", ["raw", "whole", "big", "blosc", "zarr2", "fortran", "rows"])
+def test_elements_are_picked_of_what_helpers_decode(helper, tmp_path, form):
+    array = _create(tmp_path, form)
+    values = _values(array)
+    array.write(values).result()
+    for name, (of_store, of_numpy) in _selections(array.shape).items():
+        helper.clear()
+        got = of_store(array).read().result()
+        np.testing.assert_array_equal(got, of_numpy(values), err_msg=name)
+        # in Fortran order a chunk is no row of the caller's, and is left to this process
+        assert (("read", "picked") in helper) == (form != "fortran"), name
+
+
+def test_picking_meets_failures_as_reading_does(helper, tmp_path, monkeypatch):
+    array = _create(tmp_path, "big")
+    values = _values(array)
+    array.write(values).result()
+    index = np.arange(array.shape[0])[::-1]
+    helper.clear()
+    pid = helpers._helpers[0]._process.pid
+    message = Job.message
+
+    def kill(job, piece):
+        if len(helper) == 1:
+            os.kill(pid, signal.SIGKILL)
+        return message(job, piece)
+
+    monkeypatch.setattr(Job, "message", kill)
+    np.testing.assert_array_equal(array.oindex[index].read().result(), values[::-1])
+    assert len(helper) >= 2
+    monkeypatch.setattr(Job, "message", message)
+    damaged = tmp_path / "c" / "7" / "7" / "15"
+    damaged.write_bytes(damaged.read_bytes()[:-3])
+    with pytest.raises(DataCorruptionError, match=r"c/7/7/15"):
+        array.oindex[index].read().result()
+    damaged.unlink()
+    values[-8:, -8:, -8:] = 0
+    np.testing.assert_array_equal(array.oindex[index].read().result(), values[::-1])
+    strict = ts.open(
+        {**array.spec().to_json(), "fill_missing_data_reads": False, "context": _limited()}
+    ).result()
+    with pytest.raises(NotFoundError, match="missing"):
+        strict.oindex[index].read().result()
 
 
 @pytest.mark.parametrize("form", ["raw", "shards", "n5"])

@@ -333,7 +333,7 @@ class _ShardReader:
             elif in_place[number]:
                 decode(encoded, view[at[number]])
             else:
-                decode(encoded, coder.scratch)
+                coder.fill_scratch(encoded)
                 view[at[number]] = coder.ordered[inside[number]]
 
     def missing(self, part: ShardPart, position: int, number: int) -> NotFoundError:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from chunkwise.codec.rows import copy_rows
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.execute.helper.picked import chunk_sets, pick
 from chunkwise.execute.packed import element_type, pack, unpack
 from chunkwise.execute.result_memory import pages_of
 from chunkwise.grid.protocol import ChunkGrid
@@ -32,15 +33,15 @@ class Piece(NamedTuple):
     ----------
     axes : tuple of PlanAxis or ShardAxis
         What a worker is given.
-    region : Region
-        The box of elements that it is.
+    region : Region or None
+        The box of elements that it is; None if elements are picked of chunks.
     parts : sequence of tuple of PlanAxis, or None
         Products of chunks that lie in the slot one after the other, decoded; None if the elements lie there
         as in the box.
     """
 
     axes: tuple[Any, ...]
-    region: Region
+    region: Region | None
     parts: Sequence[tuple[PlanAxis, ...]] | None
 
 
@@ -80,8 +81,13 @@ class Job:
             type(self.kv) is FileStore
             and self.array.recipe is not None
             and not self.view.dtype.hasobject
-            and region_of(self.axes, self.grid) is not None
+            and (self._is_box or self._can_pick())
         )
+
+    def _can_pick(self) -> bool:
+        """Whether elements can be picked of whole chunks."""
+        array = self.array
+        return self.do == "read" and array.shard is None and array.part is None and self._types is not None
 
     def description(self) -> dict[str, Any]:
         """Return the message that tells a helper of the array."""
@@ -106,29 +112,47 @@ class Job:
         }
 
     def nbytes(self, axes: tuple[Any, ...]) -> int:
-        """Return the size of a part of the plan in bytes."""
-        region = region_of(axes, self.grid)
-        assert region is not None, "the plan is a box, so its parts are"
+        """Return the size of a part of the plan in bytes, whole chunks if elements are picked of them."""
+        return self._nbytes(axes, self._region(axes))
+
+    def _nbytes(self, axes: tuple[Any, ...], region: Region | None) -> int:
+        """Return what a part of the plan takes in a slot."""
+        if region is None:
+            chunk: tuple[int, ...] = self._chain.item.shape
+            return prod(axis.n_entries for axis in axes) * prod(chunk) * self.view.itemsize
         return prod(region.shape) * self.view.itemsize
+
+    def _region(self, axes: tuple[Any, ...]) -> Region | None:
+        """Return the box that a part of the plan is; None if the plan is none."""
+        return region_of(axes, self.grid) if self._is_box else None
+
+    @cached_property
+    def _is_box(self) -> bool:
+        return region_of(self.axes, self.grid) is not None
 
     def piece(self, axes: tuple[Any, ...]) -> Piece:
         """Return a part of the plan as a helper gets it."""
-        region = region_of(axes, self.grid)
-        assert region is not None, "the plan is a box, so its parts are"
+        region = self._region(axes)
+        if region is None:
+            return Piece(axes, None, [axes])
         return Piece(axes, region, None if self._types is None else self._parts(axes))
 
     def message(self, piece: Piece) -> dict[str, Any]:
         """Return the message that asks for a piece, but for the slot."""
+        nbytes = self._nbytes(piece.axes, piece.region)
+        if piece.region is None:
+            return {"do": self.do, "chunks": chunk_sets(piece.axes), "nbytes": nbytes}
         return {
             "do": self.do,
             "start": piece.region.start,
             "shape": piece.region.shape,
-            "nbytes": prod(piece.region.shape) * self.view.itemsize,
+            "nbytes": nbytes,
             "packed": piece.parts is not None,
         }
 
     def fill(self, slot: npt.NDArray[np.uint8], piece: Piece) -> None:
         """Copy what is to be written to a slot."""
+        assert piece.region is not None, "elements are picked of what is read only"
         elements, view = self._in_slot(slot, piece)
         if piece.parts is not None:
             pack(piece.parts, view, elements)
@@ -137,20 +161,24 @@ class Job:
 
     def empty(self, slot: npt.NDArray[np.uint8], piece: Piece) -> None:
         """Copy what was read to its place."""
+        elements, view = self._in_slot(slot, piece)
+        if piece.region is None:
+            return pick(piece.axes, elements, view)
         pages = pages_of(self.view)
         if pages is not None:
             pages.prepare(piece.region.of(self.view))
-        elements, view = self._in_slot(slot, piece)
         if piece.parts is not None:
             unpack(piece.parts, elements, view)
         else:
             copy_rows(view[piece.region.at], elements)
+        return None
 
     def _in_slot(
         self, slot: npt.NDArray[np.uint8], piece: Piece
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return a slot as elements, and the caller's array as elements of that type."""
         if piece.parts is None:
+            assert piece.region is not None, "what is picked comes in chunks"
             return slot.view(self.view.dtype).reshape(piece.region.shape), self.view
         assert self._types is not None, "the piece is in parts"
         stored, memory = self._types

@@ -62,7 +62,7 @@ def share(
     def open_conductor(stop: Stop) -> Work:
         return _Conductor(job, helpers, n_late, open_worker(stop), stop).work
 
-    load = load._replace(n_workers=1, n_batches=-(-job.view.nbytes // _BATCH), smaller=1)
+    load = load._replace(n_workers=1, n_batches=-(-job.nbytes(job.axes) // _BATCH), smaller=1)
     return load, open_conductor
 
 
