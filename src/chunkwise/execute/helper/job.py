@@ -118,8 +118,8 @@ class Job:
     def _nbytes(self, axes: tuple[Any, ...], region: Region | None) -> int:
         """Return what a part of the plan takes in a slot."""
         if region is None:
-            chunk: tuple[int, ...] = self._chain.item.shape
-            return prod(axis.n_entries for axis in axes) * prod(chunk) * self.view.itemsize
+            n_elements: int = prod(axis.n_entries for axis in axes) * prod(self._chain.item.shape)
+            return n_elements * self.view.itemsize
         return prod(region.shape) * self.view.itemsize
 
     def _region(self, axes: tuple[Any, ...]) -> Region | None:
