@@ -14,6 +14,7 @@ import numpy.typing as npt
 from chunkwise.array.layer_sites import FILES, FileSite, MemorySite, Site
 from chunkwise.codec.rows import copy_rows
 from chunkwise.execute.box_read import BoxReader, is_simple
+from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.future import Future
 from chunkwise.execute.read import read_into
 from chunkwise.index_space import IndexTransform
@@ -26,6 +27,8 @@ Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
 _FEW_BYTES = 2048
+# Boxes of so many chunks are made one after the other, by what reads an array.
+_MOST_CHUNKS = 1 << 16
 
 
 class SiteReader:
@@ -83,9 +86,48 @@ class SiteReader:
             Which of them.
         """
         view = self._view(parts.leaf)
+        memory, files, other, left = self._by_kind(parts, rows)
+        for row, site in other:
+            if not self._read(site, int(parts.layers[row]), list(parts.parts([row]))):
+                left.append(row)
+        if memory.rows:
+            _copy(memory, view, *memory.bounds(bounds))
+        for group in files:
+            over: Iterable[int] = range(len(group.rows))
+            if is_simple(group.sites[0].array):
+                over = self._boxes.read_many(group.boxes(bounds), view, self._stop)
+            for i in over:
+                row = group.rows[i]
+                if not self._read(group.sites[i], int(parts.layers[row]), list(parts.parts([row]))):
+                    left.append(row)
+        return left
+
+    def read_boxes(self, leaf: Leaf, boxes: Boxes) -> None:
+        """Read boxes that are in one chunk each; they are of a leaf."""
+        left = self._boxes.read_many(boxes, self._view(leaf), self._stop)
+        assert not left, "one chunk is not too many"
+
+    def chunks(self, parts: StackParts, bounds: Bounds, rows: range) -> tuple[list[Boxes], list[int]]:
+        """Return what there is in simple arrays in files, a box for each chunk; and which parts are others."""
+        memory, files, other, left = self._by_kind(parts, rows)
+        left += [*memory.rows, *(row for row, _ in other)]
+        found = []
+        for group in files:
+            boxes = group.boxes(bounds) if is_simple(group.sites[0].array) else None
+            if boxes is None or boxes.n_chunks > _MOST_CHUNKS:
+                left += group.rows
+            else:
+                found.append(boxes.in_chunks())
+        return found, sorted(left)
+
+    def _by_kind(
+        self, parts: StackParts, rows: range
+    ) -> tuple[_Alike, list[_Alike], list[tuple[int, Site]], list[int]]:
+        """Return parts in memory, parts in files, those that are no plain boxes, and those without a site."""
         left: list[int] = []
+        other: list[tuple[int, Site]] = []
         alike: dict[object, _Alike] = {}
-        in_memory = _Alike([], [])
+        memory = _Alike([], [])
         find, fetch = self._find, self._boxes.fetch
         number, site = None, None
         for row, layer in zip(rows, parts.layers[rows.start : rows.stop].tolist(), strict=True):
@@ -95,11 +137,10 @@ class SiteReader:
                 left.append(row)
                 continue
             if not site.place.plain:
-                if not self._read(site, layer, list(parts.parts([row]))):
-                    left.append(row)
+                other.append((row, site))
                 continue
             if type(site) is MemorySite:
-                group = in_memory
+                group = memory
             else:
                 assert isinstance(site, FileSite)
                 same = id(site.array), site.fill_missing
@@ -108,29 +149,7 @@ class SiteReader:
                 )
             group.rows.append(row)
             group.sites.append(site)
-        if in_memory.rows:
-            _copy(in_memory, view, *in_memory.bounds(bounds))
-        for group in {id(group): group for group in alike.values()}.values():
-            some = group.sites[0]
-            assert isinstance(some, FileSite)
-            over: Iterable[int] = range(len(group.rows))
-            if is_simple(some.array):
-                first, start, stop = group.bounds(bounds)
-                over = self._boxes.read_many(
-                    some.array,
-                    [site.prefix for site in group.sites],
-                    first,
-                    view,
-                    start,
-                    stop,
-                    fill_missing=some.fill_missing,
-                    unwanted=self._stop,
-                )
-            for i in over:
-                row = group.rows[i]
-                if not self._read(group.sites[i], int(parts.layers[row]), list(parts.parts([row]))):
-                    left.append(row)
-        return left
+        return memory, list({id(group): group for group in alike.values()}.values()), other, left
 
     def start(self, number: int, parts: Sequence[StackPart]) -> list[Future[Array]] | None:
         """Begin to read what one layer has of a request; return None if it has to be opened for that."""
@@ -183,6 +202,12 @@ class _Alike(NamedTuple):
         each = chain.from_iterable([site.place.offsets for site in self.sites])
         offsets = np.fromiter(each, np.int64, first.size).reshape(first.shape)
         return first + offsets, start, stop
+
+    def boxes(self, bounds: Bounds) -> Boxes:
+        """Return the parts as boxes, if they are of arrays in files."""
+        some = self.sites[0]
+        prefixes = [site.prefix for site in self.sites]
+        return Boxes(some.array, prefixes, *self.bounds(bounds), some.fill_missing)
 
 
 def _kind(site: FileSite) -> object:

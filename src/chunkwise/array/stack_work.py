@@ -10,12 +10,14 @@ from chunkwise.array.based import Base
 from chunkwise.array.layer_sites import FILES, FileSite
 from chunkwise.array.site_reader import SiteReader
 from chunkwise.array.stack_layer import StackLayers
+from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.coroutine import in_event_loop
 from chunkwise.execute.future import Future
 from chunkwise.execute.join import gather, map_future
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.run_read import LARGEST_RUN
 from chunkwise.execute.workers import read_load
-from chunkwise.plan.stack_part import Bounds, StackPart, StackParts
+from chunkwise.plan.stack_part import Bounds, Leaf, StackPart, StackParts
 
 __all__ = ["run_parts"]
 
@@ -27,6 +29,9 @@ Groups: TypeAlias = dict[int, list[StackPart]]
 
 Many: TypeAlias = tuple[StackParts, Bounds, range]
 """Parts, where they lie, and which of them."""
+
+Chunks: TypeAlias = tuple[Leaf, Boxes]
+"""Boxes of a leaf, each in one chunk."""
 
 _FEW = 64
 _FEW_COPIES = 200
@@ -85,9 +90,14 @@ def run_parts(
         if n_workers is not None and n_workers != _N_WAITING:
             n_workers, inline = _load(sites, numbers, n_workers, pool)
     small = inline or nbytes < _LEAST_NBYTES
+    chunks: list[Chunks] = []
     if n_workers == _N_WAITING or not (inline or small or n_workers):
-        for parts, _, rows in many:  # each for itself, since it takes long
-            _put(groups, parts.parts(rows))
+        for parts, bounds, rows in many:  # each for itself, since it takes long
+            left: Sequence[int] = rows
+            if sites is not None and not (n_workers or waits):
+                boxes, left = sites.chunks(parts, bounds, rows)
+                chunks += [(parts.leaf, some) for some in boxes]
+            _put(groups, parts.parts(left))
         many = []
 
     if (n_workers is None or inline) and not waits:
@@ -96,6 +106,8 @@ def run_parts(
             assert sites is not None
             _put(to_open, parts.parts(sites.read_many(parts, bounds, rows)))
         futures = []
+        if chunks and open_sites is not None:
+            futures.append(_run_chunks(chunks, open_sites, pool))
         for number, group in groups.items():
             if sites is not None and small and sites.read(number, group):
                 continue
@@ -135,6 +147,27 @@ def run_parts(
         return work
 
     return pool.run(items, open_worker, finish, n_workers=n_workers)
+
+
+def _run_chunks(
+    chunks: Sequence[Chunks], open_sites: Callable[[Stop], SiteReader], pool: Pool
+) -> Future[None]:
+    """Read boxes of chunks, however many arrays they are of, as one array is read."""
+    n_workers, inline = 1, True
+    batches: list[Chunks] = []
+    for leaf, boxes in chunks:
+        load = read_load(pool, FILES, boxes.array.chain, boxes.n)
+        n_workers, inline = max(n_workers, load.n_workers), inline and load.inline
+        n = max(1, boxes.n // load.n_batches)
+        row = max(1, LARGEST_RUN // max(1, boxes.array.chain.item.nbytes))
+        n -= n % row if n > row else 0  # what is copied together
+        batches += [(leaf, boxes.run(i, i + n)) for i in range(0, boxes.n, n)]
+
+    def open_worker(stop: Stop) -> Callable[[Chunks], None]:
+        sites = open_sites(stop)
+        return lambda batch: sites.read_boxes(*batch)
+
+    return pool.run(batches, open_worker, lambda: None, n_workers=n_workers, inline=inline)
 
 
 def _put(groups: Groups, parts: Iterable[StackPart]) -> None:

@@ -19,12 +19,13 @@ from chunkwise.codec.rows import open_paste
 from chunkwise.execute.runs import TOGETHER, Run
 from chunkwise.kvstore.protocol import Reader
 
-__all__ = ["RunReader", "chunk_keys"]
+__all__ = ["LARGEST_RUN", "RunReader", "chunk_keys"]
 
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
-_LARGEST = 1 << 20
+LARGEST_RUN = 1 << 20
+"""Bytes of chunks that are copied together."""
 
 
 def chunk_keys(encoding: KeyEncoding, prefixes: Sequence[str], cells: Numbers) -> list[str]:
@@ -64,7 +65,7 @@ class RunReader:
         self._shape = shape
         self._packed = packed
         self._fetch, self._fetch_into = fetch, fetch_into
-        self._most = max(1, _LARGEST // packed.nbytes)
+        self._most = max(1, LARGEST_RUN // packed.nbytes)
         self._run = Run(shape, packed.stored, 1)
 
     def read(
