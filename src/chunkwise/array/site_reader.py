@@ -16,7 +16,10 @@ from chunkwise.codec.rows import copy_rows
 from chunkwise.execute.box_read import BoxReader, is_simple
 from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.future import Future
+from chunkwise.execute.helper.share import share_boxes
+from chunkwise.execute.pool import Pool
 from chunkwise.execute.read import read_into
+from chunkwise.execute.workers import read_load
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.stack_part import Bounds, Leaf, StackPart, StackParts
@@ -27,6 +30,9 @@ Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
 _FEW_BYTES = 2048
+# Of less it is not worth a thought how it is best divided.
+_LEAST_NBYTES = 512 << 10
+_FEW = 64
 # Boxes of so many chunks are made one after the other, by what reads an array.
 _MOST_CHUNKS = 1 << 16
 
@@ -42,6 +48,8 @@ class SiteReader:
         Gives the caller's array as the parts of a leaf see it.
     stop : sequence
         True as soon as nothing more is to be read.
+    pool : Pool, optional
+        Says how many helper processes may take part.
     """
 
     def __init__(
@@ -49,10 +57,12 @@ class SiteReader:
         find: Callable[[int, Reader], Site | None],
         view: Callable[[Leaf], Array],
         stop: Sequence[object] = (),
+        pool: Pool | None = None,
     ) -> None:
         self._find = find
         self._view = view
         self._stop = stop
+        self._pool = pool
         self._boxes = BoxReader(FILES)
 
     def site(self, number: int) -> Site | None:
@@ -95,7 +105,7 @@ class SiteReader:
         for group in files:
             over: Iterable[int] = range(len(group.rows))
             if is_simple(group.sites[0].array):
-                over = self._boxes.read_many(group.boxes(bounds), view, self._stop)
+                over = self._read_boxes(group.boxes(bounds), view)
             for i in over:
                 row = group.rows[i]
                 if not self._read(group.sites[i], int(parts.layers[row]), list(parts.parts([row]))):
@@ -104,11 +114,24 @@ class SiteReader:
 
     def read_boxes(self, leaf: Leaf, boxes: Boxes) -> None:
         """Read boxes that are in one chunk each; they are of a leaf."""
-        left = self._boxes.read_many(boxes, self._view(leaf), self._stop)
+        left = self._read_boxes(boxes, self._view(leaf))
         assert not left, "one chunk is not too many"
 
+    def _read_boxes(self, boxes: Boxes, view: Array) -> list[int]:
+        """Read boxes, with helpers if there are any; return which have too many chunks."""
+        read, stop = self._boxes.read_many, self._stop
+        small = view.nbytes < _LEAST_NBYTES and boxes.n < _FEW
+        if self._pool is None or small or (n_chunks := boxes.n_chunks) > _MOST_CHUNKS:
+            return read(boxes, view, stop)
+        if n_chunks > boxes.n:
+            boxes = boxes.in_chunks()
+        load = read_load(self._pool, FILES, boxes.array.chain, n_chunks)
+        if not share_boxes(boxes, FILES, view, load, lambda some: read(some, view, stop), stop):
+            read(boxes, view, stop)
+        return []
+
     def chunks(self, parts: StackParts, bounds: Bounds, rows: range) -> tuple[list[Boxes], list[int]]:
-        """Return what there is in simple arrays in files, a box for each chunk; and which parts are others."""
+        """Return a box for each chunk of simple arrays in files, and which parts are of others."""
         memory, files, other, left = self._by_kind(parts, rows)
         left += [*memory.rows, *(row for row, _ in other)]
         found = []

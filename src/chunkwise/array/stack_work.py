@@ -39,6 +39,7 @@ _SMALL_NBYTES = 1 << 20
 _LEAST_NBYTES = 512 << 10
 _N_WAITING = 32
 _MOST_AT_ONCE = 256
+_MOST_SHARED = 2048
 _BATCHES_PER_WORKER = 4
 
 
@@ -88,7 +89,7 @@ def run_parts(
     if open_sites is not None:
         sites = open_sites([])
         if n_workers is not None and n_workers != _N_WAITING:
-            n_workers, inline = _load(sites, numbers, n_workers, pool)
+            n_workers, inline = _load(sites, numbers, n_workers, nbytes, pool)
     small = inline or nbytes < _LEAST_NBYTES
     chunks: list[Chunks] = []
     if n_workers == _N_WAITING or not (inline or small or n_workers):
@@ -105,7 +106,7 @@ def run_parts(
         for parts, bounds, rows in many:
             assert sites is not None
             _put(to_open, parts.parts(sites.read_many(parts, bounds, rows)))
-        futures = []
+        futures: list[Future[Any]] = []
         if chunks and open_sites is not None:
             futures.append(_run_chunks(chunks, open_sites, pool))
         for number, group in groups.items():
@@ -124,7 +125,9 @@ def run_parts(
     n_workers = n_workers or pool.n_workers
     items: list[Many | tuple[int, list[StackPart]]] = [*groups.items()]
     for parts, bounds, rows in many:
-        n = max(1, min(_MOST_AT_ONCE, len(rows) // (_BATCHES_PER_WORKER * n_workers)))
+        n = _MOST_SHARED  # with helpers
+        if n_workers > 1:
+            n = max(1, min(_MOST_AT_ONCE, len(rows) // (_BATCHES_PER_WORKER * n_workers)))
         items += [(parts, bounds, rows[i : i + n]) for i in range(0, len(rows), n)]
 
     def open_worker(stop: Stop) -> Callable[[Many | tuple[int, list[StackPart]]], None]:
@@ -158,7 +161,7 @@ def _run_chunks(
     for leaf, boxes in chunks:
         load = read_load(pool, FILES, boxes.array.chain, boxes.n)
         n_workers, inline = max(n_workers, load.n_workers), inline and load.inline
-        n = max(1, boxes.n // load.n_batches)
+        n = max(1, boxes.n // load.n_batches) if load.n_workers > 1 else _MOST_SHARED
         row = max(1, LARGEST_RUN // max(1, boxes.array.chain.item.nbytes))
         n -= n % row if n > row else 0  # what is copied together
         batches += [(leaf, boxes.run(i, i + n)) for i in range(0, boxes.n, n)]
@@ -189,7 +192,9 @@ def _n_workers(numbers: Sequence[int], layers: StackLayers, nbytes: int, pool: P
     return pool.n_workers if n > 1 and local and small else None
 
 
-def _load(sites: SiteReader, numbers: Sequence[int], n_workers: int, pool: Pool) -> tuple[int, bool]:
+def _load(
+    sites: SiteReader, numbers: Sequence[int], n_workers: int, nbytes: int, pool: Pool
+) -> tuple[int, bool]:
     """Return how many threads are to take local layers, and whether the caller is to, instead of any.
 
     More threads than one are slower if chunks are small; the first, the last and one between tell.
@@ -198,7 +203,8 @@ def _load(sites: SiteReader, numbers: Sequence[int], n_workers: int, pool: Pool)
     for i in (0, len(numbers) // 2, -1):
         site = sites.site(numbers[i])
         if isinstance(site, FileSite):
-            load = read_load(pool, FILES, site.array.chain, len(numbers))
+            chain = site.array.chain
+            load = read_load(pool, FILES, chain, max(len(numbers), nbytes // max(1, chain.item.nbytes)))
             most, inline = max(most, load.n_workers), inline and load.inline
         elif site is not None:
             inline = inline and len(numbers) <= _FEW_COPIES

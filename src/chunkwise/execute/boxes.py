@@ -59,7 +59,8 @@ class Boxes(NamedTuple):
     def whole(self) -> npt.NDArray[np.bool_]:
         """Which boxes are one whole chunk each."""
         begins, ends = self.first % self._chunk == 0, self.stop - self.start == self._chunk
-        return (begins & ends).all(axis=1)
+        whole: npt.NDArray[np.bool_] = (begins & ends).all(axis=1)
+        return whole
 
     @property
     def n_chunks(self) -> int:

@@ -64,9 +64,12 @@ class PackedReader:
 
     def rows(self, axes: tuple[PlanAxis, ...]) -> Iterator[Row]:
         """Yield memory for the chunks of a batch, which follows that of the batch before."""
+        return self.next_rows(prod(axis.n_entries for axis in axes))
+
+    def next_rows(self, n_chunks: int) -> Iterator[Row]:
+        """Yield memory for some chunks, which follows that of those before."""
         nbytes = self.packed.nbytes
         most = max(1, _LARGEST_ROW // nbytes)
-        n_chunks = prod(axis.n_entries for axis in axes)
         for first in range(0, n_chunks, most):
             chunks, buffers = zip(*islice(self._chunks, min(most, n_chunks - first)), strict=True)
             stop = self._start + len(chunks) * nbytes

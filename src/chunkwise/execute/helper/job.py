@@ -21,8 +21,9 @@ from chunkwise.kvstore.file import FileStore
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.region import Region, region_of
 from chunkwise.plan.shard import ShardAxis
+from chunkwise.plan.split import split
 
-__all__ = ["Job", "Piece"]
+__all__ = ["Job", "Piece", "describe_array"]
 
 
 class Piece(NamedTuple):
@@ -30,7 +31,7 @@ class Piece(NamedTuple):
 
     Attributes
     ----------
-    axes : tuple of PlanAxis or ShardAxis
+    work : tuple of PlanAxis or ShardAxis
         What a worker is given.
     region : Region
         The box of elements that it is.
@@ -39,9 +40,13 @@ class Piece(NamedTuple):
         as in the box.
     """
 
-    axes: tuple[Any, ...]
+    work: tuple[Any, ...]
     region: Region
     parts: Sequence[tuple[PlanAxis, ...]] | None
+
+    @property
+    def rest(self) -> None:
+        """Helpers do all of it."""
 
 
 @dataclass(frozen=True)
@@ -85,25 +90,12 @@ class Job:
 
     def description(self) -> dict[str, Any]:
         """Return the message that tells a helper of the array."""
-        array, kv = self.array, self.kv
-        assert array.recipe is not None
-        how = kv.writing
-        return {
-            "do": "array",
-            "format": array.recipe.format,
-            "prefix": array.recipe.prefix,
-            "document": array.document,
-            "root": kv.root,
-            "store": {
-                "sync": how.sync,
-                "locking": how.locking,
-                "acquire_timeout": how.timeout,
-                "io_mode": kv.io_mode,
-            },
-            "fill_missing": self.fill_missing,
-            "store_fill": self.store_fill,
-            "umask": _umask() if self.do == "write" else None,
-        }
+        how = {"fill_missing": self.fill_missing, "store_fill": self.store_fill}
+        return describe_array(self.array, self.kv, **how, umask=_umask() if self.do == "write" else None)
+
+    def split(self, axes: tuple[Any, ...], n: int) -> list[tuple[Any, ...]]:
+        """Return a part of the plan in about `n` parts."""
+        return split(axes, n)
 
     def nbytes(self, axes: tuple[Any, ...]) -> int:
         """Return the size of a part of the plan in bytes."""
@@ -182,6 +174,35 @@ class Job:
             if not all(part.n_entries == count and all(part.whole) for part in axis.parts):
                 return None
         return list(product(*[axis.parts for axis in sharded]))
+
+
+def describe_array(
+    array: StoredArray,
+    kv: FileStore,
+    *,
+    fill_missing: bool = True,
+    store_fill: bool = False,
+    umask: int | None = None,
+) -> dict[str, Any]:
+    """Return the message that tells a helper of an array in files."""
+    assert array.recipe is not None, "somebody has looked"
+    how = kv.writing
+    return {
+        "do": "array",
+        "format": array.recipe.format,
+        "prefix": array.recipe.prefix,
+        "document": array.document,
+        "root": kv.root,
+        "store": {
+            "sync": how.sync,
+            "locking": how.locking,
+            "acquire_timeout": how.timeout,
+            "io_mode": kv.io_mode,
+        },
+        "fill_missing": fill_missing,
+        "store_fill": store_fill,
+        "umask": umask,
+    }
 
 
 def _umask() -> int | None:
