@@ -14,8 +14,12 @@ import numpy.typing as npt
 from chunkwise.array.layer_sites import FILES, FileSite, MemorySite, Site
 from chunkwise.codec.rows import copy_rows
 from chunkwise.execute.box_read import BoxReader, is_simple
+from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.future import Future
+from chunkwise.execute.helper.share import share_boxes
+from chunkwise.execute.pool import Pool
 from chunkwise.execute.read import read_into
+from chunkwise.execute.workers import read_load
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.stack_part import Bounds, Leaf, StackPart, StackParts
@@ -26,6 +30,11 @@ Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
 _FEW_BYTES = 2048
+# Of less it is not worth a thought how it is best divided.
+_LEAST_NBYTES = 512 << 10
+_FEW = 64
+# Boxes of so many chunks are made one after the other, by what reads an array.
+_MOST_CHUNKS = 1 << 16
 
 
 class SiteReader:
@@ -39,6 +48,8 @@ class SiteReader:
         Gives the caller's array as the parts of a leaf see it.
     stop : sequence
         True as soon as nothing more is to be read.
+    pool : Pool, optional
+        Says how many helper processes may take part.
     """
 
     def __init__(
@@ -46,10 +57,12 @@ class SiteReader:
         find: Callable[[int, Reader], Site | None],
         view: Callable[[Leaf], Array],
         stop: Sequence[object] = (),
+        pool: Pool | None = None,
     ) -> None:
         self._find = find
         self._view = view
         self._stop = stop
+        self._pool = pool
         self._boxes = BoxReader(FILES)
 
     def site(self, number: int) -> Site | None:
@@ -83,9 +96,61 @@ class SiteReader:
             Which of them.
         """
         view = self._view(parts.leaf)
+        memory, files, other, left = self._by_kind(parts, rows)
+        for row, site in other:
+            if not self._read(site, int(parts.layers[row]), list(parts.parts([row]))):
+                left.append(row)
+        if memory.rows:
+            _copy(memory, view, *memory.bounds(bounds))
+        for group in files:
+            over: Iterable[int] = range(len(group.rows))
+            if is_simple(group.sites[0].array):
+                over = self._read_boxes(group.boxes(bounds), view)
+            for i in over:
+                row = group.rows[i]
+                if not self._read(group.sites[i], int(parts.layers[row]), list(parts.parts([row]))):
+                    left.append(row)
+        return left
+
+    def read_boxes(self, leaf: Leaf, boxes: Boxes) -> None:
+        """Read boxes that are in one chunk each; they are of a leaf."""
+        left = self._read_boxes(boxes, self._view(leaf))
+        assert not left, "one chunk is not too many"
+
+    def _read_boxes(self, boxes: Boxes, view: Array) -> list[int]:
+        """Read boxes, with helpers if there are any; return which have too many chunks."""
+        read, stop = self._boxes.read_many, self._stop
+        small = view.nbytes < _LEAST_NBYTES and boxes.n < _FEW
+        if self._pool is None or small or (n_chunks := boxes.n_chunks) > _MOST_CHUNKS:
+            return read(boxes, view, stop)
+        if n_chunks > boxes.n:
+            boxes = boxes.in_chunks()
+        load = read_load(self._pool, FILES, boxes.array.chain, n_chunks)
+        if not share_boxes(boxes, FILES, view, load, lambda some: read(some, view, stop), stop):
+            read(boxes, view, stop)
+        return []
+
+    def chunks(self, parts: StackParts, bounds: Bounds, rows: range) -> tuple[list[Boxes], list[int]]:
+        """Return a box for each chunk of simple arrays in files, and which parts are of others."""
+        memory, files, other, left = self._by_kind(parts, rows)
+        left += [*memory.rows, *(row for row, _ in other)]
+        found = []
+        for group in files:
+            boxes = group.boxes(bounds) if is_simple(group.sites[0].array) else None
+            if boxes is None or boxes.n_chunks > _MOST_CHUNKS:
+                left += group.rows
+            else:
+                found.append(boxes.in_chunks())
+        return found, sorted(left)
+
+    def _by_kind(
+        self, parts: StackParts, rows: range
+    ) -> tuple[_Alike, list[_Alike], list[tuple[int, Site]], list[int]]:
+        """Return parts in memory, parts in files, those that are no plain boxes, and those without a site."""
         left: list[int] = []
+        other: list[tuple[int, Site]] = []
         alike: dict[object, _Alike] = {}
-        in_memory = _Alike([], [])
+        memory = _Alike([], [])
         find, fetch = self._find, self._boxes.fetch
         number, site = None, None
         for row, layer in zip(rows, parts.layers[rows.start : rows.stop].tolist(), strict=True):
@@ -95,11 +160,10 @@ class SiteReader:
                 left.append(row)
                 continue
             if not site.place.plain:
-                if not self._read(site, layer, list(parts.parts([row]))):
-                    left.append(row)
+                other.append((row, site))
                 continue
             if type(site) is MemorySite:
-                group = in_memory
+                group = memory
             else:
                 assert isinstance(site, FileSite)
                 same = id(site.array), site.fill_missing
@@ -108,29 +172,7 @@ class SiteReader:
                 )
             group.rows.append(row)
             group.sites.append(site)
-        if in_memory.rows:
-            _copy(in_memory, view, *in_memory.bounds(bounds))
-        for group in {id(group): group for group in alike.values()}.values():
-            some = group.sites[0]
-            assert isinstance(some, FileSite)
-            over: Iterable[int] = range(len(group.rows))
-            if is_simple(some.array):
-                first, start, stop = group.bounds(bounds)
-                over = self._boxes.read_many(
-                    some.array,
-                    [site.prefix for site in group.sites],
-                    first,
-                    view,
-                    start,
-                    stop,
-                    fill_missing=some.fill_missing,
-                    unwanted=self._stop,
-                )
-            for i in over:
-                row = group.rows[i]
-                if not self._read(group.sites[i], int(parts.layers[row]), list(parts.parts([row]))):
-                    left.append(row)
-        return left
+        return memory, list({id(group): group for group in alike.values()}.values()), other, left
 
     def start(self, number: int, parts: Sequence[StackPart]) -> list[Future[Array]] | None:
         """Begin to read what one layer has of a request; return None if it has to be opened for that."""
@@ -183,6 +225,12 @@ class _Alike(NamedTuple):
         each = chain.from_iterable([site.place.offsets for site in self.sites])
         offsets = np.fromiter(each, np.int64, first.size).reshape(first.shape)
         return first + offsets, start, stop
+
+    def boxes(self, bounds: Bounds) -> Boxes:
+        """Return the parts as boxes, if they are of arrays in files."""
+        some = self.sites[0]
+        prefixes = [site.prefix for site in self.sites]
+        return Boxes(some.array, prefixes, *self.bounds(bounds), some.fill_missing)
 
 
 def _kind(site: FileSite) -> object:

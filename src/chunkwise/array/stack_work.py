@@ -10,12 +10,14 @@ from chunkwise.array.based import Base
 from chunkwise.array.layer_sites import FILES, FileSite
 from chunkwise.array.site_reader import SiteReader
 from chunkwise.array.stack_layer import StackLayers
+from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.coroutine import in_event_loop
 from chunkwise.execute.future import Future
 from chunkwise.execute.join import gather, map_future
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.run_read import LARGEST_RUN
 from chunkwise.execute.workers import read_load
-from chunkwise.plan.stack_part import Bounds, StackPart, StackParts
+from chunkwise.plan.stack_part import Bounds, Leaf, StackPart, StackParts
 
 __all__ = ["run_parts"]
 
@@ -28,12 +30,16 @@ Groups: TypeAlias = dict[int, list[StackPart]]
 Many: TypeAlias = tuple[StackParts, Bounds, range]
 """Parts, where they lie, and which of them."""
 
+Chunks: TypeAlias = tuple[Leaf, Boxes]
+"""Boxes of a leaf, each in one chunk."""
+
 _FEW = 64
 _FEW_COPIES = 200
 _SMALL_NBYTES = 1 << 20
 _LEAST_NBYTES = 512 << 10
 _N_WAITING = 32
 _MOST_AT_ONCE = 256
+_MOST_SHARED = 2048
 _BATCHES_PER_WORKER = 4
 
 
@@ -83,11 +89,16 @@ def run_parts(
     if open_sites is not None:
         sites = open_sites([])
         if n_workers is not None and n_workers != _N_WAITING:
-            n_workers, inline = _load(sites, numbers, n_workers, pool)
+            n_workers, inline = _load(sites, numbers, n_workers, nbytes, pool)
     small = inline or nbytes < _LEAST_NBYTES
+    chunks: list[Chunks] = []
     if n_workers == _N_WAITING or not (inline or small or n_workers):
-        for parts, _, rows in many:  # each for itself, since it takes long
-            _put(groups, parts.parts(rows))
+        for parts, bounds, rows in many:  # each for itself, since it takes long
+            left: Sequence[int] = rows
+            if sites is not None and not (n_workers or waits):
+                boxes, left = sites.chunks(parts, bounds, rows)
+                chunks += [(parts.leaf, some) for some in boxes]
+            _put(groups, parts.parts(left))
         many = []
 
     if (n_workers is None or inline) and not waits:
@@ -95,7 +106,9 @@ def run_parts(
         for parts, bounds, rows in many:
             assert sites is not None
             _put(to_open, parts.parts(sites.read_many(parts, bounds, rows)))
-        futures = []
+        futures: list[Future[Any]] = []
+        if chunks and open_sites is not None:
+            futures.append(_run_chunks(chunks, open_sites, pool))
         for number, group in groups.items():
             if sites is not None and small and sites.read(number, group):
                 continue
@@ -112,7 +125,9 @@ def run_parts(
     n_workers = n_workers or pool.n_workers
     items: list[Many | tuple[int, list[StackPart]]] = [*groups.items()]
     for parts, bounds, rows in many:
-        n = max(1, min(_MOST_AT_ONCE, len(rows) // (_BATCHES_PER_WORKER * n_workers)))
+        n = _MOST_SHARED  # with helpers
+        if n_workers > 1:
+            n = max(1, min(_MOST_AT_ONCE, len(rows) // (_BATCHES_PER_WORKER * n_workers)))
         items += [(parts, bounds, rows[i : i + n]) for i in range(0, len(rows), n)]
 
     def open_worker(stop: Stop) -> Callable[[Many | tuple[int, list[StackPart]]], None]:
@@ -137,6 +152,27 @@ def run_parts(
     return pool.run(items, open_worker, finish, n_workers=n_workers)
 
 
+def _run_chunks(
+    chunks: Sequence[Chunks], open_sites: Callable[[Stop], SiteReader], pool: Pool
+) -> Future[None]:
+    """Read boxes of chunks, however many arrays they are of, as one array is read."""
+    n_workers, inline = 1, True
+    batches: list[Chunks] = []
+    for leaf, boxes in chunks:
+        load = read_load(pool, FILES, boxes.array.chain, boxes.n)
+        n_workers, inline = max(n_workers, load.n_workers), inline and load.inline
+        n = max(1, boxes.n // load.n_batches) if load.n_workers > 1 else _MOST_SHARED
+        row = max(1, LARGEST_RUN // max(1, boxes.array.chain.item.nbytes))
+        n -= n % row if n > row else 0  # what is copied together
+        batches += [(leaf, boxes.run(i, i + n)) for i in range(0, boxes.n, n)]
+
+    def open_worker(stop: Stop) -> Callable[[Chunks], None]:
+        sites = open_sites(stop)
+        return lambda batch: sites.read_boxes(*batch)
+
+    return pool.run(batches, open_worker, lambda: None, n_workers=n_workers, inline=inline)
+
+
 def _put(groups: Groups, parts: Iterable[StackPart]) -> None:
     for part in parts:
         groups.setdefault(part.layer, []).append(part)
@@ -156,7 +192,9 @@ def _n_workers(numbers: Sequence[int], layers: StackLayers, nbytes: int, pool: P
     return pool.n_workers if n > 1 and local and small else None
 
 
-def _load(sites: SiteReader, numbers: Sequence[int], n_workers: int, pool: Pool) -> tuple[int, bool]:
+def _load(
+    sites: SiteReader, numbers: Sequence[int], n_workers: int, nbytes: int, pool: Pool
+) -> tuple[int, bool]:
     """Return how many threads are to take local layers, and whether the caller is to, instead of any.
 
     More threads than one are slower if chunks are small; the first, the last and one between tell.
@@ -165,7 +203,8 @@ def _load(sites: SiteReader, numbers: Sequence[int], n_workers: int, pool: Pool)
     for i in (0, len(numbers) // 2, -1):
         site = sites.site(numbers[i])
         if isinstance(site, FileSite):
-            load = read_load(pool, FILES, site.array.chain, len(numbers))
+            chain = site.array.chain
+            load = read_load(pool, FILES, chain, max(len(numbers), nbytes // max(1, chain.item.nbytes)))
             most, inline = max(most, load.n_workers), inline and load.inline
         elif site is not None:
             inline = inline and len(numbers) <= _FEW_COPIES

@@ -48,8 +48,8 @@ def copy_rows(out: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
     np.copyto(out, source)
 
 
-def open_paste(out: npt.NDArray[Any], chunks: npt.NDArray[Any]) -> Callable[[Sequence[int], int], None]:
-    """Return ``paste(at, n)``, which sets the part of `out` that begins at `at` to the first `n` of `chunks`.
+def open_paste(out: npt.NDArray[Any], chunks: npt.NDArray[Any]) -> Callable[[Sequence[int], int, int], None]:
+    """Return ``paste(at, first, last)``, which sets the part of `out` at `at` to ``chunks[first:last]``.
 
     The chunks come to lie next to each other along the last dimension.  To look at arrays as rows is most of
     what :func:`copy_rows` takes for some kilobytes; here it is done once for all parts whose rows begin
@@ -65,19 +65,19 @@ def open_paste(out: npt.NDArray[Any], chunks: npt.NDArray[Any]) -> Callable[[Seq
         or not chunks.flags.c_contiguous
     ):
 
-        def paste(at: Sequence[int], n: int) -> None:
-            for i in range(n):
+        def paste(at: Sequence[int], first: int, last: int) -> None:
+            for i in range(last - first):
                 box: Any = [slice(a, a + size) for a, size in zip(at, shape, strict=True)]
                 if i:
                     box[-1] = slice(at[-1] + i * shape[-1], at[-1] + (i + 1) * shape[-1])
-                out[(*box, ...)] = chunks[i]
+                out[(*box, ...)] = chunks[first + i]
 
         return paste
     row, width, outer = _row(nbytes), shape[-1], shape[:-1]
     rows = np.moveaxis(chunks.view(row)[..., 0], 0, -1)
     views: dict[int, npt.NDArray[Any]] = {}
 
-    def paste_rows(at: Sequence[int], n: int) -> None:
+    def paste_rows(at: Sequence[int], first: int, last: int) -> None:
         number, shift = divmod(at[-1], width)
         view = views.get(shift)
         if view is None:
@@ -86,6 +86,6 @@ def open_paste(out: npt.NDArray[Any], chunks: npt.NDArray[Any]) -> Callable[[Seq
             n_rows = (out.shape[-1] - shift) // width
             view = views[shift] = out[..., shift : shift + n_rows * width].view(row)
         box: Any = [slice(a, a + size) for a, size in zip(at, outer, strict=False)]
-        view[(*box, slice(number, number + n))] = rows[..., :n]
+        view[(*box, slice(number, number + last - first))] = rows[..., first:last]
 
     return paste_rows

@@ -21,14 +21,15 @@ from chunkwise.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.codec.rows import copy_rows
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
+from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.failure import describe, failed, missing_chunk
+from chunkwise.execute.result_memory import pages_of
 from chunkwise.execute.run_read import RunReader, chunk_keys
 from chunkwise.kvstore.protocol import Readable
 
 __all__ = ["BoxReader", "is_simple"]
 
 Array = npt.NDArray[Any]
-Numbers = npt.NDArray[np.int64]
 
 # What is decoded at once, in bytes, and how many chunks a box may have.
 _LARGEST = 1 << 22
@@ -124,51 +125,36 @@ class BoxReader:
             self._chunk(coder, array, prefix, numbers, parts, out[places], fill_missing)
         return True
 
-    def read_many(
-        self,
-        array: StoredArray,
-        prefixes: Sequence[str],
-        first: Numbers,
-        out: Array,
-        start: Numbers,
-        stop: Numbers,
-        *,
-        fill_missing: bool,
-        unwanted: Sequence[object],
-    ) -> list[int]:
-        """Read boxes of arrays that differ in their prefixes only; return which have too many chunks.
+    def read_many(self, boxes: Boxes, out: Array, unwanted: Sequence[object]) -> list[int]:
+        """Read boxes to their places; return which have too many chunks.
 
         Parameters
         ----------
-        array : StoredArray
-            As for :meth:`read`.
-        prefixes : sequence of str
-            Of the array of each box.
-        first : ndarray
-            Where boxes begin in their arrays, of shape ``(n, rank)``.
+        boxes : Boxes
+            Of arrays as for :meth:`read`.
         out : ndarray
-        start, stop : ndarray
-            Where boxes begin and end in `out`, as `first`.
-        fill_missing : bool
         unwanted : sequence
             True as soon as nothing more is to be read.
         """
+        array, prefixes, first, start, stop, fill_missing = boxes
         coder = self._coders.get(id(array.chain)) or self._open(array.chain)
-        chunk = np.array(coder.shape, np.int64)
-        cells = first // chunk
-        whole = ((first == cells * chunk) & (stop - start == chunk)).all(axis=1)
+        pages = pages_of(out)
+        if pages is not None and boxes.n:
+            pages.prepare(out[boxes.hull])
+        whole = boxes.whole
         in_place = out.flags.c_contiguous and coder.shape[1:] == out.shape[1:]
         if coder.runs is None or in_place:
             whole[:] = False
-        else:
-            numbers = np.flatnonzero(whole)
-            keys = chunk_keys(array.keys, [prefixes[i] for i in numbers.tolist()], cells[numbers])
+        elif whole.any():
+            chunks = boxes.where(whole)
+            cells = chunks.cells
+            keys = chunk_keys(array.keys, chunks.prefixes, cells)
 
             def read_other(i: int, place: Array) -> None:
-                prefix, cell = prefixes[numbers[i]], tuple(cells[numbers[i]].tolist())
-                self._chunk(coder, array, prefix, cell, (...,), place, fill_missing)
+                cell = tuple(cells[i].tolist())
+                self._chunk(coder, array, chunks.prefixes[i], cell, (...,), place, fill_missing)
 
-            coder.runs.read(keys, out, start[numbers], read_other, unwanted)
+            coder.runs.read(keys, out, chunks.start, read_other, unwanted)
         left: list[int] = []
         for i in np.flatnonzero(~whole).tolist():
             if unwanted:

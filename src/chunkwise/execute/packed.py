@@ -20,8 +20,9 @@ from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.codec.rows import copy_rows
 from chunkwise.execute.runs import Row, copy_to_chunks
 from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.plan import chunk_order, selections
 
-__all__ = ["PackedReader", "PackedWriter", "element_type", "pack", "unpack"]
+__all__ = ["PackedReader", "PackedWriter", "element_type", "pack", "pick", "unpack"]
 
 
 def element_type(chain: PreparedChain, *, encode: bool) -> tuple[np.dtype[Any], np.dtype[Any]] | None:
@@ -64,9 +65,12 @@ class PackedReader:
 
     def rows(self, axes: tuple[PlanAxis, ...]) -> Iterator[Row]:
         """Yield memory for the chunks of a batch, which follows that of the batch before."""
+        return self.next_rows(prod(axis.n_entries for axis in axes))
+
+    def next_rows(self, n_chunks: int) -> Iterator[Row]:
+        """Yield memory for some chunks, which follows that of those before."""
         nbytes = self.packed.nbytes
         most = max(1, _LARGEST_ROW // nbytes)
-        n_chunks = prod(axis.n_entries for axis in axes)
         for first in range(0, n_chunks, most):
             chunks, buffers = zip(*islice(self._chunks, min(most, n_chunks - first)), strict=True)
             stop = self._start + len(chunks) * nbytes
@@ -128,6 +132,22 @@ def pack(parts: Sequence[tuple[PlanAxis, ...]], view: npt.NDArray[Any], chunks: 
     """Copy what belongs to `chunks` from the caller's array; see :func:`unpack`."""
     for place, packed in _places(parts, chunks, view):
         copy_to_chunks(packed, place)
+
+
+def pick(axes: tuple[PlanAxis, ...], chunks: npt.NDArray[Any], view: npt.NDArray[Any]) -> None:
+    """Copy what is selected of chunks, which need not be whole, to its places.
+
+    Parameters
+    ----------
+    axes : tuple of PlanAxis
+        A part of a plan.
+    chunks, view : ndarray
+        As for :func:`unpack`.
+    """
+    ordered = chunks.transpose(0, *[1 + dim for dim in chunk_order(axes)])
+    inside, at = selections(axes)
+    for chunk, elements, place in zip(ordered, inside, at, strict=True):
+        view[place] = chunk[elements]
 
 
 def _places(

@@ -39,7 +39,7 @@ from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, extents, keys, plan_read, selections, wholes
 from chunkwise.plan.split import split
 
-__all__ = ["read_chunks_packed", "read_into", "read_packed"]
+__all__ = ["read_into", "read_packed"]
 
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
 
@@ -115,13 +115,6 @@ def read_packed(
     if array.shard is not None:
         return read_shards_packed(array, array.shard, kv, transform, memory, fill_missing=fill_missing)
     axes = plan_read(transform, array.grid).axes
-    return read_chunks_packed(array, kv, axes, memory, fill_missing=fill_missing)
-
-
-def read_chunks_packed(
-    array: StoredArray, kv: Readable, axes: Batch, memory: npt.NDArray[np.uint8], *, fill_missing: bool
-) -> None:
-    """Decode the whole chunks of a plan, one after the other, to `memory`; for arrays without shards."""
     assert array.grid.chunk_shape is not None and all(all(axis.whole) for axis in axes), "chunks are whole"
     scatter = PackedReader(array.chain, memory)
     return _open_worker(array, kv, memory, fill_missing, [], scatter=scatter)(axes)

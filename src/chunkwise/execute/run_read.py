@@ -16,15 +16,20 @@ import numpy.typing as npt
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.decode import Packed
 from chunkwise.codec.rows import open_paste
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.errors import NotFoundError
+from chunkwise.execute.packed import PackedReader
+from chunkwise.execute.row_read import read_rows
 from chunkwise.execute.runs import TOGETHER, Run
-from chunkwise.kvstore.protocol import Reader
+from chunkwise.kvstore.protocol import Readable, Reader
 
-__all__ = ["RunReader", "chunk_keys"]
+__all__ = ["LARGEST_RUN", "RunReader", "chunk_keys", "read_packed_keys", "runs_of_neighbours"]
 
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
-_LARGEST = 1 << 20
+LARGEST_RUN = 1 << 20
+"""Bytes of chunks that are copied together."""
 
 
 def chunk_keys(encoding: KeyEncoding, prefixes: Sequence[str], cells: Numbers) -> list[str]:
@@ -64,7 +69,7 @@ class RunReader:
         self._shape = shape
         self._packed = packed
         self._fetch, self._fetch_into = fetch, fetch_into
-        self._most = max(1, _LARGEST // packed.nbytes)
+        self._most = max(1, LARGEST_RUN // packed.nbytes)
         self._run = Run(shape, packed.stored, 1)
 
     def read(
@@ -88,7 +93,7 @@ class RunReader:
         unwanted : sequence
             True as soon as nothing more is to be read.
         """
-        pieces = self._pieces(starts)
+        pieces = runs_of_neighbours(starts, self._shape[-1], self._most)
         length = max((end - begin for begin, end in pieces), default=0)
         if len(self._run.chunks) < length:
             self._run = Run(self._shape, self._packed.stored, length)
@@ -119,19 +124,50 @@ class RunReader:
                 except Exception:  # whatever it is, the other way meets it too, and says so
                     pass
                 read_other(i, chunks[i - begin])
-            paste(starts[begin].tolist(), end - begin)
+            paste(starts[begin].tolist(), 0, end - begin)
 
-    def _pieces(self, starts: Numbers) -> list[tuple[int, int]]:
-        """Return where runs of neighbours begin and end, in the order of the chunks."""
-        step = np.zeros(starts.shape[1], np.int64)
-        step[-1] = self._shape[-1]
-        breaks = np.flatnonzero((np.diff(starts, axis=0) != step).any(axis=1)) + 1
-        ends = [0, *breaks.tolist(), len(starts)]
-        return [
-            (i, min(i + self._most, end))
-            for begin, end in pairwise(ends)
-            for i in range(begin, end, self._most)
-        ]
+
+def runs_of_neighbours(starts: Numbers, width: int, most: int) -> list[tuple[int, int]]:
+    """Return where runs of chunks that lie next to each other begin and end, in the order of the chunks.
+
+    Parameters
+    ----------
+    starts : ndarray
+        Where each chunk begins, of shape ``(n, rank)``.
+    width : int
+        Of a chunk along the last dimension.
+    most : int
+        Chunks in a run.
+    """
+    step = np.zeros(starts.shape[1], np.int64)
+    step[-1] = width
+    breaks = np.flatnonzero((np.diff(starts, axis=0) != step).any(axis=1)) + 1
+    ends = [0, *breaks.tolist(), len(starts)]
+    return [(i, min(i + most, end)) for begin, end in pairwise(ends) for i in range(begin, end, most)]
+
+
+def read_packed_keys(
+    array: StoredArray,
+    kv: Readable,
+    keys: Sequence[str],
+    memory: npt.NDArray[np.uint8],
+    *,
+    fill_missing: bool,
+) -> None:
+    """Decode whole chunks, of `array` or of others like it, one after the other to `memory`."""
+    reader = PackedReader(array.chain, memory)
+    packed = reader.packed
+    open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
+    fetch_into = None if open_into is None else open_into(kv)
+
+    def missing(key: str, chunk: Array) -> None:
+        if not fill_missing:
+            raise NotFoundError(f"{key} is missing")
+        chunk[...] = array.fill_value.view(packed.memory)
+
+    rows = reader.next_rows(len(keys))
+    for _ in read_rows(rows, iter(keys), packed, kv.open_reader(), fetch_into, missing):
+        pass
 
 
 def _fetched(fetch: Reader, key: str) -> bytes | None:

@@ -19,7 +19,7 @@ __all__ = ["late_helpers", "n_helpers", "ready_helpers"]
 
 # Nanoseconds of one thread.
 _WORTH_STARTING = 300_000_000
-_WORTH_ASKING = 15_000_000
+_WORTH_ASKING = 4_000_000
 # However many processors there are: files of one directory are not written faster by more.
 _MOST = 7
 _VARIABLE = "CHUNKWISE_HELPERS"

@@ -14,16 +14,17 @@ import numpy.typing as npt
 
 from chunkwise.codec.rows import copy_rows
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.execute.helper.picked import chunk_sets, pick
-from chunkwise.execute.packed import element_type, pack, unpack
+from chunkwise.execute.packed import element_type, pack, pick, unpack
 from chunkwise.execute.result_memory import pages_of
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.kvstore.file import FileStore
 from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.plan import keys
 from chunkwise.plan.region import Region, region_of
 from chunkwise.plan.shard import ShardAxis
+from chunkwise.plan.split import split
 
-__all__ = ["Job", "Piece"]
+__all__ = ["Job", "Piece", "describe_array"]
 
 
 class Piece(NamedTuple):
@@ -31,7 +32,7 @@ class Piece(NamedTuple):
 
     Attributes
     ----------
-    axes : tuple of PlanAxis or ShardAxis
+    work : tuple of PlanAxis or ShardAxis
         What a worker is given.
     region : Region or None
         The box of elements that it is; None if elements are picked of chunks.
@@ -40,9 +41,13 @@ class Piece(NamedTuple):
         as in the box.
     """
 
-    axes: tuple[Any, ...]
+    work: tuple[Any, ...]
     region: Region | None
     parts: Sequence[tuple[PlanAxis, ...]] | None
+
+    @property
+    def rest(self) -> None:
+        """Helpers do all of it."""
 
 
 @dataclass(frozen=True)
@@ -91,25 +96,12 @@ class Job:
 
     def description(self) -> dict[str, Any]:
         """Return the message that tells a helper of the array."""
-        array, kv = self.array, self.kv
-        assert array.recipe is not None
-        how = kv.writing
-        return {
-            "do": "array",
-            "format": array.recipe.format,
-            "prefix": array.recipe.prefix,
-            "document": array.document,
-            "root": kv.root,
-            "store": {
-                "sync": how.sync,
-                "locking": how.locking,
-                "acquire_timeout": how.timeout,
-                "io_mode": kv.io_mode,
-            },
-            "fill_missing": self.fill_missing,
-            "store_fill": self.store_fill,
-            "umask": _umask() if self.do == "write" else None,
-        }
+        how = {"fill_missing": self.fill_missing, "store_fill": self.store_fill}
+        return describe_array(self.array, self.kv, **how, umask=_umask() if self.do == "write" else None)
+
+    def split(self, axes: tuple[Any, ...], n: int) -> list[tuple[Any, ...]]:
+        """Return a part of the plan in about `n` parts."""
+        return split(axes, n)
 
     def nbytes(self, axes: tuple[Any, ...]) -> int:
         """Return the size of a part of the plan in bytes, whole chunks if elements are picked of them."""
@@ -139,9 +131,9 @@ class Job:
 
     def message(self, piece: Piece) -> dict[str, Any]:
         """Return the message that asks for a piece, but for the slot."""
-        nbytes = self._nbytes(piece.axes, piece.region)
+        nbytes = self._nbytes(piece.work, piece.region)
         if piece.region is None:
-            return {"do": self.do, "chunks": chunk_sets(piece.axes), "nbytes": nbytes}
+            return {"do": "chunks", "keys": list(keys(piece.work, self.array.keys)), "nbytes": nbytes}
         return {
             "do": self.do,
             "start": piece.region.start,
@@ -163,7 +155,7 @@ class Job:
         """Copy what was read to its place."""
         elements, view = self._in_slot(slot, piece)
         if piece.region is None:
-            return pick(piece.axes, elements, view)
+            return pick(piece.work, elements, view)
         pages = pages_of(self.view)
         if pages is not None:
             pages.prepare(piece.region.of(self.view))
@@ -210,6 +202,35 @@ class Job:
             if not all(part.n_entries == count and all(part.whole) for part in axis.parts):
                 return None
         return list(product(*[axis.parts for axis in sharded]))
+
+
+def describe_array(
+    array: StoredArray,
+    kv: FileStore,
+    *,
+    fill_missing: bool = True,
+    store_fill: bool = False,
+    umask: int | None = None,
+) -> dict[str, Any]:
+    """Return the message that tells a helper of an array in files."""
+    assert array.recipe is not None, "somebody has looked"
+    how = kv.writing
+    return {
+        "do": "array",
+        "format": array.recipe.format,
+        "prefix": array.recipe.prefix,
+        "document": array.document,
+        "root": kv.root,
+        "store": {
+            "sync": how.sync,
+            "locking": how.locking,
+            "acquire_timeout": how.timeout,
+            "io_mode": kv.io_mode,
+        },
+        "fill_missing": fill_missing,
+        "store_fill": store_fill,
+        "umask": umask,
+    }
 
 
 def _umask() -> int | None:

@@ -1,7 +1,7 @@
 """What a helper process does: boxes of elements from files to shared memory, and back.
 
 Messages are lines of JSON.  ``{"do": "array", ...}`` names an array and gets no answer; ``read`` and
-``write`` name a box, or ``read`` chunks, and a slot, and are answered with a byte.
+``write`` name a box and a slot, ``chunks`` names keys and a slot; these are answered with a byte.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from chunkwise.binding import Members
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.execute.helper.picked import whole_chunks
 from chunkwise.execute.helper.process import DONE, FAILED, N_SLOTS, SLOT_NBYTES
 from chunkwise.execute.pool import Pool, work_here
-from chunkwise.execute.read import read_chunks_packed, read_into, read_packed
+from chunkwise.execute.read import read_into, read_packed
+from chunkwise.execute.run_read import read_packed_keys
 from chunkwise.execute.write import write_from, write_packed
 from chunkwise.kvstore.file import FileStore
 from chunkwise.plan.region import BoxTransform
@@ -71,11 +71,10 @@ class _Array:
         self.store_fill: bool = message["store_fill"]
 
     def act(self, message: dict[str, Any], memory: npt.NDArray[np.uint8]) -> None:
-        """Read or write a box, whose elements, or whole chunks, are in `memory`; or read any chunks."""
+        """Read or write a box, or chunks that are named by their keys; elements or chunks are in `memory`."""
         stored, store = self.stored, self.store
-        if "chunks" in message:
-            axes = whole_chunks(message["chunks"])
-            return read_chunks_packed(stored, store, axes, memory, fill_missing=self.fill_missing)
+        if message["do"] == "chunks":
+            return read_packed_keys(stored, store, message["keys"], memory, fill_missing=self.fill_missing)
         shape = tuple(message["shape"])
         transform = BoxTransform(tuple(message["start"]), shape)
         elements = memory if message["packed"] else memory.view(stored.numpy_dtype).reshape(shape)
@@ -92,7 +91,6 @@ class _Array:
                 stored, store, transform, elements, pool=self.pool, fill_missing=self.fill_missing
             )
             done.result()
-        return None
 
 
 def _open(message: dict[str, Any]) -> _Array | None:

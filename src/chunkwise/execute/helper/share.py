@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Thread
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.execute.boxes import Boxes
+from chunkwise.execute.helper.box_job import BoxJob
 from chunkwise.execute.helper.helpers import late_helpers, n_helpers, ready_helpers
-from chunkwise.execute.helper.job import Job, Piece
+from chunkwise.execute.helper.job import Job
 from chunkwise.execute.helper.process import N_SLOTS, SLOT_NBYTES, HelperGoneError, HelperProcess
 from chunkwise.execute.pool import Stop
 from chunkwise.execute.result_memory import pages_of
 from chunkwise.execute.workers import Workload
-from chunkwise.plan.split import split
 
-__all__ = ["Job", "share"]
+__all__ = ["Job", "share", "share_boxes"]
 
 Work: TypeAlias = Callable[[Any], None]
 
@@ -30,6 +34,9 @@ Work: TypeAlias = Callable[[Any], None]
 _BATCH = 1 << 29
 _PIECE = 1 << 22
 _OWN_PIECE = 1 << 20
+# A small job has that many pieces, none of them smaller than this: each takes some 100 µs to hand over.
+_N_PIECES = 16
+_LEAST_PIECE = 1 << 18
 # A helper needs part of a second to start; in nanoseconds and seconds, what is long beside that, and how
 # often to look for it.
 _LONG = 1_000_000_000
@@ -66,6 +73,64 @@ def share(
     return load, open_conductor
 
 
+def share_boxes(
+    boxes: Boxes,
+    kv: Any,
+    view: npt.NDArray[Any],
+    load: Workload,
+    local: Callable[[Boxes], object],
+    stop: Sequence[object],
+) -> bool:
+    """Read boxes together with helpers; return False if there are none that can do it.
+
+    Parameters
+    ----------
+    boxes : Boxes
+    kv : object
+        Where their arrays are.
+    view : ndarray
+        The caller's array.
+    load : Workload
+        How it would be done without.
+    local : callable
+        Reads boxes here.
+    stop : sequence
+        True as soon as nothing more is to be read.
+    """
+    if load.n_workers > 1 or load.n_helpers == 0:
+        return False
+    job = BoxJob(boxes, kv, view)
+    helpers = ready_helpers(load.n_helpers, load.nanoseconds) if job.is_for_helpers() else []
+    if helpers:
+        _Conductor(job, helpers, 0, local, stop).work(boxes)
+    return bool(helpers)
+
+
+class _Piece(Protocol):
+    """A part of a job as a helper gets it: all of it, and what is to be done here nevertheless."""
+
+    @property
+    def work(self) -> Any: ...
+    @property
+    def rest(self) -> Any: ...
+
+
+class _Job(Protocol):
+    """What :class:`Job` and :class:`BoxJob` have in common; a piece that helpers can't do is None."""
+
+    @property
+    def do(self) -> str: ...
+    @property
+    def view(self) -> npt.NDArray[Any]: ...
+    def description(self) -> dict[str, Any]: ...
+    def split(self, work: Any, n: int) -> Sequence[Any]: ...
+    def nbytes(self, work: Any) -> int: ...
+    def piece(self, work: Any) -> Any: ...
+    def message(self, piece: Any) -> dict[str, Any]: ...
+    def fill(self, slot: npt.NDArray[np.uint8], piece: Any) -> None: ...
+    def empty(self, slot: npt.NDArray[np.uint8], piece: Any) -> None: ...
+
+
 class _Conductor:
     """A worker that does a batch together with helpers.
 
@@ -73,18 +138,28 @@ class _Conductor:
     interpreter lock, which the thread that works gives up for moments only.
     """
 
-    def __init__(self, job: Job, helpers: list[HelperProcess], n_late: int, local: Work, stop: Stop) -> None:
+    def __init__(
+        self,
+        job: _Job,
+        helpers: list[HelperProcess],
+        n_late: int,
+        local: Callable[[Any], object],
+        stop: Sequence[object],
+    ) -> None:
         self._job = job
         self._helpers = helpers
         self._n_late = n_late
         self._look_at = 0.0
         self._local = local
         self._stop = stop
+        self._own: deque[Any] = deque()  # which no helper can do
 
-    def work(self, axes: Any) -> None:
+    def work(self, batch: Any) -> None:
         """Do a batch."""
         job = self._job
-        todo = deque(split(axes, -(-job.nbytes(axes) // _PIECE)))
+        nbytes = job.nbytes(batch)
+        size = min(_PIECE, max(_LEAST_PIECE, nbytes // _N_PIECES))
+        todo, own = deque(job.split(batch, -(-nbytes // size))), self._own
         hands = [_Hand(helper, job) for helper in self._helpers if helper.lock.acquire(blocking=False)]
         # All that is read passes through this thread, so another one sees to the memory.
         pages = pages_of(job.view) if hands and job.do == "read" else None
@@ -96,9 +171,9 @@ class _Conductor:
                 ahead.start()
             for hand in hands:
                 self._look_after(hand, todo)
-            while todo and not self._stop:
-                piece = todo.popleft()
-                for part in split(piece, -(-job.nbytes(piece) // _OWN_PIECE)):
+            while (own or todo) and not self._stop:
+                piece = (own or todo).popleft()
+                for part in job.split(piece, -(-job.nbytes(piece) // _OWN_PIECE)):
                     if self._stop:
                         return
                     self._local(part)
@@ -139,7 +214,10 @@ class _Conductor:
             and not hand.gone
             and self._job.nbytes(todo[-1]) <= SLOT_NBYTES
         ):
-            if hand.ask(self._job.piece(todo[-1])):
+            piece = self._job.piece(todo[-1])
+            if piece is None:
+                self._own.append(todo.pop())
+            elif hand.ask(piece):
                 todo.pop()
 
     def _settle(self, hand: _Hand, *, wait: bool) -> bool:
@@ -150,9 +228,11 @@ class _Conductor:
         piece, slot = hand.asked.popleft()
         if not done:
             if not self._stop:
-                self._local(piece.axes)
+                self._local(piece.work)
         elif self._job.do == "read":
             self._job.empty(hand.slot(slot, piece), piece)
+            if piece.rest is not None and not self._stop:
+                self._local(piece.rest)
         hand.slots.append(slot)
         return True
 
@@ -164,21 +244,21 @@ class _Hand:
     ----------
     slots : deque of int
         Slots that are free.
-    asked : deque of (Piece, int)
+    asked : deque of (piece, int)
         What it is to do, each with its slot.
     gone : bool
         Whether it has ended.
     """
 
-    def __init__(self, helper: HelperProcess, job: Job) -> None:
+    def __init__(self, helper: HelperProcess, job: _Job) -> None:
         self._helper = helper
         self._job = job
         self.slots = deque(range(N_SLOTS))
-        self.asked: deque[tuple[Piece, int]] = deque()
+        self.asked: deque[tuple[_Piece, int]] = deque()
         self.gone = False
         self._send(job.description())
 
-    def ask(self, piece: Piece) -> bool:
+    def ask(self, piece: _Piece) -> bool:
         """Have a piece done; return False if there is nobody to do it."""
         slot = self.slots[0]
         if self._job.do == "write":
@@ -196,9 +276,9 @@ class _Hand:
             self.gone = True
             return False
 
-    def slot(self, number: int, piece: Piece) -> Any:
+    def slot(self, number: int, piece: _Piece) -> Any:
         """Return the bytes of a slot that a piece takes."""
-        return self._helper.slot(number, self._job.nbytes(piece.axes))
+        return self._helper.slot(number, self._job.nbytes(piece.work))
 
     def release(self) -> None:
         """Wait for what is under way, and leave the helper to others."""
