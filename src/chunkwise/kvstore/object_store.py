@@ -25,6 +25,7 @@ from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.object_failure import AnswerError, Failure, Kind
 from chunkwise.kvstore.object_key import check_object_key, is_object_key
+from chunkwise.kvstore.object_list import Pages
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
 from chunkwise.kvstore.object_read import Direct, Found, fetch
 from chunkwise.kvstore.object_requests import Requests
@@ -337,15 +338,9 @@ class ObjectStore:
         prefix = keys.common_directory()
         if prefix and not is_object_key(prefix[:-1]):
             return
-        found: Any
-        found, _ = self._requests.run(
-            "list",
-            prefix,
-            lambda library, store: library.list(store, prefix=prefix.rstrip("/") or None, chunk_size=1000),
-        )
-        pages: Iterator[Any] = found
+        pages = Pages(prefix)
         while True:
-            page, _ = self._requests.run("list", prefix, lambda library, store: next(pages, None))
+            page, _ = self._requests.run("list", prefix, pages)
             if page is None:
                 return
             for entry in page:
