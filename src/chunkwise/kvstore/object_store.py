@@ -273,11 +273,16 @@ class ObjectStore:
         multipart = mode is None and len(value) > _MULTIPART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
         direct = self._requests.direct() if mode is None and not multipart else None
+        if direct is not None:  # as in a reader, all there is to most writes
+            pace = self.limits.write_pace
+            if pace is not None:
+                pace.wait()
+            with self.limits.slots:
+                e_tag = direct.put(key, value)
+            if e_tag is not None:
+                return self._generation({"e_tag": e_tag, "version": None})
 
         def put(library: Any, store: Any) -> Any:
-            e_tag = None if direct is None else direct.put(key, value)
-            if e_tag is not None:
-                return {"e_tag": e_tag, "version": None}
             return library.put(
                 store, key, value, mode=mode or "overwrite", use_multipart=multipart, chunk_size=part
             )
