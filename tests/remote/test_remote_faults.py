@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from child_process import Children
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.kvstore.http import HttpStore
+from chunkwise.kvstore.object_connection import learned
+from chunkwise.kvstore.object_list import Pages
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
@@ -198,6 +201,45 @@ def test_anonymous_access_is_found(store: ObjectStore, between: Any, monkeypatch
     other = ObjectStore(replace(store.bucket, requester_pays=True), QUICK)
     with pytest.raises(errors.PermissionDeniedError, match=r"with credentials: .* anonymously: "):
         other.read("k")
+
+
+def test_credentials_are_mended(rgw: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is about what is wrong with them; the request after it has those that there are then."""
+    right = os.environ["AWS_SECRET_ACCESS_KEY"]
+    operations: list[Callable[[], Any]] = [
+        lambda: rgw.write("k", VALUE),
+        lambda: rgw.read("k"),
+        lambda: list(rgw.list()),
+    ]
+    for operation in operations:
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+        learned(rgw.bucket).forget_access()
+        for _ in range(2):
+            with pytest.raises(
+                errors.CredentialsError, match=r"does not belong .* anonymously: .*AccessDenied"
+            ):
+                operation()
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", right)
+        operation()
+    assert rgw.read("k").value == VALUE
+
+
+def test_a_listing_that_breaks_off() -> None:
+    """It begins anew if asked another way; a page that can't be had later is an error, never the end."""
+
+    class Library:
+        def list(self, store: str, **_: Any) -> Iterator[list[str]]:
+            if store == "open":
+                yield ["a"]
+            raise PermissionError("denied")
+
+    library, pages = Library(), Pages("")
+    with pytest.raises(PermissionError, match="denied"):
+        pages(library, "closed")
+    assert pages(library, "open") == ["a"]
+    for _ in range(2):
+        with pytest.raises(PermissionError, match="denied"):
+            pages(library, "open")
 
 
 def test_region_is_found(s3_bucket: S3Bucket, s3: ObjectStore, between: Any) -> None:

@@ -25,7 +25,7 @@ from chunkwise.kvstore.aws_signature import Signer
 from chunkwise.kvstore.http import HttpStore
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.plain_http import Memory, OddAnswerError, PlainServer
-from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Pace, RequestSlots, Retries
 from chunkwise.kvstore.s3 import S3Bucket
 from chunkwise.kvstore.s3_direct import direct_access
 
@@ -293,16 +293,36 @@ def test_bodies_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         assert bytes(got) == b"HEAD\r\n\r\n" + VALUE + b"END"
 
 
-def test_slots_hold(store: ObjectStore, between: Any) -> None:
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_slots_hold(store: ObjectStore, between: Any, asked: list[bytes], operation: str) -> None:
     """Requests without obstore take slots too."""
     few = ObjectStore(store.bucket, Limits(RequestSlots(2), QUICK.retries))
     between.set(delay=0.02)
-    readers = [threading.Thread(target=few.open_reader(), args=("k",)) for _ in range(12)]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join()
-    assert len(between.flight()) == 12 and max(between.flight()) <= 2
+
+    def work() -> None:
+        if operation == "read":
+            few.open_reader()("k")
+        else:
+            few.write("k", VALUE)
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(between.flight()) == len(asked) == 12 and max(between.flight()) <= 2
+
+
+def test_writes_keep_pace(store: ObjectStore, asked: list[bytes]) -> None:
+    """Writes without obstore wait for their turn too."""
+    waits: list[str] = []
+
+    class Counted(Pace):
+        def wait(self) -> None:
+            waits.append("write")
+
+    ObjectStore(store.bucket, QUICK._replace(write_pace=Counted(None))).write("k", VALUE)
+    assert len(waits) == len(asked) == 1
 
 
 ODD = [

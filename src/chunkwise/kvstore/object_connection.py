@@ -4,7 +4,8 @@
    found, or as anybody where there are none.
 2. If it is denied, or went to the wrong region, the same request is made once more the other way.  When
    that works, all later requests to the bucket go that way, from other stores of this process too.
-3. If both are denied, the error tells what each way was told.
+3. If both are denied, the error tells what each way was told, and is about the credentials if they are
+   what is wrong.  The next request looks for credentials anew.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from chunkwise.kvstore.bucket import Access, Bucket
-from chunkwise.kvstore.object_failure import Failure, failure_of
+from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.object_library import object_library
 from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Retries
@@ -34,8 +35,6 @@ class Learned:
     ----------
     access : Access or None
         The way that worked.
-    refused : set of Access
-        The ways that did not where another was refused too.
     stores : dict
         obstore's stores, which keep connections open, by process, access and retries; and what reads
         without them, by process and access.
@@ -47,7 +46,6 @@ class Learned:
 
     def __init__(self) -> None:
         self.access: Access | None = None
-        self.refused: set[Access] = set()
         self.stores: dict[Any, Any] = {}
         self.exists = False
         self.conditional: Any = None
@@ -56,7 +54,6 @@ class Learned:
     def forget_access(self) -> None:
         """Look for credentials anew with the next request: the user may have mended them."""
         self.access = None
-        self.refused.clear()
         self.stores.clear()
 
 
@@ -126,27 +123,37 @@ class Connection:
                 known.access = access
                 raise
             other = self.bucket.other_access(access, failure)
-            if other is None or other in known.refused:
+            if other is None:
                 if failure.kind in ("denied", "credentials"):
                     known.forget_access()
                 raise
-            return self._try(request, library, access, failure, other)
+            return self._try(request, library, other, access, e)
         known.access = access
         return result
 
     def _try(
-        self, request: Callable[[Any, Any], T], library: Any, first: Access, why: Failure, access: Access
+        self,
+        request: Callable[[Any, Any], T],
+        library: Any,
+        access: Access,
+        first: Access,
+        refusal: Exception,
     ) -> T:
+        known, why = self.known, failure_of(refusal)
         try:
             result = request(library, self._store(library, access))
         except Exception as e:
-            if failure_of(e).kind in ("missing", "mismatch", "exists", "unchanged", "range"):
-                self.known.access = access
-            else:
-                self.known.refused.add(access)
-                e.add_note(f"{_way(first)}: {why.detail}; {_way(access)}: {failure_of(e).detail}")
-            raise
-        self.known.access = access
+            failure = failure_of(e)
+            if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
+                known.access = access
+                raise
+            known.forget_access()
+            told = refusal if why.kind == "credentials" and failure.kind == "denied" else e
+            told.add_note(f"{_way(first)}: {why.detail}; {_way(access)}: {failure.detail}")
+            if told is e:
+                raise
+            raise refusal from None
+        known.access = access
         return result
 
     def _store(self, library: Any, access: Access) -> Any:

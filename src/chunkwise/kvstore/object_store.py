@@ -25,6 +25,7 @@ from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.object_failure import AnswerError, Failure, Kind
 from chunkwise.kvstore.object_key import check_object_key, is_object_key
+from chunkwise.kvstore.object_list import Pages
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
 from chunkwise.kvstore.object_read import Direct, Found, fetch
 from chunkwise.kvstore.object_requests import Requests
@@ -272,11 +273,16 @@ class ObjectStore:
         multipart = mode is None and len(value) > _MULTIPART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
         direct = self._requests.direct() if mode is None and not multipart else None
+        if direct is not None:  # as in a reader, all there is to most writes
+            pace = self.limits.write_pace
+            if pace is not None:
+                pace.wait()
+            with self.limits.slots:
+                e_tag = direct.put(key, value)
+            if e_tag is not None:
+                return self._generation({"e_tag": e_tag, "version": None})
 
         def put(library: Any, store: Any) -> Any:
-            e_tag = None if direct is None else direct.put(key, value)
-            if e_tag is not None:
-                return {"e_tag": e_tag, "version": None}
             return library.put(
                 store, key, value, mode=mode or "overwrite", use_multipart=multipart, chunk_size=part
             )
@@ -337,15 +343,9 @@ class ObjectStore:
         prefix = keys.common_directory()
         if prefix and not is_object_key(prefix[:-1]):
             return
-        found: Any
-        found, _ = self._requests.run(
-            "list",
-            prefix,
-            lambda library, store: library.list(store, prefix=prefix.rstrip("/") or None, chunk_size=1000),
-        )
-        pages: Iterator[Any] = found
+        pages = Pages(prefix)
         while True:
-            page, _ = self._requests.run("list", prefix, lambda library, store: next(pages, None))
+            page, _ = self._requests.run("list", prefix, pages)
             if page is None:
                 return
             for entry in page:
