@@ -42,8 +42,9 @@ def asked(monkeypatch):
     message = BoxJob.message
 
     def noted(job, piece):
-        keys.extend(piece.keys)
-        return message(job, piece)
+        told = message(job, piece)
+        keys.extend(told["keys"])
+        return told
 
     monkeypatch.setattr(BoxJob, "message", noted)
     yield keys

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,11 +45,6 @@ class Boxes(NamedTuple):
         return len(self.prefixes)
 
     @property
-    def n_elements(self) -> int:
-        """How many elements are in them."""
-        return int((self.stop - self.start).prod(axis=1).sum())
-
-    @property
     def cells(self) -> Numbers:
         """The cells in which boxes begin, of the shape of `first`."""
         return self.first // self._chunk
@@ -79,14 +73,18 @@ class Boxes(NamedTuple):
             prefixes=self.prefixes[some], first=self.first[some], start=self.start[some], stop=self.stop[some]
         )
 
+    def take(self, numbers: Sequence[int]) -> Boxes:
+        """Return some of the boxes."""
+        return self._replace(
+            prefixes=[self.prefixes[i] for i in numbers],
+            first=self.first[numbers],
+            start=self.start[numbers],
+            stop=self.stop[numbers],
+        )
+
     def where(self, mask: npt.NDArray[np.bool_]) -> Boxes:
         """Return those boxes for which `mask` is true."""
-        return self._replace(
-            prefixes=list(compress(self.prefixes, mask.tolist())),
-            first=self.first[mask],
-            start=self.start[mask],
-            stop=self.stop[mask],
-        )
+        return self.take(np.flatnonzero(mask).tolist())
 
     def in_chunks(self) -> Boxes:
         """Return the boxes divided into such as lie in one chunk each, in the order of the caller's array."""

@@ -23,7 +23,7 @@ from chunkwise.execute.row_read import read_rows
 from chunkwise.execute.runs import TOGETHER, Run
 from chunkwise.kvstore.protocol import Readable, Reader
 
-__all__ = ["LARGEST_RUN", "RunReader", "chunk_keys", "read_packed_keys", "runs_of_neighbours"]
+__all__ = ["LARGEST_RUN", "RunReader", "chunk_keys", "follows", "read_packed_keys"]
 
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
@@ -93,7 +93,7 @@ class RunReader:
         unwanted : sequence
             True as soon as nothing more is to be read.
         """
-        pieces = runs_of_neighbours(starts, self._shape[-1], self._most)
+        pieces = self._pieces(starts)
         length = max((end - begin for begin, end in pieces), default=0)
         if len(self._run.chunks) < length:
             self._run = Run(self._shape, self._packed.stored, length)
@@ -126,9 +126,18 @@ class RunReader:
                 read_other(i, chunks[i - begin])
             paste(starts[begin].tolist(), 0, end - begin)
 
+    def _pieces(self, starts: Numbers) -> list[tuple[int, int]]:
+        """Return where runs of neighbours begin and end, in the order of the chunks."""
+        ends = [*np.flatnonzero(~follows(starts, self._shape[-1])).tolist(), len(starts)]
+        return [
+            (i, min(i + self._most, end))
+            for begin, end in pairwise(ends)
+            for i in range(begin, end, self._most)
+        ]
 
-def runs_of_neighbours(starts: Numbers, width: int, most: int) -> list[tuple[int, int]]:
-    """Return where runs of chunks that lie next to each other begin and end, in the order of the chunks.
+
+def follows(starts: Numbers, width: int) -> npt.NDArray[np.bool_]:
+    """Return which chunks lie next to the one before, along the last dimension.
 
     Parameters
     ----------
@@ -136,14 +145,12 @@ def runs_of_neighbours(starts: Numbers, width: int, most: int) -> list[tuple[int
         Where each chunk begins, of shape ``(n, rank)``.
     width : int
         Of a chunk along the last dimension.
-    most : int
-        Chunks in a run.
     """
     step = np.zeros(starts.shape[1], np.int64)
     step[-1] = width
-    breaks = np.flatnonzero((np.diff(starts, axis=0) != step).any(axis=1)) + 1
-    ends = [0, *breaks.tolist(), len(starts)]
-    return [(i, min(i + most, end)) for begin, end in pairwise(ends) for i in range(begin, end, most)]
+    found = np.zeros(len(starts), np.bool_)
+    found[1:] = (np.diff(starts, axis=0) == step).all(axis=1)
+    return found
 
 
 def read_packed_keys(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 import numpy as np
 import numpy.typing as npt
 
@@ -27,7 +29,7 @@ class LayerCells:
         self._lists = [edges.tolist() for edges in self.edges]
 
     def cell(self, dim: int, index: int) -> tuple[int, int, int]:
-        number = int(np.searchsorted(self.edges[dim], index, "right")) - 1
+        number = bisect_right(self._lists[dim], index) - 1
         return (number, *self.bounds(dim, number))
 
     def cells(self, dim: int, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

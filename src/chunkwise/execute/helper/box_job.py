@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,13 +14,12 @@ from chunkwise.codec.rows import open_paste
 from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.helper.job import describe_array
 from chunkwise.execute.packed import element_type
-from chunkwise.execute.run_read import chunk_keys, runs_of_neighbours
+from chunkwise.execute.run_read import chunk_keys, follows
 from chunkwise.kvstore.file import FileStore
 
 __all__ = ["BoxJob", "BoxPiece"]
 
 Array = npt.NDArray[Any]
-Numbers = npt.NDArray[np.int64]
 
 
 class BoxPiece(NamedTuple):
@@ -27,28 +27,29 @@ class BoxPiece(NamedTuple):
 
     Attributes
     ----------
-    work : Boxes
+    work : range
         All of it.
-    rest : Boxes or None
+    rest : list of int, or None
         What a helper does not do.
-    keys : sequence of str
-        Of whole chunks, which lie in the slot one after the other, decoded.
-    starts : ndarray
-        Where each begins in the caller's array, of shape ``(n, rank)``.
+    chunks : sequence of int
+        Which boxes are whole chunks; these lie in the slot one after the other, decoded.
     """
 
-    work: Boxes
-    rest: Boxes | None
-    keys: Sequence[str]
-    starts: Numbers
+    work: range
+    rest: list[int] | None
+    chunks: Sequence[int]
 
 
 class BoxJob:
     """A read of boxes of arrays that differ in their prefixes only; see :class:`~.job.Job`.
 
+    Boxes are known by their numbers: a piece is some 30 chunks, of which what NumPy would be asked for each
+    piece is a good part.
+
     Parameters
     ----------
     boxes : Boxes
+        Each in one chunk.
     kv : object
         Where the arrays are.
     view : ndarray
@@ -65,42 +66,44 @@ class BoxJob:
     def is_for_helpers(self) -> bool:
         """Whether a process that knows files and metadata documents can do parts of it."""
         array = self.boxes.array
-        return (
-            type(self.kv) is FileStore
-            and self.kv.io_mode == "default"
-            and array.recipe is not None
-            and len(array.chain.item.shape) > 0
-            and not self.view.dtype.hasobject
-            and self._types is not None
-            and self._types[0] == self.view.dtype
-        )
+        if (
+            type(self.kv) is not FileStore
+            or self.kv.io_mode != "default"
+            or array.recipe is None
+            or not array.chain.item.shape
+            or self.view.dtype.hasobject
+        ):
+            return False
+        types = element_type(array.chain, encode=False)
+        return types is not None and types[0] == self.view.dtype
 
     def description(self) -> dict[str, Any]:
         """Return the message that tells a helper of the arrays."""
         return describe_array(self.boxes.array, self.kv, fill_missing=self.boxes.fill_missing)
 
-    def split(self, boxes: Boxes, n: int) -> list[Boxes]:
+    def split(self, some: Sequence[int], n: int) -> list[Sequence[int]]:
         """Return boxes in about `n` parts, neighbours together."""
-        size = -(-boxes.n // max(1, n))
-        return [boxes.run(i, i + size) for i in range(0, boxes.n, size)]
+        size = -(-len(some) // max(1, n))
+        return [some[i : i + size] for i in range(0, len(some), size)]
 
-    def nbytes(self, boxes: Boxes) -> int:
-        """Return the size of boxes in bytes."""
-        return boxes.n_elements * self.view.itemsize
+    def nbytes(self, some: Sequence[int]) -> int:
+        """Return the size of the chunks of boxes in bytes."""
+        return len(some) * self._chunk_nbytes
 
-    def piece(self, boxes: Boxes) -> BoxPiece | None:
+    def piece(self, work: range) -> BoxPiece | None:
         """Return a part as a helper gets it; None if most of it is no whole chunks."""
-        whole = boxes.whole
-        n = int(whole.sum())
-        if 2 * n < len(whole):
+        if self._all_whole:
+            return BoxPiece(work, None, work)
+        whole = self._whole
+        chunks = [i for i in work if whole[i]]
+        if 2 * len(chunks) < len(work):
             return None
-        chunks = boxes if n == len(whole) else boxes.where(whole)
-        keys = chunk_keys(boxes.array.keys, chunks.prefixes, chunks.cells)
-        return BoxPiece(boxes, None if chunks is boxes else boxes.where(~whole), keys, chunks.start)
+        return BoxPiece(work, [i for i in work if not whole[i]] or None, chunks)
 
     def message(self, piece: BoxPiece) -> dict[str, Any]:
         """Return the message that asks for a piece, but for the slot."""
-        return {"do": "chunks", "keys": piece.keys, "nbytes": len(piece.keys) * self._chunk_nbytes}
+        keys = [self._keys[i] for i in piece.chunks]
+        return {"do": "chunks", "keys": keys, "nbytes": len(keys) * self._chunk_nbytes}
 
     def fill(self, slot: npt.NDArray[np.uint8], piece: BoxPiece) -> None:
         """Fail: it is a read."""
@@ -108,17 +111,42 @@ class BoxJob:
 
     def empty(self, slot: npt.NDArray[np.uint8], piece: BoxPiece) -> None:
         """Copy what was read to its place."""
-        n, shape = len(piece.keys), self.boxes.array.chain.item.shape
-        chunks = slot[: n * self._chunk_nbytes].view(self.view.dtype).reshape(n, *shape)
+        n = len(piece.chunks)
+        chunks = slot[: n * self._chunk_nbytes].view(self.view.dtype).reshape(n, *self._shape)
         paste = open_paste(self.view, chunks)
-        for first, last in runs_of_neighbours(piece.starts, shape[-1], n):
-            paste(piece.starts[first].tolist(), first, last)
+        starts, next_to = self._starts, self._follows
+        first = 0
+        for last in range(1, n + 1):
+            if last < n and piece.chunks[last] == piece.chunks[last - 1] + 1 and next_to[piece.chunks[last]]:
+                continue
+            paste(starts[piece.chunks[first]], first, last)
+            first = last
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return self.boxes.array.chain.item.shape
 
     @cached_property
     def _chunk_nbytes(self) -> int:
-        assert self._types is not None, "somebody has looked"
-        return int(np.prod(self.boxes.array.chain.item.shape)) * self._types[0].itemsize
+        return prod(self._shape) * self.view.itemsize
 
     @cached_property
-    def _types(self) -> tuple[np.dtype[Any], np.dtype[Any]] | None:
-        return element_type(self.boxes.array.chain, encode=False)
+    def _whole(self) -> list[bool]:
+        return self.boxes.whole.tolist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def _all_whole(self) -> bool:
+        return all(self._whole)
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        return chunk_keys(self.boxes.array.keys, self.boxes.prefixes, self.boxes.cells)
+
+    @cached_property
+    def _starts(self) -> list[list[int]]:
+        return self.boxes.start.tolist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def _follows(self) -> list[bool]:
+        """Whether each chunk lies next to the one before, along the last dimension."""
+        return follows(self.boxes.start, self._shape[-1]).tolist()  # type: ignore[no-any-return]

@@ -19,7 +19,7 @@ __all__ = ["late_helpers", "n_helpers", "ready_helpers"]
 
 # Nanoseconds of one thread.
 _WORTH_STARTING = 300_000_000
-_WORTH_ASKING = 4_000_000
+_WORTH_ASKING = 15_000_000
 # However many processors there are: files of one directory are not written faster by more.
 _MOST = 7
 _VARIABLE = "CHUNKWISE_HELPERS"
@@ -37,14 +37,16 @@ def n_helpers() -> int:
     return len(_helpers)
 
 
-def ready_helpers(n: int, nanoseconds: int) -> list[HelperProcess]:
+def ready_helpers(n: int, nanoseconds: int, *, small_pieces: bool = False) -> list[HelperProcess]:
     """Return up to `n` helpers that are ready for a job that takes one thread so long.
 
-    Helpers that would have been of use, but are not there, are started.
+    Of a job that is handed over in small pieces, half of what is else worth it will do.  Helpers that would
+    have been of use, but are not there, are started.
     """
     global _waited, _failed
     n = min(n, _most())
-    if nanoseconds < _WORTH_ASKING or n < 1 or any(registry.changed for registry in _KNOWN):
+    least = _WORTH_ASKING // 2 if small_pieces else _WORTH_ASKING
+    if nanoseconds < least or n < 1 or any(registry.changed for registry in _KNOWN):
         return []
     with _lock:
         ready = _ready()

@@ -34,7 +34,7 @@ Work: TypeAlias = Callable[[Any], None]
 _BATCH = 1 << 29
 _PIECE = 1 << 22
 _OWN_PIECE = 1 << 20
-# A small job has that many pieces, none of them smaller than this: each takes some 100 µs to hand over.
+# A small read has that many pieces, none of them smaller than this: each takes some 100 µs to hand over.
 _N_PIECES = 16
 _LEAST_PIECE = 1 << 18
 # A helper needs part of a second to start; in nanoseconds and seconds, what is long beside that, and how
@@ -100,9 +100,15 @@ def share_boxes(
     if load.n_workers > 1 or load.n_helpers == 0:
         return False
     job = BoxJob(boxes, kv, view)
-    helpers = ready_helpers(load.n_helpers, load.nanoseconds) if job.is_for_helpers() else []
+    if not job.is_for_helpers():
+        return False
+    helpers = ready_helpers(load.n_helpers, load.nanoseconds, small_pieces=True)
     if helpers:
-        _Conductor(job, helpers, 0, local, stop).work(boxes)
+
+        def do(some: Sequence[int]) -> None:
+            local(boxes.run(some.start, some.stop) if isinstance(some, range) else boxes.take(some))
+
+        _Conductor(job, helpers, 0, do, stop).work(range(boxes.n))
     return bool(helpers)
 
 
@@ -158,7 +164,7 @@ class _Conductor:
         """Do a batch."""
         job = self._job
         nbytes = job.nbytes(batch)
-        size = min(_PIECE, max(_LEAST_PIECE, nbytes // _N_PIECES))
+        size = min(_PIECE, max(_LEAST_PIECE, nbytes // _N_PIECES)) if job.do == "read" else _PIECE
         todo, own = deque(job.split(batch, -(-nbytes // size))), self._own
         hands = [_Hand(helper, job) for helper in self._helpers if helper.lock.acquire(blocking=False)]
         # All that is read passes through this thread, so another one sees to the memory.
