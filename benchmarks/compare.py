@@ -36,20 +36,30 @@ from peers import Peer, PeerError, start
 from report import Result, document, table
 
 HERE = Path(__file__).resolve().parent
+_PASSES = 3
 
 
 Answer = dict[str, Any]
 """What a peer says it needed: ``seconds`` and, perhaps, ``cpu``."""
 
 
-def by_turns(peers: list[Peer], repeat: int, act: Callable[[Peer], Answer]) -> dict[str, dict[str, float]]:
-    """Return the medians of what `act` says for each peer, after one turn that does not count."""
-    answers: dict[str, list[Answer]] = {peer.name: [] for peer in peers}
-    for turn in range(repeat + 1):
+Samples = dict[str, list[Answer]]
+"""What each peer has answered."""
+
+
+def by_turns(peers: list[Peer], repeat: int, act: Callable[[Peer], Answer], warm: bool = False) -> Samples:
+    """Return what `act` says for each peer, after one turn that does not count unless they are warm."""
+    answers: Samples = {peer.name: [] for peer in peers}
+    for turn in range(int(warm), repeat + 1):
         for peer in peers if turn % 2 else reversed(peers):
             answer = act(peer)
             if turn:
                 answers[peer.name].append(answer)
+    return answers
+
+
+def medians(answers: Samples) -> dict[str, dict[str, float]]:
+    """Return the median of each figure for each peer."""
     return {
         name: {key: median(answer[key] for answer in given) for key in given[0]}
         for name, given in answers.items()
@@ -63,6 +73,9 @@ class Comparison:
         self.edge = edge
         self.repeat = options.rounds
         self.many = 2 * options.rounds + 1  # where a turn is short and a ratio is near its bound
+        self.turns = [options.rounds, *[-(-options.rounds * 2 // 3)] * (_PASSES - 1)]
+        self.samples: dict[tuple[str, str], Samples] = {}
+        self.checked: set[tuple[str, str]] = set()
         self.operations = options.operations.split(",")
         self.ours = peers["chunkwise"]
         self.peers = [peer for name, peer in peers.items() if name != "chunkwise"]
@@ -90,28 +103,44 @@ class Comparison:
         # zarr-python takes long: a quarter of the array will do, for either side.
         return self.edge if peer.name == "tensorstore" else max(128, self.edge // 4)
 
-    def cell(self, cell: Cell) -> None:
-        """Read and write one array."""
+    def several(
+        self, row: str, operation: str, peer: Peer, number: int, act: Callable[[Peer], Answer], few: int
+    ) -> None:
+        """Have turns of a pass; TensorStore's are added up and shown after the last pass."""
+        peers = [self.ours, peer]
+        if peer.name != "tensorstore":
+            if number == 0:
+                self.add(row, operation, peer, medians(by_turns(peers, few, act)))
+            return
+        known = self.samples.setdefault((row, operation), {p.name: [] for p in peers})
+        for name, given in by_turns(peers, self.turns[number], act, warm=number > 0).items():
+            known[name] += given
+        if number == _PASSES - 1:
+            self.add(row, operation, peer, medians(known))
+
+    def cell(self, cell: Cell, number: int) -> None:
+        """Read and write one array in a pass."""
         array = self.make(cell, self.work)
         if "write" in self.operations:
-            self.write(cell, array, "write")
+            self.write(cell, array, "write", number)
         tensorstore_write(array, self.edge)
         for peer in self.peers if "read" in self.operations else ():
             if not self.able(peer, cell):
                 continue
             planes = self.planes(peer)
-            checked: set[str] = set()
+            few = min(self.repeat, 2)
 
-            def read(p: Peer, planes: int = planes, checked: set[str] = checked) -> Answer:
-                check = p.name not in checked
-                checked.add(p.name)
+            def read(p: Peer, planes: int = planes, others: str = peer.name) -> Answer:
+                check = (p.name + others, cell.name) not in self.checked
+                self.checked.add((p.name + others, cell.name))
                 return p.ask(do="read", planes=planes, check=check, **array)
 
-            turns = self.many if peer.name == "tensorstore" else min(self.repeat, 2)
-            self.add(cell.name, "read", peer, by_turns([self.ours, peer], turns, read))
+            self.several(cell.name, "read", peer, number, read, few)
         shutil.rmtree(array["path"])
 
-    def write(self, cell: Cell, array: dict[str, Any], operation: str, sync: bool = False) -> None:
+    def write(
+        self, cell: Cell, array: dict[str, Any], operation: str, number: int, sync: bool = False
+    ) -> None:
         for peer in self.peers:
             if not self.able(peer, cell) or (sync and peer.name != "tensorstore"):
                 continue
@@ -121,10 +150,8 @@ class Comparison:
                 clear(array["path"])
                 return p.ask(do="write", planes=planes, sync=sync, **array)
 
-            turns = self.many if peer.name == "tensorstore" else 1  # and one to warm up
-            times = by_turns([self.ours, peer], turns, write)
-            self.add(cell.name, operation, peer, times)
-            for p in (self.ours, peer):
+            self.several(cell.name, operation, peer, number, write, 1)
+            for p in (self.ours, peer) if number == 0 else ():
                 write(p)
                 self.ours.seconds(do="read", planes=planes, check=True, **array)
 
@@ -150,7 +177,8 @@ class Comparison:
                     def act(p: Peer, do: str = do, array: dict[str, Any] = array) -> Answer:
                         return p.ask(do=do, **array)
 
-                    self.add(cell.name, operation, peer, by_turns([self.ours, peer], self.many, act))
+                    times = medians(by_turns([self.ours, peer], self.many, act))
+                    self.add(cell.name, operation, peer, times)
             shutil.rmtree(array["path"])
 
 
@@ -232,13 +260,14 @@ def main() -> int:
             if "small" in operations:
                 comparison.small()
             chosen = matching(known, options.only) or matching(CELLS, options.only)
-            for cell in chosen if {"read", "write"} & set(operations) else ():
-                comparison.cell(cell)
-            for cell in chosen:
-                if cell.name in DISK and "sync" in operations:
-                    array = comparison.make(cell, Path(disk))
-                    comparison.write(cell, array, "write with sync", sync=True)
-                    shutil.rmtree(array["path"])
+            for number in range(_PASSES):
+                for cell in chosen if {"read", "write"} & set(operations) else ():
+                    comparison.cell(cell, number)
+                for cell in chosen:
+                    if cell.name in DISK and "sync" in operations:
+                        array = comparison.make(cell, Path(disk))
+                        comparison.write(cell, array, "write with sync", number, sync=True)
+                        shutil.rmtree(array["path"])
     finally:
         for peer in peers.values():
             peer.stop()
