@@ -82,12 +82,13 @@ def test_pasted_chunks(data):
     want = np.array(out)
     paste = rows.open_paste(out, chunks)
     for _ in range(3):
-        count = draw(st.integers(1, n))
+        first = draw(st.integers(0, n - 1))
+        count = draw(st.integers(1, n - first))
         sizes = (*shape[:-1], count * shape[-1])
         at = [draw(st.integers(0, whole - size)) for whole, size in zip(room, sizes, strict=True)]
         for i in range(count):
             box = [slice(a, a + size) for a, size in zip(at, shape, strict=True)]
             box[-1] = slice(at[-1] + i * shape[-1], at[-1] + (i + 1) * shape[-1])
-            want[tuple(box)] = chunks[i]
-        paste(at, count)
+            want[tuple(box)] = chunks[first + i]
+        paste(at, first, first + count)
         assert out.tolist() == want.tolist()

@@ -32,6 +32,7 @@ def asked(monkeypatch):
         monkeypatch.setattr(registry, "changed", False)
     monkeypatch.setattr(share, "_PIECE", 1 << 13)
     monkeypatch.setattr(share, "_LEAST_PIECE", 1 << 12)
+    helpers._close()  # one that an earlier test has left may be about to end, having had nothing to do
     for _ in range(600):
         if helpers.ready_helpers(1, 1):
             break
