@@ -40,5 +40,5 @@ class Pages:
         except Exception as e:
             self._failure = e
             raise
-        self._begun = True
+        self._begun, self._failure = True, None
         return page
