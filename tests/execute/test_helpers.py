@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from one_helper import start_one_helper
 
 import chunkwise as ts
 from chunkwise.catalogue import codecs
@@ -43,21 +44,9 @@ FORMS = {
 @pytest.fixture
 def helper(monkeypatch):
     """One helper that takes part in everything, in pieces of 64 KiB; gives what it was asked for."""
-    monkeypatch.setattr(helpers, "_WORTH_STARTING", 0)
-    monkeypatch.setattr(helpers, "_WORTH_ASKING", 0)
-    monkeypatch.setattr(helpers, "_most", lambda: 1)
-    for registry in helpers._KNOWN:  # other tests register their own
-        monkeypatch.setattr(registry, "changed", False)
     monkeypatch.setattr(share, "_PIECE", 1 << 16)
     monkeypatch.setattr(share, "_OWN_PIECE", 1 << 14)
-    helpers._close()  # one that an earlier test has left may be about to end, having had nothing to do
-    for _ in range(600):
-        found = helpers.ready_helpers(1, 1)
-        if found:
-            break
-        time.sleep(0.05)
-    else:
-        pytest.fail("the helper did not start within half a minute")
+    start_one_helper(monkeypatch)
     asked = []
     message = Job.message
 

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from one_helper import start_one_helper
 
 import chunkwise as ts
 from chunkwise.errors import ChunkwiseError, NotFoundError
@@ -25,20 +26,9 @@ EDGE = 8
 @pytest.fixture
 def asked(monkeypatch):
     """One helper that takes part in everything, in small pieces; gives the keys that it was asked for."""
-    monkeypatch.setattr(helpers, "_WORTH_STARTING", 0)
-    monkeypatch.setattr(helpers, "_WORTH_ASKING", 0)
-    monkeypatch.setattr(helpers, "_most", lambda: 1)
-    for registry in helpers._KNOWN:  # other tests register their own
-        monkeypatch.setattr(registry, "changed", False)
     monkeypatch.setattr(share, "_PIECE", 1 << 13)
     monkeypatch.setattr(share, "_LEAST_PIECE", 1 << 12)
-    helpers._close()  # one that an earlier test has left may be about to end, having had nothing to do
-    for _ in range(600):
-        if helpers.ready_helpers(1, 1):
-            break
-        time.sleep(0.05)
-    else:
-        pytest.fail("the helper did not start within half a minute")
+    start_one_helper(monkeypatch)
     keys: list[str] = []
     message = BoxJob.message
 
