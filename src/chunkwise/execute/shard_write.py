@@ -32,7 +32,6 @@ from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.runs import Gather
 from chunkwise.execute.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
-from chunkwise.execute.turns import Turns, in_turn, open_turns
 from chunkwise.execute.workers import write_load
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable
 from chunkwise.plan.partition import Transform
@@ -77,10 +76,9 @@ def write_shards_from(
     for axis in axes:
         n_shards *= axis.n_entries
     load = write_load(pool, kv, shard.chain, n_shards, form.n_chunks, view, sharded=True)
-    turns = open_turns(load.n_workers, pool.n_workers)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _ShardWriter(array, shard, form, kv, view, store_fill, stop, turns).write
+        return _ShardWriter(array, shard, form, kv, view, store_fill, stop).write
 
     job = Job("write", array, kv, axes, shard.grid, view, store_fill=store_fill)
     load, open_shared = share(job, load, open_worker)
@@ -120,7 +118,6 @@ class _ShardWriter:
         view: npt.NDArray[Any],
         store_fill: bool,
         stop: Stop,
-        turns: Turns | None = None,
     ) -> None:
         self.array = array
         self.shard = shard
@@ -139,7 +136,6 @@ class _ShardWriter:
         self.position: int | None = None  # of the inner chunk under way, for messages
         self.gather: Gather | PackedWriter = Gather(shard.chain, view)
         self.writer = open_writer(kv)
-        self.make = in_turn(self.whole, turns)
 
     def write(self, axes: Batch) -> None:
         """Write a product of shards."""
@@ -162,7 +158,7 @@ class _ShardWriter:
         positions = part.positions()
         is_whole = list(wholes(part.axes))
         if len(positions) == form.n_chunks and all(is_whole):
-            value = self.make((part, positions, is_whole))
+            value = self.put_together(part, positions, is_whole, None, None)
             self.context, self.position = "writing", None
             store = kv if self.writer is None else self.writer
             if value is None:
@@ -180,10 +176,6 @@ class _ShardWriter:
 
         self.context, self.position = "writing", None
         defer(self.later, part.key, do)
-
-    def whole(self, what: tuple[ShardPart, npt.NDArray[np.int64], list[bool]]) -> Buffer | None:
-        """Return a shard of which every inner chunk is overwritten entirely."""
-        return self.put_together(*what, None, None)
 
     def change(self, part: ShardPart, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
         """Overwrite a part of a stored shard; what another writer stores meanwhile is not lost."""

@@ -2,8 +2,7 @@
 
 Workers that begin together would encode together, end together, and then all wait for the disk with nobody
 encoding.  In turns the first chunk is on its way when the next ones are encoded, and memory that is worked
-on stays in the caches: writing 128³ chunks of uint16 to a disk with Blosc takes nine tenths of the time, and so does
-writing shards of 128³ with inner chunks of 16³.
+on stays in the caches: writing 128³ chunks of uint16 to a disk with Blosc takes nine tenths of the time.
 """
 
 from __future__ import annotations
