@@ -37,6 +37,7 @@ from report import Result, document, table
 
 HERE = Path(__file__).resolve().parent
 _PASSES = 3
+_MORE_ON_DISK = 2  # times as many turns, for a disk varies more than memory
 
 
 Answer = dict[str, Any]
@@ -113,7 +114,8 @@ class Comparison:
                 self.add(row, operation, peer, medians(by_turns(peers, few, act)))
             return
         known = self.samples.setdefault((row, operation), {p.name: [] for p in peers})
-        for name, given in by_turns(peers, self.turns[number], act, warm=number > 0).items():
+        turns = self.turns[number] * (_MORE_ON_DISK if operation == "write with sync" else 1)
+        for name, given in by_turns(peers, turns, act, warm=number > 0).items():
             known[name] += given
         if number == _PASSES - 1:
             self.add(row, operation, peer, medians(known))
