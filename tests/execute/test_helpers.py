@@ -16,7 +16,7 @@ from one_helper import start_one_helper
 import chunkwise as ts
 from chunkwise.catalogue import codecs
 from chunkwise.errors import DataCorruptionError, NotFoundError
-from chunkwise.execute.helper import helpers, share
+from chunkwise.execute.helper import conductor, helpers, share
 from chunkwise.execute.helper.job import Job
 
 ZSTD = {"name": "zstd", "configuration": {"level": 1, "checksum": True}}
@@ -44,8 +44,8 @@ FORMS = {
 @pytest.fixture
 def helper(monkeypatch):
     """One helper that takes part in everything, in pieces of 64 KiB; gives what it was asked for."""
-    monkeypatch.setattr(share, "_PIECE", 1 << 16)
-    monkeypatch.setattr(share, "_OWN_PIECE", 1 << 14)
+    monkeypatch.setattr(conductor, "_PIECE", 1 << 16)
+    monkeypatch.setattr(conductor, "_OWN_PIECE", 1 << 14)
     start_one_helper(monkeypatch)
     asked = []
     message = Job.message
@@ -398,7 +398,7 @@ def test_a_helper_that_gets_ready_meanwhile_joins(helper, tmp_path, form, monkey
     assert not helper  # the jobs are short
 
     monkeypatch.setattr(share, "_LONG", 0)
-    monkeypatch.setattr(share, "_LOOK", 0)
+    monkeypatch.setattr(conductor, "_LOOK", 0)
     array.write(values[::-1].copy()).result()
     assert {do for do, _ in helper} == {"write"}
     helper.clear()

@@ -10,7 +10,7 @@ from one_helper import start_one_helper
 
 import chunkwise as ts
 from chunkwise.errors import ChunkwiseError, NotFoundError
-from chunkwise.execute.helper import helpers, share
+from chunkwise.execute.helper import conductor, helpers
 from chunkwise.execute.helper.box_job import BoxJob
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
@@ -26,8 +26,8 @@ EDGE = 8
 @pytest.fixture
 def asked(monkeypatch):
     """One helper that takes part in everything, in small pieces; gives the keys that it was asked for."""
-    monkeypatch.setattr(share, "_PIECE", 1 << 13)
-    monkeypatch.setattr(share, "_LEAST_PIECE", 1 << 12)
+    monkeypatch.setattr(conductor, "_PIECE", 1 << 13)
+    monkeypatch.setattr(conductor, "_LEAST_PIECE", 1 << 12)
     start_one_helper(monkeypatch)
     keys: list[str] = []
     message = BoxJob.message
