@@ -1,4 +1,4 @@
-"""Sharing a job with helper processes: whether there are any that can do it, and what they are told."""
+"""Sharing a job with helper processes, if there are any that can do it."""
 
 from __future__ import annotations
 
