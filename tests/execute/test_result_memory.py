@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -13,9 +13,18 @@ import pytest
 
 import chunkwise
 from chunkwise.execute import result_memory
+from chunkwise.execute.kept_memory import forget_kept_memory
 from chunkwise.execute.result_memory import ResultPages, empty_result, pages_of
 
 SHAPE = (2048, 1024, 16)  # 64 MiB of uint16
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept() -> Iterator[None]:
+    """Results have memory of their own."""
+    forget_kept_memory()
+    yield
+    forget_kept_memory()
 
 
 def _flags(address: int) -> list[str]:
@@ -37,7 +46,7 @@ def test_is_an_array(order: Literal["C", "F"], slow: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(result_memory, "_SLOW", slow)
     out = empty_result(SHAPE, np.dtype("u2"), order)
     assert out.shape == SHAPE and out.dtype == np.dtype("u2")
-    assert out.flags.owndata and out.flags.writeable
+    assert out.flags.writeable and out.flags.aligned
     assert out.flags.c_contiguous if order == "C" else out.flags.f_contiguous
     out[...] = np.arange(16, dtype="u2")
     assert (out == np.arange(16, dtype="u2")).all()
@@ -48,6 +57,8 @@ def test_small_pages_where_huge_ones_are_slow(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(result_memory, "_SLOW", -1)
     out = empty_result(SHAPE, np.dtype("u2"))
     assert "nh" in _flags(out.ctypes.data + out.nbytes // 2)
+    del out
+    forget_kept_memory()
     monkeypatch.setattr(result_memory, "_SLOW", 1 << 62)
     out = empty_result(SHAPE, np.dtype("u2"))
     assert "nh" not in _flags(out.ctypes.data + out.nbytes // 2)

@@ -9,11 +9,14 @@ the system has them.  A virtual machine that gives its free memory back to its h
 has few left after some seconds: each is then taken from the host again, 2 MiB in 2 to 5 ms, while small pages
 come from what it kept.  So the rest of a result has small pages as soon as a huge one took long; the first
 few are looked at before anybody works on the result.
+
+A result whose memory is that of an earlier one has its pages already.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import time
 import weakref
@@ -24,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.execute.kept_memory import Advise, large_memory
 from chunkwise.execute.pool import OpenWorker, Stop
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.plan.region import region_of
@@ -44,18 +48,24 @@ def empty_result(
     shape: tuple[int, ...], dtype: np.dtype[Any], order: Literal["C", "F"] = "C"
 ) -> npt.NDArray[Any]:
     """Return an array like ``numpy.empty``, all of which is going to be filled."""
-    out = np.empty(shape, dtype, order)
-    if out.nbytes >= _LARGE and not dtype.hasobject and (advise := _madvise()) is not None:
-        start = out.ctypes.data
-        pages = _results[id(out)] = ResultPages(start, start + out.nbytes, advise)
-        weakref.finalize(out, _results.pop, id(out)).atexit = False
-        pages.ask_for(start, start + min(_TRIED, out.nbytes // 16))
-    return out
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < _LARGE or dtype.hasobject or (advise := _madvise()) is None:
+        return np.empty(shape, dtype, order)
+    found = large_memory(nbytes, advise)
+    if found is None:
+        return np.empty(shape, dtype, order)  # or the error that NumPy has for that
+    memory, used_before = found
+    if not used_before:
+        start = memory.ctypes.data
+        pages = _results[id(memory)] = ResultPages(start, start + nbytes, advise)
+        weakref.finalize(memory, _results.pop, id(memory)).atexit = False
+        pages.ask_for(start, start + min(_TRIED, nbytes // 16))
+    return np.ndarray(shape, dtype, memory, order=order)
 
 
 def pages_of(out: npt.NDArray[Any]) -> ResultPages | None:
     """Return the pages of the result that `out` is a part of; None if they need no care."""
-    return _results.get(id(out if out.base is None else out.base)) if _results else None
+    return _results.get(id(out.base)) if _results else None
 
 
 def with_pages(open_worker: OpenWorker[Any], view: npt.NDArray[Any], grid: ChunkGrid) -> OpenWorker[Any]:
@@ -98,7 +108,7 @@ class ResultPages:
         The system's ``madvise``.
     """
 
-    def __init__(self, start: int, stop: int, advise: Callable[[int, int, int], int]) -> None:
+    def __init__(self, start: int, stop: int, advise: Advise) -> None:
         self._start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         self._stop = stop // mmap.PAGESIZE * mmap.PAGESIZE
         self._advise = advise
@@ -144,7 +154,7 @@ class ResultPages:
 
 
 @cache
-def _madvise() -> Any | None:
+def _madvise() -> Advise | None:
     """Return the system's function, None where there is none or no huge pages."""
     if not _NO_HUGE_PAGES:
         return None
@@ -153,4 +163,5 @@ def _madvise() -> Any | None:
     except (AttributeError, OSError):
         return None
     function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    return function
+    madvise: Advise = function
+    return madvise
