@@ -37,7 +37,7 @@ from report import Result, document, table
 
 HERE = Path(__file__).resolve().parent
 _PASSES = 3
-_MORE_ON_DISK = 2  # times as many turns, for a disk varies more than memory
+_MORE = {"write": 2, "write with sync": 2}  # times as many turns, for what varies more than a read
 
 
 Answer = dict[str, Any]
@@ -114,7 +114,7 @@ class Comparison:
                 self.add(row, operation, peer, medians(by_turns(peers, few, act)))
             return
         known = self.samples.setdefault((row, operation), {p.name: [] for p in peers})
-        turns = self.turns[number] * (_MORE_ON_DISK if operation == "write with sync" else 1)
+        turns = self.turns[number] * _MORE.get(operation, 1)
         for name, given in by_turns(peers, turns, act, warm=number > 0).items():
             known[name] += given
         if number == _PASSES - 1:
