@@ -249,11 +249,14 @@ def test_a_raw_block_allocates_nothing_whatever_its_header_says():
         tracemalloc.stop()
 
 
-@given(st.binary(max_size=80), st.sampled_from(COMPRESSIONS))
+@given(st.binary(max_size=80) | st.binary(min_size=24, max_size=24), st.sampled_from(COMPRESSIONS))
 def test_arbitrary_bytes_decode_or_raise_a_codec_error(raw, compression):
     for data in (raw, header(0, 2, 3) + raw, header(1, 2, 3) + raw):
         with contextlib.suppress(CodecError):
-            decode(data, (2, 3), "int32", compression)
+            out = decode(data, (2, 3), "int32", compression)
+            np.testing.assert_array_equal(decode(encode(out, compression), (2, 3), "int32", compression), out)
+            if data[:2] == b"\0\0" and len(data) == 12 + len(raw) and compression == {"type": "raw"}:
+                np.testing.assert_array_equal(out.T.ravel(), np.frombuffer(raw, ">i4"))
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,8 @@ def test_groups_with_a_data_type_are_groups():
 def test_no_document_fails_but_with_a_spec_error(value):
     for document in (value, {**BASE, "dimensions": value}, {**BASE, "compression": value}):
         with contextlib.suppress(SpecError):
-            parse_metadata(document)
+            metadata = parse_metadata(document)
+            assert parse_metadata(to_json(metadata)) == metadata
 
 
 # --- constraints
