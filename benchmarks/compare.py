@@ -73,7 +73,7 @@ class Comparison:
     def __init__(self, options: argparse.Namespace, edge: int, peers: dict[str, Peer], work: Path) -> None:
         self.edge = edge
         self.repeat = options.rounds
-        self.many = 2 * options.rounds + 1  # where a turn is short and a ratio is near its bound
+        self.many = 6 * options.rounds + 1  # where a turn is short and a ratio is near its bound
         self.turns = [options.rounds, *[-(-options.rounds * 2 // 3)] * (_PASSES - 1)]
         self.samples: dict[tuple[str, str], Samples] = {}
         self.checked: set[tuple[str, str]] = set()
