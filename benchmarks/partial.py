@@ -59,6 +59,7 @@ def reads(edge: int) -> list[Read]:
     points = tuple(rng.integers(0, edge, 10_000) for _ in range(3))
     box = (slice(5, edge - 7), slice(9, edge - 3), slice(11, edge - 5))
     grid = (some, any_order, some)
+    most = tuple(np.flatnonzero(rng.random(edge) < 0.75) for _ in range(3))
 
     def plain(name: str, index: Any, share: Callable[[int, int], float] = lambda edge, chunk: 1.0) -> Read:
         return Read(name, lambda a: a[index], lambda s: s[index], lambda z: z[index], share)
@@ -82,6 +83,7 @@ def reads(edge: int) -> list[Read]:
         orthogonal("orthogonal, planes", (some, every, every), some),
         orthogonal("orthogonal, rows", (every, every, some), (..., some)),
         orthogonal("orthogonal, all", grid, np.ix_(*grid)),
+        orthogonal("orthogonal, most", most, np.ix_(*most)),
         Read(
             "10,000 points",
             lambda a: a[points],

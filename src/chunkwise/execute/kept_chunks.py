@@ -24,6 +24,7 @@ from chunkwise.errors import NotFoundError, TooLargeError
 from chunkwise.execute.chunk_codec import chain_for
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
+from chunkwise.execute.orthogonal import copy_selected
 from chunkwise.execute.place_in_chunks import place_in_chunks
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.workers import read_load
@@ -126,7 +127,7 @@ def open_kept_worker(
                     elements = np.broadcast_to(empty, extent)
                 else:
                     raise missing_chunk(encoding.cell(key, array.grid.rank) or (), describe(kv, key))
-                view[at] = elements.transpose(order)[inside]
+                copy_selected(view, at, elements.transpose(order), inside)
         except NotFoundError:
             raise
         except Exception as e:

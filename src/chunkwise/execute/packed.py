@@ -18,6 +18,7 @@ from chunkwise.codec.decode import open_decompressor
 from chunkwise.codec.encode import open_compressor
 from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.codec.rows import copy_rows
+from chunkwise.execute.orthogonal import copy_selected
 from chunkwise.execute.runs import Row, copy_to_chunks
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.plan import chunk_order, selections
@@ -147,7 +148,7 @@ def pick(axes: tuple[PlanAxis, ...], chunks: npt.NDArray[Any], view: npt.NDArray
     ordered = chunks.transpose(0, *[1 + dim for dim in chunk_order(axes)])
     inside, at = selections(axes)
     for chunk, elements, place in zip(ordered, inside, at, strict=True):
-        view[place] = chunk[elements]
+        copy_selected(view, place, chunk, elements)
 
 
 def _places(

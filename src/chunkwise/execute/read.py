@@ -26,6 +26,7 @@ from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
 from chunkwise.execute.helper.share import Job, share
 from chunkwise.execute.kept_chunks import keeps_chunks, open_kept_worker
+from chunkwise.execute.orthogonal import copy_selected
 from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.result_memory import with_pages
@@ -175,7 +176,7 @@ def _open_worker(
                     if encoded is not None:
                         coder = coder_for(extent)
                         coder.fill_scratch(encoded)
-                        view[at] = coder.ordered[inside]
+                        copy_selected(view, at, coder.ordered, inside)
                     elif not fill_missing:
                         raise missing(key)
                     elif part is None:
@@ -183,7 +184,7 @@ def _open_worker(
                     else:
                         coder = coder_for(extent)
                         coder.scratch[...] = part.fill_value
-                        view[at] = coder.ordered[inside]
+                        copy_selected(view, at, coder.ordered, inside)
                 return
             all_whole = all(map(all, (axis.whole for axis in axes)))
             rows = scatter.rows(axes) if all_whole and scatter is not None else None

@@ -29,6 +29,7 @@ from chunkwise.execute.chunk_codec import Coder
 from chunkwise.execute.failure import describe, missing_chunk
 from chunkwise.execute.future import Future
 from chunkwise.execute.helper.share import Job, share
+from chunkwise.execute.orthogonal import copy_selected
 from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.result_memory import with_pages
@@ -334,7 +335,7 @@ class _ShardReader:
                 decode(encoded, view[at[number]])
             else:
                 coder.fill_scratch(encoded)
-                view[at[number]] = coder.ordered[inside[number]]
+                copy_selected(view, at[number], coder.ordered, inside[number])
 
     def missing(self, part: ShardPart, position: int, number: int) -> NotFoundError:
         cell = next(islice(cells(part.axes), number, None))
