@@ -173,7 +173,9 @@ def _open_worker(
                     if stop:
                         return
                     encoded = fetch(key)
-                    if encoded is not None:
+                    if encoded is not None and as_stored is not None and extent == shape and part is None:
+                        copy_selected(view, at, as_stored(encoded).transpose(order), inside)
+                    elif encoded is not None:
                         coder = coder_for(extent)
                         coder.fill_scratch(encoded)
                         copy_selected(view, at, coder.ordered, inside)
