@@ -15,7 +15,7 @@ from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.gzip import Gzip
 from chunkwise.codec.zstd import Zstd
 from chunkwise.errors import DataCorruptionError, NotFoundError
-from chunkwise.execute import runs
+from chunkwise.execute import runs, scatter
 from chunkwise.execute.pool import Pool
 from chunkwise.execute.read import read_into
 from chunkwise.execute.shard_index import MISSING, shard_form
@@ -41,15 +41,15 @@ DTYPES = ["?", "i1", "u2", "f4", "c8", "M8[s]", "S3", np.dtype([("a", "u1"), ("b
 def counted(monkeypatch):
     """Count the chunks that are copied in runs."""
     n = []
-    for name in ("_gathered", "_scattered"):
-        original = getattr(runs, name)
+    for module, name in ((runs, "_gathered"), (scatter, "_whole")):
+        original = getattr(module, name)
 
         def counting(run, parts, original=original):
             for part in original(run, parts):
                 n.extend(getattr(part, "chunks", [part]))
                 yield part
 
-        monkeypatch.setattr(runs, name, counting)
+        monkeypatch.setattr(module, name, counting)
     return n
 
 

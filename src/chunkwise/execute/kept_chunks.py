@@ -24,15 +24,15 @@ from chunkwise.errors import NotFoundError, TooLargeError
 from chunkwise.execute.chunk_codec import chain_for
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
-from chunkwise.execute.orthogonal import copy_selected
 from chunkwise.execute.place_in_chunks import place_in_chunks
 from chunkwise.execute.pool import Pool, Stop
+from chunkwise.execute.selected import selected_runs
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import Kept
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import chunk_order, extents, keys, selections
+from chunkwise.plan.plan import extents, keys
 
 __all__ = ["KeptChunkReader", "keeps_chunks", "open_kept_worker"]
 
@@ -111,12 +111,10 @@ def open_kept_worker(
         return chunks
 
     def work(axes: tuple[PlanAxis, ...]) -> None:
-        order = chunk_order(axes)
-        chunk_at, out_at = selections(axes)
         key = ""
         try:
-            for key, extent, inside, at in zip(
-                keys(axes, encoding), extents(axes), chunk_at, out_at, strict=True
+            for key, extent, (_, copy) in zip(
+                keys(axes, encoding), extents(axes), selected_runs(axes, view), strict=True
             ):
                 if stop:
                     return
@@ -127,7 +125,7 @@ def open_kept_worker(
                     elements = np.broadcast_to(empty, extent)
                 else:
                     raise missing_chunk(encoding.cell(key, array.grid.rank) or (), describe(kv, key))
-                copy_selected(view, at, elements.transpose(order), inside)
+                copy(elements[None])
         except NotFoundError:
             raise
         except Exception as e:

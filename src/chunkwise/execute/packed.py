@@ -18,10 +18,9 @@ from chunkwise.codec.decode import open_decompressor
 from chunkwise.codec.encode import open_compressor
 from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.codec.rows import copy_rows
-from chunkwise.execute.orthogonal import copy_selected
 from chunkwise.execute.runs import Row, copy_to_chunks
+from chunkwise.execute.selected import selected_runs
 from chunkwise.plan.axis import PlanAxis
-from chunkwise.plan.plan import chunk_order, selections
 
 __all__ = ["PackedReader", "PackedWriter", "element_type", "pack", "pick", "unpack"]
 
@@ -46,7 +45,7 @@ _LARGEST_ROW = 1 << 20
 
 
 class PackedReader:
-    """Memory that chunks are decoded to; it takes the place of a :class:`~chunkwise.execute.runs.Scatter`.
+    """Memory that chunks are decoded to; it takes the place of a :class:`~chunkwise.execute.scatter.Scatter`.
 
     Parameters
     ----------
@@ -145,10 +144,11 @@ def pick(axes: tuple[PlanAxis, ...], chunks: npt.NDArray[Any], view: npt.NDArray
     chunks, view : ndarray
         As for :func:`unpack`.
     """
-    ordered = chunks.transpose(0, *[1 + dim for dim in chunk_order(axes)])
-    inside, at = selections(axes)
-    for chunk, elements, place in zip(ordered, inside, at, strict=True):
-        copy_selected(view, place, chunk, elements)
+    most = max(1, _LARGEST_ROW * len(chunks) // chunks.nbytes)
+    first = 0
+    for n, copy in selected_runs(axes, view, most):
+        copy(chunks[first : first + n])
+        first += n
 
 
 def _places(

@@ -3,10 +3,10 @@
 1. The plan is made, and the result looked at in its order.
 2. The plan is cut into batches of neighbours; each is a product of parts of the connected sets.
 3. A worker opens its reader and decoder once, and chooses one of four loops for each batch: runs of
-   whole chunks, whole chunks, slices, or anything (index arrays, chunks of several shapes).
-4. Small whole chunks are decoded to memory of the worker and copied to the result a run at a time.  A
-   larger one is decoded straight into the result, which the decoder may find strided; of a chunk that is
-   not whole the selected part is copied from scratch memory.
+   chunks, whole chunks, slices, or anything (index arrays, chunks of several shapes).
+4. Small chunks are decoded to memory of the worker, and what is selected of them is copied to the result
+   a run at a time.  A larger one is decoded straight into the result if it is whole, which the decoder may
+   find strided; else the selected part is copied from scratch memory.
 5. What no storage dimension depends on is repeated at the end.
 """
 
@@ -21,23 +21,23 @@ import numpy.typing as npt
 from chunkwise.codec.decode import open_raw_view
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
-from chunkwise.execute.chunk_codec import Coder, open_coders
+from chunkwise.execute.chunk_codec import open_coders
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
 from chunkwise.execute.helper.share import Job, share
 from chunkwise.execute.kept_chunks import keeps_chunks, open_kept_worker
-from chunkwise.execute.orthogonal import copy_selected
 from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.result_memory import with_pages
 from chunkwise.execute.row_read import read_rows
-from chunkwise.execute.runs import Scatter
+from chunkwise.execute.scatter import Scatter
+from chunkwise.execute.selected import selected_runs
 from chunkwise.execute.shard_read import read_shards_into, read_shards_packed
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import chunk_order, extents, keys, plan_read, selections, wholes
+from chunkwise.plan.plan import extents, keys, plan_read, selections, wholes
 from chunkwise.plan.split import split
 
 __all__ = ["read_into", "read_packed"]
@@ -134,9 +134,9 @@ def _open_worker(
     fetch = kv.open_reader()
     fill, encoding, part = array.fill_value, array.keys, array.part
     shape = array.grid.chunk_shape
-    coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
+    coder_for = open_coders(array.chain, tuple(range(array.grid.rank)), part)
 
-    # whole chunks that lie next to each other
+    # small chunks that lie next to each other
     if scatter is None and part is None:
         scatter = Scatter(array.chain, view)
     packed = None if scatter is None else scatter.packed
@@ -161,24 +161,29 @@ def _open_worker(
         chunk[...] = fill.view(packed.memory)
 
     def work(axes: Batch) -> None:
-        order = chunk_order(axes)
-        coder_for = coders.get(order) or coders.setdefault(order, open_coders(array.chain, order, part))
         chunk_at, out_at = selections(axes)
         key = ""
         try:
+            rows = None if scatter is None or shape is None else scatter.rows(axes)
+            if rows is not None and packed is not None:
+                all_keys = keys(axes, encoding)
+                for key in read_rows(rows, all_keys, packed, fetch, fetch_into, fill_in):  # noqa: B007
+                    if stop:
+                        return
+                return
             if shape is None or part is not None or any(axis.indexed for axis in axes):
-                for key, extent, inside, at in zip(
-                    keys(axes, encoding), extents(axes), chunk_at, out_at, strict=True
+                for key, extent, at, (_, copy) in zip(
+                    keys(axes, encoding), extents(axes), out_at, selected_runs(axes, view), strict=True
                 ):
                     if stop:
                         return
                     encoded = fetch(key)
                     if encoded is not None and as_stored is not None and extent == shape and part is None:
-                        copy_selected(view, at, as_stored(encoded).transpose(order), inside)
+                        copy(as_stored(encoded)[None])
                     elif encoded is not None:
                         coder = coder_for(extent)
                         coder.fill_scratch(encoded)
-                        copy_selected(view, at, coder.ordered, inside)
+                        copy(coder.ordered[None])
                     elif not fill_missing:
                         raise missing(key)
                     elif part is None:
@@ -186,16 +191,9 @@ def _open_worker(
                     else:
                         coder = coder_for(extent)
                         coder.scratch[...] = part.fill_value
-                        copy_selected(view, at, coder.ordered, inside)
+                        copy(coder.ordered[None])
                 return
             all_whole = all(map(all, (axis.whole for axis in axes)))
-            rows = scatter.rows(axes) if all_whole and scatter is not None else None
-            if rows is not None and packed is not None:
-                all_keys = keys(axes, encoding)
-                for key in read_rows(rows, all_keys, packed, fetch, fetch_into, fill_in):  # noqa: B007
-                    if stop:
-                        return
-                return
             coder = coder_for(shape)
             decode = coder.decode
             if all_whole:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.decode import open_decompressor
 from chunkwise.codec.encode import open_compressor
 from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.codec.rows import copy_rows
@@ -27,15 +26,13 @@ __all__ = [
     "Gather",
     "Row",
     "Run",
-    "Scatter",
     "copy_to_chunks",
     "regions",
     "run_length",
 ]
 
-# Memory of a worker, in bytes.  A read has the result besides, which must be what takes the room.
+# Memory of a worker, in bytes.
 _LARGEST_GATHERED = 1 << 22
-_LARGEST_SCATTERED = 1 << 20
 TOGETHER = 1 << 19
 """Bytes of chunks that are fetched, or encoded, before anything else is done with them."""
 # In bytes: what is better written in the order of the chunks than read in that of the source.
@@ -192,59 +189,3 @@ def copy_to_chunks(chunks: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
         # A ufunc goes through memory in the order of its operands' axes, here that of the rows of the
         # source; a plain copy goes in the order of the target's strides.
         np.positive(source, out=chunks)
-
-
-class Scatter:
-    """Memory that whole chunks are decoded to before they are copied to the result; for one worker.
-
-    Parameters
-    ----------
-    chain : PreparedChain
-        Of the chunks.
-    view : ndarray
-        The result in the order of the plan.
-
-    Attributes
-    ----------
-    packed : Packed or None
-        How a chunk is decoded to its place; None if there is no such way.
-    """
-
-    def __init__(self, chain: PreparedChain, view: npt.NDArray[Any]) -> None:
-        stages = getattr(chain, "stages", None)
-        self.packed = None if stages is None else open_decompressor(stages)
-        self._shape = chain.item.shape
-        self._view = view
-        self._run: Run | None = None
-
-    def rows(self, axes: tuple[PlanAxis, ...]) -> Iterator[Row] | None:
-        """Return memory for the chunks of a batch, all of which must be whole, a run at a time.
-
-        What is there when the next run is taken, or the iterator ends, goes to the result.  None if chunks
-        had better be decoded straight into the result.
-        """
-        packed = self.packed
-        if packed is None:
-            return None
-        n = run_length(axes, self._shape, self._view, _LARGEST_SCATTERED, reversible=True)
-        if n == 1:
-            return None
-        if self._run is None or len(self._run.chunks) < n:
-            self._run = Run(self._shape, packed.stored, n)
-        return _scattered(self._run, regions(axes, self._shape, self._view.view(packed.memory), n))
-
-
-def _scattered(run: Run, parts: Iterator[npt.NDArray[Any]]) -> Iterator[Row]:
-    nbytes = len(run.buffers[0])
-    forward = None
-    for part in parts:
-        n = part.shape[-2]
-        yield Row(run.chunks[:n], run.buffers[:n], run.memory[: n * nbytes])
-        if part.strides[-1] > 0:
-            copy_rows(part, run.rows(n))
-            continue
-        # Elements are reversed one by one, at half the cost in the long rows of the result.
-        if forward is None or forward.shape != part.shape:
-            forward = np.empty(part.shape, run.elements.dtype)
-        copy_rows(forward, run.rows(n))
-        np.copyto(part, forward)

@@ -8,8 +8,8 @@
 3. A shard that was replaced between two requests is started again.
 4. Everything the index claims is checked before memory is taken for it: the checksum, that each range
    lies in the shard, its size where the codecs fix one.
-5. Whole inner chunks of a shard that was read whole are decoded by rows if they are small.  Any other is
-   decoded straight into the result if it is whole, else by way of scratch memory.
+5. Inner chunks of a shard that was read whole are decoded by rows if they are small.  Any other is decoded
+   straight into the result if it is whole, else by way of scratch memory.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from chunkwise.execute.chunk_codec import Coder
 from chunkwise.execute.failure import describe, missing_chunk
 from chunkwise.execute.future import Future
 from chunkwise.execute.helper.share import Job, share
-from chunkwise.execute.orthogonal import copy_selected
 from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.result_memory import with_pages
-from chunkwise.execute.runs import Scatter
+from chunkwise.execute.scatter import Scatter
+from chunkwise.execute.selected import selected_runs
 from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
 from chunkwise.execute.shard_rows import decode_rows
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Buffer, ByteRange, RangeReadable, Readable, offers
 from chunkwise.kvstore.remembered import Remembered
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import cells, chunk_order, plan_read, selections, wholes
+from chunkwise.plan.plan import cells, plan_read, selections, wholes
 from chunkwise.plan.ranges import coalesce_ranges
 from chunkwise.plan.shard import ShardAxis, ShardPart, plan_shards, shard_parts, split_shards
 
@@ -161,7 +161,7 @@ class _ShardReader:
         self.gap = GAP if coalescing is None else coalescing.gap
         self.largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
         self.stop = stop
-        self.coders: dict[tuple[int, ...], Coder] = {}
+        self.coder = Coder(shard.chain, tuple(range(shard.grid.rank)))
         self.scatter: Scatter | PackedReader = Scatter(shard.chain, view)
         self.number = 0  # of the inner chunk under way, for messages
 
@@ -213,9 +213,7 @@ class _ShardReader:
     def decode_rows(
         self, part: ShardPart, positions: npt.NDArray[np.int64], shard: memoryview, index: Index
     ) -> bool:
-        """Decode the inner chunks of a shard that is in memory if all are whole and small enough."""
-        if not all(all(axis.whole) for axis in part.axes):
-            return False
+        """Decode the inner chunks of a shard that is in memory if they are small enough."""
         rows, packed = self.scatter.rows(part.axes), self.scatter.packed
         if rows is None or packed is None or packed.fill is None:
             return False
@@ -319,10 +317,10 @@ class _ShardReader:
     ) -> None:
         """Decode inner chunks into the result; each comes with its number in the order of the plan."""
         axes, view, fill = part.axes, self.view, self.array.fill_value
-        inside, at = map(list, selections(axes))
+        at = list(selections(axes)[1])
+        copies = [copy for _, copy in selected_runs(axes, view)]
         indexed = any(axis.indexed for axis in axes)
-        order = chunk_order(axes)
-        coder = self.coders.get(order) or self.coders.setdefault(order, Coder(self.chain, order))
+        coder = self.coder
         decode = coder.decode
         in_place = [not indexed and whole for whole in wholes(axes)]
         for number, encoded in chunks:
@@ -335,7 +333,7 @@ class _ShardReader:
                 decode(encoded, view[at[number]])
             else:
                 coder.fill_scratch(encoded)
-                copy_selected(view, at[number], coder.ordered, inside[number])
+                copies[number](coder.scratch[None])
 
     def missing(self, part: ShardPart, position: int, number: int) -> NotFoundError:
         cell = next(islice(cells(part.axes), number, None))

@@ -19,7 +19,7 @@ from chunkwise.plan.axis import PlanAxis, strided_axis
 from chunkwise.plan.indexed import indexed_axis
 from chunkwise.plan.layout import Layout
 
-__all__ = ["OutputMap", "Transform", "partition"]
+__all__ = ["OutputMap", "Transform", "in_storage_order", "partition"]
 
 
 class OutputMap(Protocol):
@@ -113,6 +113,19 @@ def partition(
         axes.append(strided_axis(grid, dim, offset, stride, size))
         input_dims.append(source)
     return tuple(axes), Layout(tuple(input_dims), frozenset(flipped), len(shape))
+
+
+def in_storage_order(axes: tuple[PlanAxis, ...], layout: Layout) -> tuple[tuple[PlanAxis, ...], Layout]:
+    """Return the sets in the order of their storage dimensions if each has one, and one axis of the view."""
+    if not any(axis.indexed for axis in axes) or not len(axes) == len(layout.input_dims) == _rank(axes):
+        return axes, layout
+    order = sorted(range(len(axes)), key=lambda i: axes[i].dims)
+    input_dims = tuple(layout.input_dims[i] for i in order)
+    return tuple(axes[i] for i in order), layout._replace(input_dims=input_dims)
+
+
+def _rank(axes: tuple[PlanAxis, ...]) -> int:
+    return sum(len(axis.dims) for axis in axes)
 
 
 def _simplify(m: OutputMap, origin: tuple[int, ...], shape: tuple[int, ...]) -> _Map:

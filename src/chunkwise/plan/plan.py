@@ -12,7 +12,7 @@ from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.layout import Layout
-from chunkwise.plan.partition import Transform, partition
+from chunkwise.plan.partition import Transform, in_storage_order, partition
 
 __all__ = ["Plan", "cells", "extents", "keys", "plan_read", "plan_write", "selections", "wholes"]
 
@@ -58,12 +58,14 @@ class Plan(NamedTuple):
 def plan_read(transform: Transform, grid: ChunkGrid) -> Plan:
     """Plan a read; a chunk is whole if it can be decoded straight into the result.
 
+    Sets of one dimension each are in storage order, so that what lies together is read together.
+
     Raises
     ------
     OutOfRangeError
         If the cells of a rectilinear grid end before the coordinates that are asked for.
     """
-    return Plan(*partition(transform, grid, check_cover=False))
+    return Plan(*in_storage_order(*partition(transform, grid, check_cover=False)))
 
 
 def plan_write(transform: Transform, grid: ChunkGrid) -> Plan:
@@ -119,7 +121,7 @@ def wholes(axes: Sequence[PlanAxis]) -> Iterator[bool]:
 def selections(axes: Sequence[PlanAxis]) -> tuple[Iterator[tuple[Any, ...]], Iterator[tuple[Any, ...]]]:
     """Return iterators over the selections inside the chunks and inside the result.
 
-    Each is a tuple for indexing an array, with index arrays in front and slices behind.  A trailing
+    Each is a tuple for indexing an array, with index arrays and slices in equal places in both.  A trailing
     Ellipsis makes the outcome of slices a view at rank 0, too.  Where there are index arrays, the axes
     of the chunk have to be put in the order of the sets first: ``chunk.transpose(chunk_order(axes))``.
     """
