@@ -17,6 +17,7 @@ from chunkwise.execute.box_read import BoxReader, is_simple
 from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.future import Future
 from chunkwise.execute.helper.share import share_boxes
+from chunkwise.execute.listed_boxes import ListedBoxes
 from chunkwise.execute.pool import Pool
 from chunkwise.execute.read import read_into
 from chunkwise.execute.workers import read_load
@@ -119,15 +120,20 @@ class SiteReader:
 
     def _read_boxes(self, boxes: Boxes, view: Array) -> list[int]:
         """Read boxes, with helpers if there are any; return which have too many chunks."""
-        read, stop = self._boxes.read_many, self._stop
+        stop = self._stop
         small = view.nbytes < _LEAST_NBYTES and boxes.n < _FEW
         if self._pool is None or small or (n_chunks := boxes.n_chunks) > _MOST_CHUNKS:
-            return read(boxes, view, stop)
+            return self._boxes.read_many(ListedBoxes(boxes), range(boxes.n), view, stop)
         if n_chunks > boxes.n:
             boxes = boxes.in_chunks()
         load = read_load(self._pool, FILES, boxes.array.chain, n_chunks)
-        if not share_boxes(boxes, FILES, view, load, lambda some: read(some, view, stop), stop):
-            read(boxes, view, stop)
+        listed = ListedBoxes(boxes)
+
+        def read(some: Sequence[int]) -> None:
+            self._boxes.read_many(listed, some, view, stop)
+
+        if not share_boxes(listed, FILES, view, load, read, stop):
+            read(range(boxes.n))
         return []
 
     def chunks(self, parts: StackParts, bounds: Bounds, rows: range) -> tuple[list[Boxes], list[int]]:

@@ -21,10 +21,10 @@ from chunkwise.codec.protocol import DecodeInto, PreparedChain
 from chunkwise.codec.rows import copy_rows
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
-from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.failure import describe, failed, missing_chunk
+from chunkwise.execute.listed_boxes import ListedBoxes
 from chunkwise.execute.result_memory import pages_of
-from chunkwise.execute.run_read import RunReader, chunk_keys
+from chunkwise.execute.run_read import RunReader
 from chunkwise.kvstore.protocol import Readable
 
 __all__ = ["BoxReader", "is_simple"]
@@ -125,38 +125,39 @@ class BoxReader:
             self._chunk(coder, array, prefix, numbers, parts, out[places], fill_missing)
         return True
 
-    def read_many(self, boxes: Boxes, out: Array, unwanted: Sequence[object]) -> list[int]:
+    def read_many(
+        self, listed: ListedBoxes, numbers: Sequence[int], out: Array, unwanted: Sequence[object]
+    ) -> list[int]:
         """Read boxes to their places; return which have too many chunks.
 
         Parameters
         ----------
-        boxes : Boxes
+        listed : ListedBoxes
             Of arrays as for :meth:`read`.
+        numbers : sequence of int
+            Which of them, ascending.
         out : ndarray
         unwanted : sequence
             True as soon as nothing more is to be read.
         """
-        array, prefixes, first, start, stop, fill_missing = boxes
+        array, prefixes, first, start, stop, fill_missing = listed.boxes
         coder = self._coders.get(id(array.chain)) or self._open(array.chain)
         pages = pages_of(out)
-        if pages is not None and boxes.n:
-            pages.prepare(out[boxes.hull])
-        whole = boxes.whole
+        if pages is not None and numbers:
+            pages.prepare(out[listed.hull(numbers)])
+        others = numbers
         in_place = out.flags.c_contiguous and coder.shape[1:] == out.shape[1:]
-        if coder.runs is None or in_place:
-            whole[:] = False
-        elif whole.any():
-            chunks = boxes.where(whole)
-            cells = chunks.cells
-            keys = chunk_keys(array.keys, chunks.prefixes, cells)
+        if coder.runs is not None and not in_place:
+            whole = listed.whole
+            chunks = [i for i in numbers if whole[i]]
+            others = [i for i in numbers if not whole[i]]
 
             def read_other(i: int, place: Array) -> None:
-                cell = tuple(cells[i].tolist())
-                self._chunk(coder, array, chunks.prefixes[i], cell, (...,), place, fill_missing)
+                self._chunk(coder, array, prefixes[i], listed.cells[i], (...,), place, fill_missing)
 
-            coder.runs.read(keys, out, chunks.start, read_other, unwanted)
+            coder.runs.read(listed, chunks, out, read_other, unwanted)
         left: list[int] = []
-        for i in np.flatnonzero(~whole).tolist():
+        for i in others:
             if unwanted:
                 break
             box: Any = map(slice, start[i].tolist(), stop[i].tolist())

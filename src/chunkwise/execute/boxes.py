@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,30 +61,12 @@ class Boxes(NamedTuple):
         """How many chunks they have, of which one may belong to several boxes."""
         return int(self._counts().prod(axis=1).sum())
 
-    @property
-    def hull(self) -> tuple[Any, ...]:
-        """Index of the part of the caller's array that is around all of them."""
-        return (*map(slice, self.start.min(axis=0).tolist(), self.stop.max(axis=0).tolist()), ...)
-
     def run(self, start: int, stop: int) -> Boxes:
         """Return some of the boxes, one after the other."""
         some = slice(start, stop)
         return self._replace(
             prefixes=self.prefixes[some], first=self.first[some], start=self.start[some], stop=self.stop[some]
         )
-
-    def take(self, numbers: Sequence[int]) -> Boxes:
-        """Return some of the boxes."""
-        return self._replace(
-            prefixes=[self.prefixes[i] for i in numbers],
-            first=self.first[numbers],
-            start=self.start[numbers],
-            stop=self.stop[numbers],
-        )
-
-    def where(self, mask: npt.NDArray[np.bool_]) -> Boxes:
-        """Return those boxes for which `mask` is true."""
-        return self.take(np.flatnonzero(mask).tolist())
 
     def in_chunks(self) -> Boxes:
         """Return the boxes divided into such as lie in one chunk each, in the order of the caller's array."""

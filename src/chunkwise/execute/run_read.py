@@ -7,41 +7,28 @@ Chunks that come to lie next to each other are copied together, as those of one 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.decode import Packed
 from chunkwise.codec.rows import open_paste
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
+from chunkwise.execute.listed_boxes import ListedBoxes
 from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.row_read import read_rows
 from chunkwise.execute.runs import TOGETHER, Run
 from chunkwise.kvstore.protocol import Readable, Reader
 
-__all__ = ["LARGEST_RUN", "RunReader", "chunk_keys", "follows", "read_packed_keys"]
+__all__ = ["LARGEST_RUN", "RunReader", "read_packed_keys"]
 
 Array = npt.NDArray[Any]
-Numbers = npt.NDArray[np.int64]
+Paste: TypeAlias = Callable[[Sequence[int], int, int], None]
 
 LARGEST_RUN = 1 << 20
 """Bytes of chunks that are copied together."""
-
-
-def chunk_keys(encoding: KeyEncoding, prefixes: Sequence[str], cells: Numbers) -> list[str]:
-    """Return the keys of cells of arrays below prefixes; many of these are the same cell of another array."""
-    known: dict[tuple[int, ...], str] = {}
-    keys = []
-    for prefix, cell in zip(prefixes, zip(*cells.T.tolist(), strict=True), strict=True):
-        key = known.get(cell)
-        if key is None:
-            key = known[cell] = encoding.key(cell)
-        keys.append(prefix + key)
-    return keys
 
 
 class RunReader:
@@ -71,12 +58,13 @@ class RunReader:
         self._fetch, self._fetch_into = fetch, fetch_into
         self._most = max(1, LARGEST_RUN // packed.nbytes)
         self._run = Run(shape, packed.stored, 1)
+        self._paste: tuple[Array, Paste] | None = None
 
     def read(
         self,
-        keys: Sequence[str],
+        boxes: ListedBoxes,
+        numbers: Sequence[int],
         out: Array,
-        starts: Numbers,
         read_other: Callable[[int, Array], None],
         unwanted: Sequence[object],
     ) -> None:
@@ -84,21 +72,19 @@ class RunReader:
 
         Parameters
         ----------
-        keys : sequence of str
+        boxes : ListedBoxes
+        numbers : sequence of int
+            Which boxes are read, ascending; each is a whole chunk.
         out : ndarray
-        starts : ndarray
-            Where each chunk begins in `out`, of shape ``(n, rank)``.
         read_other : callable
-            ``read_other(i, chunk)`` reads what is not as expected: it is missing, or damaged.
+            ``read_other(number, chunk)`` reads what is not as expected: it is missing, or damaged.
         unwanted : sequence
             True as soon as nothing more is to be read.
         """
-        pieces = self._pieces(starts)
-        length = max((end - begin for begin, end in pieces), default=0)
-        if len(self._run.chunks) < length:
-            self._run = Run(self._shape, self._packed.stored, length)
+        pieces = boxes.runs(numbers, self._most)
+        paste = self._open(out, max((end - begin for begin, end in pieces), default=0))
+        keys, starts = [boxes.keys[i] for i in numbers], boxes.starts
         chunks, buffers = self._run.chunks, self._run.buffers
-        paste = open_paste(out, self._run.elements)
         fetch, fetch_into = self._fetch, self._fetch_into
         nbytes, fill = self._packed.nbytes, self._packed.fill
         together = 0 if fill is None else TOGETHER // max(1, nbytes)
@@ -123,34 +109,16 @@ class RunReader:
                             continue
                 except Exception:  # whatever it is, the other way meets it too, and says so
                     pass
-                read_other(i, chunks[i - begin])
-            paste(starts[begin].tolist(), 0, end - begin)
+                read_other(numbers[i], chunks[i - begin])
+            paste(starts[numbers[begin]], 0, end - begin)
 
-    def _pieces(self, starts: Numbers) -> list[tuple[int, int]]:
-        """Return where runs of neighbours begin and end, in the order of the chunks."""
-        ends = [*np.flatnonzero(~follows(starts, self._shape[-1])).tolist(), len(starts)]
-        return [
-            (i, min(i + self._most, end))
-            for begin, end in pairwise(ends)
-            for i in range(begin, end, self._most)
-        ]
-
-
-def follows(starts: Numbers, width: int) -> npt.NDArray[np.bool_]:
-    """Return which chunks lie next to the one before, along the last dimension.
-
-    Parameters
-    ----------
-    starts : ndarray
-        Where each chunk begins, of shape ``(n, rank)``.
-    width : int
-        Of a chunk along the last dimension.
-    """
-    step = np.zeros(starts.shape[1], np.int64)
-    step[-1] = width
-    found = np.zeros(len(starts), np.bool_)
-    found[1:] = (np.diff(starts, axis=0) == step).all(axis=1)
-    return found
+    def _open(self, out: Array, length: int) -> Paste:
+        """Return what copies from the run, which has room for `length` chunks from now on, to `out`."""
+        if len(self._run.chunks) < length:
+            self._run, self._paste = Run(self._shape, self._packed.stored, length), None
+        if self._paste is None or self._paste[0] is not out:
+            self._paste = out, open_paste(out, self._run.elements)
+        return self._paste[1]
 
 
 def read_packed_keys(

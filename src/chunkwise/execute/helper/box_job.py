@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.rows import open_paste
-from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.helper.job import describe_array
+from chunkwise.execute.listed_boxes import ListedBoxes
 from chunkwise.execute.packed import element_type
-from chunkwise.execute.run_read import chunk_keys, follows
 from chunkwise.kvstore.file import FileStore
 
 __all__ = ["BoxJob", "BoxPiece"]
@@ -43,12 +42,9 @@ class BoxPiece(NamedTuple):
 class BoxJob:
     """A read of boxes of arrays that differ in their prefixes only; see :class:`~.job.Job`.
 
-    Boxes are known by their numbers: a piece is some 30 chunks, of which what NumPy would be asked for each
-    piece is a good part.
-
     Parameters
     ----------
-    boxes : Boxes
+    listed : ListedBoxes
         Each in one chunk.
     kv : object
         Where the arrays are.
@@ -58,8 +54,9 @@ class BoxJob:
 
     do = "read"
 
-    def __init__(self, boxes: Boxes, kv: Any, view: Array) -> None:
-        self.boxes = boxes
+    def __init__(self, listed: ListedBoxes, kv: Any, view: Array) -> None:
+        self.boxes = listed.boxes
+        self._listed = listed
         self.kv = kv
         self.view = view
 
@@ -94,7 +91,7 @@ class BoxJob:
         """Return a part as a helper gets it; None if most of it is no whole chunks."""
         if self._all_whole:
             return BoxPiece(work, None, work)
-        whole = self._whole
+        whole = self._listed.whole
         chunks = [i for i in work if whole[i]]
         if 2 * len(chunks) < len(work):
             return None
@@ -102,7 +99,7 @@ class BoxJob:
 
     def message(self, piece: BoxPiece) -> dict[str, Any]:
         """Return the message that asks for a piece, but for the slot."""
-        keys = [self._keys[i] for i in piece.chunks]
+        keys = [self._listed.keys[i] for i in piece.chunks]
         return {"do": "chunks", "keys": keys, "nbytes": len(keys) * self._chunk_nbytes}
 
     def fill(self, slot: npt.NDArray[np.uint8], piece: BoxPiece) -> None:
@@ -114,39 +111,19 @@ class BoxJob:
         n = len(piece.chunks)
         chunks = slot[: n * self._chunk_nbytes].view(self.view.dtype).reshape(n, *self._shape)
         paste = open_paste(self.view, chunks)
-        starts, next_to = self._starts, self._follows
-        first = 0
-        for last in range(1, n + 1):
-            if last < n and piece.chunks[last] == piece.chunks[last - 1] + 1 and next_to[piece.chunks[last]]:
-                continue
+        starts = self._listed.starts
+        for first, last in self._listed.runs(piece.chunks, n):
             paste(starts[piece.chunks[first]], first, last)
-            first = last
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:
-        return self.boxes.array.chain.item.shape
+        shape: tuple[int, ...] = self.boxes.array.chain.item.shape
+        return shape
 
     @cached_property
     def _chunk_nbytes(self) -> int:
         return prod(self._shape) * self.view.itemsize
 
     @cached_property
-    def _whole(self) -> list[bool]:
-        return self.boxes.whole.tolist()  # type: ignore[no-any-return]
-
-    @cached_property
     def _all_whole(self) -> bool:
-        return all(self._whole)
-
-    @cached_property
-    def _keys(self) -> list[str]:
-        return chunk_keys(self.boxes.array.keys, self.boxes.prefixes, self.boxes.cells)
-
-    @cached_property
-    def _starts(self) -> list[list[int]]:
-        return self.boxes.start.tolist()  # type: ignore[no-any-return]
-
-    @cached_property
-    def _follows(self) -> list[bool]:
-        """Whether each chunk lies next to the one before, along the last dimension."""
-        return follows(self.boxes.start, self._shape[-1]).tolist()  # type: ignore[no-any-return]
+        return all(self._listed.whole)

@@ -45,7 +45,7 @@ def ready_helpers(n: int, nanoseconds: int, *, small_pieces: bool = False) -> li
     """
     global _waited, _failed
     n = min(n, _most())
-    least = _WORTH_ASKING // 2 if small_pieces else _WORTH_ASKING
+    least = _WORTH_ASKING // 4 if small_pieces else _WORTH_ASKING
     if nanoseconds < least or n < 1 or any(registry.changed for registry in _KNOWN):
         return []
     with _lock:

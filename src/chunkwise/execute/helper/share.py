@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.helper.box_job import BoxJob
 from chunkwise.execute.helper.conductor import Conductor, Work
 from chunkwise.execute.helper.helpers import n_helpers, ready_helpers
 from chunkwise.execute.helper.job import Job
+from chunkwise.execute.listed_boxes import ListedBoxes
 from chunkwise.execute.pool import Stop
 from chunkwise.execute.workers import Workload
 
@@ -54,18 +54,18 @@ def share(
 
 
 def share_boxes(
-    boxes: Boxes,
+    listed: ListedBoxes,
     kv: Any,
     view: npt.NDArray[Any],
     load: Workload,
-    local: Callable[[Boxes], object],
+    local: Callable[[Sequence[int]], object],
     stop: Sequence[object],
 ) -> bool:
     """Read boxes together with helpers; return False if there are none that can do it.
 
     Parameters
     ----------
-    boxes : Boxes
+    listed : ListedBoxes
     kv : object
         Where their arrays are.
     view : ndarray
@@ -73,20 +73,16 @@ def share_boxes(
     load : Workload
         How it would be done without.
     local : callable
-        Reads boxes here.
+        Reads boxes here, which are given by their numbers.
     stop : sequence
         True as soon as nothing more is to be read.
     """
     if load.n_workers > 1 or load.n_helpers == 0:
         return False
-    job = BoxJob(boxes, kv, view)
+    job = BoxJob(listed, kv, view)
     if not job.is_for_helpers():
         return False
     helpers = ready_helpers(load.n_helpers, load.nanoseconds, small_pieces=True)
     if helpers:
-
-        def do(some: Sequence[int]) -> None:
-            local(boxes.run(some.start, some.stop) if isinstance(some, range) else boxes.take(some))
-
-        Conductor(job, helpers, 0, do, stop).work(range(boxes.n))
+        Conductor(job, helpers, 0, local, stop).work(range(listed.boxes.n))
     return bool(helpers)
