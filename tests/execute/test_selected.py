@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,42 +16,29 @@ import chunkwise
 from chunkwise.execute import selected
 from chunkwise.execute.selected import selected_runs
 from chunkwise.grid.regular import RegularGrid
+from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
 from chunkwise.plan.plan import cells, plan_read
 
 
-class Map(NamedTuple):
-    offset: int = 0
-    stride: int = 1
-    input_dimension: int | None = None
-    index_array: np.ndarray | None = None
-
-
-class Request(NamedTuple):
-    input_inclusive_min: tuple[int, ...]
-    input_shape: tuple[int, ...]
-    output: tuple[Map, ...]
-
-
-def request_for(along: list[Any]) -> Request:
-    """The transform that selects by an integer, a range or an index array along each dimension."""
-    inputs = [len(item) for item in along if not isinstance(item, int)]
+def request_for(along: list[Any]) -> IndexTransform:
+    """The transform that selects by an integer, a range or indices along each dimension."""
+    shape = [len(item) for item in along if not isinstance(item, int)]
     maps, dim = [], 0
     for item in along:
         if isinstance(item, int):
-            maps.append(Map(item))
+            maps.append(OutputIndexMap(offset=item))
             continue
         if isinstance(item, range):
-            maps.append(Map(item.start, item.step, dim))
+            maps.append(OutputIndexMap(input_dimension=dim, offset=item.start, stride=item.step))
         else:
-            maps.append(
-                Map(index_array=np.array(item).reshape([-1 if i == dim else 1 for i in range(len(inputs))]))
-            )
+            across = [-1 if i == dim else 1 for i in range(len(shape))]
+            maps.append(OutputIndexMap(index_array=np.array(item).reshape(across)))
         dim += 1
-    return Request((0,) * len(inputs), tuple(inputs), tuple(maps))
+    return IndexTransform(IndexDomain(shape=shape), maps)
 
 
 def copied(
-    array: np.ndarray, chunk: tuple[int, ...], request: Request, out: np.ndarray, most: int, order: str
+    array: np.ndarray, chunk: tuple[int, ...], request: IndexTransform, out: np.ndarray, most: int, order: str
 ) -> None:
     """Fill `out` by way of runs of up to `most` chunks that lie in memory in the given order."""
     plan = plan_read(request, RegularGrid(chunk))
@@ -125,10 +112,12 @@ def test_dimensions_that_belong_together(
     array = np.arange(7 * 8 * 9).reshape(7, 8, 9)
     rng = np.random.default_rng(seed)
     first, last = rng.integers(0, 7, (n, 1)), rng.integers(0, 9, (n, 1))
-    middle = (
-        Map(rest.start, rest.step, 1) if isinstance(rest, range) else Map(index_array=np.array(rest)[None])
-    )
-    request = Request((0, 0), (n, len(rest)), (Map(index_array=first), middle, Map(index_array=last)))
+    if isinstance(rest, range):
+        middle = OutputIndexMap(input_dimension=1, offset=rest.start, stride=rest.step)
+    else:
+        middle = OutputIndexMap(index_array=np.array(rest)[None])
+    maps = [OutputIndexMap(index_array=first), middle, OutputIndexMap(index_array=last)]
+    request = IndexTransform(IndexDomain(shape=[n, len(rest)]), maps)
     out = np.full((n, len(rest)), -1)
     copied(array, chunk, request, out, most, order)
     np.testing.assert_array_equal(out, array[first, np.array(list(rest)), last])

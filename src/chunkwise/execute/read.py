@@ -161,7 +161,6 @@ def _open_worker(
         chunk[...] = fill.view(packed.memory)
 
     def work(axes: Batch) -> None:
-        chunk_at, out_at = selections(axes)
         key = ""
         try:
             rows = None if scatter is None or shape is None else scatter.rows(axes)
@@ -171,6 +170,7 @@ def _open_worker(
                     if stop:
                         return
                 return
+            chunk_at, out_at = selections(axes)
             if shape is None or part is not None or any(axis.indexed for axis in axes):
                 for key, extent, at, (_, copy) in zip(
                     keys(axes, encoding), extents(axes), out_at, selected_runs(axes, view), strict=True

@@ -318,11 +318,11 @@ class _ShardReader:
         """Decode inner chunks into the result; each comes with its number in the order of the plan."""
         axes, view, fill = part.axes, self.view, self.array.fill_value
         at = list(selections(axes)[1])
-        copies = [copy for _, copy in selected_runs(axes, view)]
         indexed = any(axis.indexed for axis in axes)
         coder = self.coder
         decode = coder.decode
         in_place = [not indexed and whole for whole in wholes(axes)]
+        copies = [] if all(in_place) else [copy for _, copy in selected_runs(axes, view)]
         for number, encoded in chunks:
             self.number = number
             if encoded is None:

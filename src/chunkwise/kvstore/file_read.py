@@ -24,7 +24,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC
 _SEEK_END = os.SEEK_END
 _MAX_OFFSET = 2**63 - 1
 _SECTOR = 512
-_INITIAL = (1 << 16) + 512  # a file of 64 KiB fits, and is seen to end
+_INITIAL = (1 << 16) + _SECTOR  # a file of 64 KiB fits, and is seen to end
 _GAP = 1 << 12
 _MAX_BUFFERS = 512  # a system call takes at most 1024, and every range may come with a gap
 
