@@ -5,7 +5,7 @@ import pytest
 
 import chunkwise as ts
 from chunkwise.array import stack_layer as module
-from chunkwise.array.layer_sites import SpecSites
+from chunkwise.array.layer_sites import no_site
 from chunkwise.plan.stack import plan_stack
 
 N = 10_000
@@ -33,18 +33,23 @@ def spec():
 def test_on_demand(spec, monkeypatch):
     """Opening opens no layer, a small read those that it needs, and none of elements that are there."""
     opened, looked_at = [], set()
-    original, find = module.open_base, SpecSites.find
+    original, finder = module.open_base, module.StackLayers._finder
 
     def open_base(*args, **kwargs):
         opened.append(args)
         return original(*args, **kwargs)
 
-    def look_at(self, number, *args):
-        looked_at.add(number)
-        return find(self, number, *args)
+    def look_at(self, number):
+        find = finder(self, number)
+
+        def look(fetch):
+            looked_at.add(number)
+            return find(fetch)
+
+        return look
 
     monkeypatch.setattr(module, "open_base", open_base)
-    monkeypatch.setattr(SpecSites, "find", look_at)
+    monkeypatch.setattr(module.StackLayers, "_finder", look_at)
     store = ts.open(spec).result()
     assert not opened
     assert not looked_at
@@ -53,7 +58,8 @@ def test_on_demand(spec, monkeypatch):
     assert np.array_equal(store.read().result(), np.arange(N).reshape(100, 100))
     assert looked_at == set(range(N))
     assert not opened
-    monkeypatch.setattr(SpecSites, "find", lambda *_: None)
+    monkeypatch.setattr(module.StackLayers, "_finder", lambda *_: no_site)
+    store = ts.open(spec).result()
     assert store[3:5, 7:9].read().result().tolist() == [[307, 308], [407, 408]]
     assert len(opened) == 4
     opened.clear()

@@ -9,7 +9,8 @@ from virtual_oracle import coordinates, gather, scatter, transforms
 from chunkwise.api.array import array
 from chunkwise.api.downsample import downsample
 from chunkwise.api.stack import overlay
-from chunkwise.array.layer_sites import OpenSites
+from chunkwise.array.layer_sites import no_site
+from chunkwise.array.stack_layer import StackLayers
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan import stack as plan
@@ -56,7 +57,7 @@ def test_read(case, limits, opened):
         patch.setattr(plan, "_LARGEST_TABLE", limits[0])
         patch.setattr(stack_runs, "_POINTS_NBYTES", limits[1])
         if opened:
-            patch.setattr(OpenSites, "find", lambda *_: None)
+            patch.setattr(StackLayers, "_finder", lambda *_: no_site)
         read = stack[request].read()
     if (expected == HOLE).any():
         with pytest.raises(

@@ -7,7 +7,7 @@ import pytest
 
 import chunkwise as ts
 from chunkwise.array import stack_layer as module
-from chunkwise.array.layer_sites import OpenSites, SpecSites
+from chunkwise.array.layer_sites import no_site
 from chunkwise.errors import NotFoundError
 
 KINDS = {
@@ -97,15 +97,10 @@ def opened(monkeypatch):
     return calls
 
 
-@pytest.fixture
-def the_long_way(monkeypatch):
-    """Return a function that has layers opened as any array is."""
-
-    def switch():
-        monkeypatch.setattr(SpecSites, "find", lambda *_: None)
-        monkeypatch.setattr(OpenSites, "find", lambda *_: None)
-
-    return switch
+def _the_long_way(store):
+    """Have the layers of a stack opened as any array is."""
+    finders = store._array._layers._finders
+    finders[:] = [no_site] * len(finders)
 
 
 REGIONS = [
@@ -169,7 +164,7 @@ def test_open_layers(tmp_path, kind):
 
 @pytest.mark.parametrize("damage", ["cut off", "too long", "gone"])
 @pytest.mark.parametrize("kind", ["zarr3 raw", "zarr2"])
-def test_damaged_open_layers(tmp_path, kind, damage, the_long_way):
+def test_damaged_open_layers(tmp_path, kind, damage):
     """A chunk that is not what it should be is an error that names it; one that is missing is filled."""
     layers, canvas = _tiles(tmp_path, kind, [6, 5])
     store = ts.overlay([ts.open(layer, read=True).result() for layer in layers])
@@ -182,7 +177,7 @@ def test_damaged_open_layers(tmp_path, kind, damage, the_long_way):
     chunk.write_bytes(chunk.read_bytes()[:-3] if damage == "cut off" else chunk.read_bytes() * 2)
     found = [_outcome(store, region) for region in (np.s_[...], np.s_[6:12, 4:11])]
     assert "1-1" in found[0][1]
-    the_long_way()
+    _the_long_way(store)
     assert found == [_outcome(store, region) for region in (np.s_[...], np.s_[6:12, 4:11])]
 
 
@@ -332,7 +327,7 @@ def _create(path, dtype, shape):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_errors(tmp_path, damage, the_long_way):
+def test_errors(tmp_path, damage):
     """What is wrong with a layer is noticed by the next read, and told in the same words."""
     layers, canvas = _tiles(tmp_path, "zarr3 raw", [6, 5])
     store = _stack(layers)
@@ -343,7 +338,7 @@ def test_errors(tmp_path, damage, the_long_way):
     assert isinstance(found[0], tuple)
     if damage not in ("cut off", "too long"):
         assert "layer 5" in found[0][1].lower()
-    the_long_way()
+    _the_long_way(store)
     assert found == [_outcome(store, region) for region in regions]
 
 

@@ -11,6 +11,7 @@ which tells what is the matter.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -38,7 +39,7 @@ from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
 from chunkwise.spec.kvstores.file import FileKvStoreSpec
 from chunkwise.spec.spec import Spec
 
-__all__ = ["FILES", "FileSite", "MemorySite", "OpenSites", "Site", "SpecSites"]
+__all__ = ["FILES", "FileSite", "Find", "MemorySite", "Site", "SpecSites", "no_site", "open_finder"]
 
 FILES = FileStore("/")
 """The store that the prefixes of sites are in."""
@@ -96,36 +97,46 @@ class MemorySite(NamedTuple):
 
 Site: TypeAlias = FileSite | MemorySite
 
+Find: TypeAlias = Callable[[Reader], "Site | None"]
+"""Gives the site of one layer with a reader of :data:`FILES`, None if it has none; the same object as before
+as long as nothing has changed."""
+
 
 class SpecSites:
     """The sites of layers that are given by specs."""
 
     def __init__(self) -> None:
         self._kinds: dict[object, _Kind | None] = {}
-        self._known: dict[int, tuple[_Kind, str, LayerPlace] | MemorySite | None] = {}
 
-    def find(self, number: int, spec: Spec, domain: IndexDomain, fetch: Reader) -> Site | None:
-        """Read the metadata of a layer; return its site, None if it has none.
+    def finder(self, spec: Spec, domain: IndexDomain) -> Find:
+        """Return what reads the metadata of a layer and gives its site.
 
         Parameters
         ----------
-        number : int
-            Of the layer, which is always the same `spec`, bound, and `domain`.
-        fetch : callable
-            A reader of :data:`FILES`.
+        spec : Spec
+            Of the layer, bound.
+        domain : IndexDomain
+            Of the layer in the stack.
         """
-        try:
-            known = self._known[number]
-        except KeyError:
-            known = self._known[number] = self._look_at(spec, domain)
+        known = self._look_at(spec, domain)
         if known is None or isinstance(known, MemorySite):
-            return known
+            return lambda fetch: known
         kind, prefix, place = known
-        raw = fetch(prefix + kind.key)
-        array = None if raw is None else kind.array_of(bytes(raw))
-        if array is None or not place.lies_in(array.shape):
-            return None
-        return FileSite(array, prefix, place, kind.fill_missing, kind.pool)
+        key = prefix + kind.key
+        site: FileSite | None = None
+
+        def find(fetch: Reader) -> Site | None:
+            nonlocal site
+            raw = fetch(key)
+            array = None if raw is None else kind.array_of(bytes(raw))
+            if array is None or not place.lies_in(array.shape):
+                return None
+            found = site
+            if found is None or found.array is not array:
+                found = site = FileSite(array, prefix, place, kind.fill_missing, kind.pool)
+            return found
+
+        return find
 
     def _look_at(self, spec: Spec, domain: IndexDomain) -> tuple[_Kind, str, LayerPlace] | MemorySite | None:
         driver, place = spec._driver, LayerPlace.of(spec.transform, domain)
@@ -215,48 +226,51 @@ def _in_memory(driver: ArraySpec, place: LayerPlace) -> MemorySite | None:
     return MemorySite(driver.array, place) if place.lies_in(driver.array.shape) else None
 
 
-class OpenSites:
-    """The sites of layers that are open."""
+def open_finder(base: Base, domain: IndexDomain) -> Callable[[Reader | None], Site | None]:
+    """Return what gives the site of a layer that is open, with metadata as its staleness bound says.
 
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[object, Site | None]] = {}
+    That needs no reader.
 
-    def find(self, number: int, base: Base, domain: IndexDomain) -> Site | None:
-        """Return the site of a layer, with metadata as its staleness bound says; None if it has none.
+    Parameters
+    ----------
+    base : Base
+    domain : IndexDomain
+        Of the layer in the stack.
+    """
+    array = base.array
+    # Metadata that changes leaves the outputs of the transform as they are, and so the place.
+    place = LayerPlace.of(base.transform, domain)
+    if place is None or not array.readable:
+        return no_site
+    if type(array) is MemoryArray:
+        in_memory = MemorySite(array.elements, place) if place.lies_in(array.elements.shape) else None
+        return lambda fetch: in_memory
+    if type(array) is not ChunkedArray:
+        return no_site
+    current = array.current
+    known: tuple[object, Site | None] = None, None
 
-        Parameters
-        ----------
-        number : int
-            Of the layer, which is always the same.
-        base : Base
-        domain : IndexDomain
-            Of the layer in the stack.
-        """
-        array = base.array
-        if type(array) is ChunkedArray:
-            try:
-                stored: object = array.current()
-            except ChunkwiseError:
-                return None
-        elif type(array) is MemoryArray:
-            stored = array.elements
-        else:
+    def find(fetch: Reader | None) -> Site | None:
+        nonlocal known
+        try:
+            stored = current()
+        except ChunkwiseError:
             return None
-        known = self._known.get(number)
-        if known is None or known[0] is not stored:
-            # Metadata that changes leaves the outputs of the transform as they are, and so the place.
-            site = _open_site(array, LayerPlace.of(base.transform, domain))
-            known = self._known[number] = stored, site
-        return known[1]
+        found = known
+        if found[0] is not stored:
+            found = known = stored, _open_site(array, stored, place)
+        return found[1]
+
+    return find
 
 
-def _open_site(array: ChunkedArray | MemoryArray, place: LayerPlace | None) -> Site | None:
+def no_site(fetch: Reader | None) -> None:
+    """Find nothing."""
+
+
+def _open_site(array: ChunkedArray, stored: StoredArray, place: LayerPlace) -> Site | None:
     """Return the site of an open layer with metadata that is known to be current."""
-    if place is None:
-        return None
-    if isinstance(array, MemoryArray):
-        return MemorySite(array.elements, place) if place.lies_in(array.elements.shape) else None
-    store, stored = array.store, array.stored
+    store = array.store
     if type(store) is not FileStore or store.io_mode != "default" or store.root[:1] != "/":
         return None
     prefix = store.root[1:]

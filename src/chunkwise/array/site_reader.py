@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, repeat
+from itertools import repeat
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.array.layer_sites import FILES, FileSite, MemorySite, Site
+from chunkwise.array.site_columns import Alike, SiteColumns
+from chunkwise.array.stack_layer import StackLayers
 from chunkwise.codec.rows import copy_rows
 from chunkwise.execute.box_read import BoxReader, is_simple
 from chunkwise.execute.boxes import Boxes
@@ -22,7 +24,6 @@ from chunkwise.execute.pool import Pool
 from chunkwise.execute.read import read_into
 from chunkwise.execute.workers import read_load
 from chunkwise.index_space import IndexTransform
-from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.stack_part import Bounds, Leaf, StackPart, StackParts
 
 __all__ = ["SiteReader", "open_site"]
@@ -43,8 +44,7 @@ class SiteReader:
 
     Parameters
     ----------
-    find : callable
-        ``find(number, fetch)`` gives the site of a layer, None if it has none.
+    layers : StackLayers
     view : callable
         Gives the caller's array as the parts of a leaf see it.
     stop : sequence
@@ -55,12 +55,12 @@ class SiteReader:
 
     def __init__(
         self,
-        find: Callable[[int, Reader], Site | None],
+        layers: StackLayers,
         view: Callable[[Leaf], Array],
         stop: Sequence[object] = (),
         pool: Pool | None = None,
     ) -> None:
-        self._find = find
+        self._layers = layers
         self._view = view
         self._stop = stop
         self._pool = pool
@@ -68,7 +68,7 @@ class SiteReader:
 
     def site(self, number: int) -> Site | None:
         """Return the site of a layer."""
-        return self._find(number, self._boxes.fetch)
+        return self._layers.site(number, self._boxes.fetch)
 
     def read(self, number: int, parts: Sequence[StackPart]) -> bool:
         """Read what one layer has of a request; return False if it has to be opened for that."""
@@ -97,21 +97,20 @@ class SiteReader:
             Which of them.
         """
         view = self._view(parts.leaf)
-        memory, files, other, left = self._by_kind(parts, rows)
-        for row, site in other:
-            if not self._read(site, int(parts.layers[row]), list(parts.parts([row]))):
-                left.append(row)
-        if memory.rows:
-            _copy(memory, view, *memory.bounds(bounds))
-        for group in files:
-            over: Iterable[int] = range(len(group.rows))
-            if is_simple(group.sites[0].array):
-                over = self._read_boxes(group.boxes(bounds), view)
-            for i in over:
-                row = group.rows[i]
-                if not self._read(group.sites[i], int(parts.layers[row]), list(parts.parts([row]))):
-                    left.append(row)
-        return left
+        columns, (alike, one_by_one, left) = self._look_at(parts, rows)
+        singly = one_by_one.tolist()
+        for some in alike:
+            if some.some is None:
+                _copy(columns, some, view, bounds)
+                continue
+            boxes = some.boxes(bounds)
+            over = slice(None) if boxes is None else self._read_boxes(boxes, view)
+            singly += some.rows[over].tolist()
+        to_open: list[int] = left.tolist()
+        for row in singly:
+            if not self.read(int(parts.layers[row]), list(parts.parts([row]))):
+                to_open.append(row)
+        return to_open
 
     def read_boxes(self, leaf: Leaf, boxes: Boxes) -> None:
         """Read boxes that are in one chunk each; they are of a leaf."""
@@ -138,47 +137,26 @@ class SiteReader:
 
     def chunks(self, parts: StackParts, bounds: Bounds, rows: range) -> tuple[list[Boxes], list[int]]:
         """Return a box for each chunk of simple arrays in files, and which parts are of others."""
-        memory, files, other, left = self._by_kind(parts, rows)
-        left += [*memory.rows, *(row for row, _ in other)]
+        _, (alike, one_by_one, left) = self._look_at(parts, rows)
+        others = [one_by_one, left]
         found = []
-        for group in files:
-            boxes = group.boxes(bounds) if is_simple(group.sites[0].array) else None
+        for some in alike:
+            boxes = None if some.some is None else some.boxes(bounds)
             if boxes is None or boxes.n_chunks > _MOST_CHUNKS:
-                left += group.rows
+                others.append(some.rows)
             else:
                 found.append(boxes.in_chunks())
-        return found, sorted(left)
+        return found, sorted(np.concatenate(others).tolist())
 
-    def _by_kind(
+    def _look_at(
         self, parts: StackParts, rows: range
-    ) -> tuple[_Alike, list[_Alike], list[tuple[int, Site]], list[int]]:
-        """Return parts in memory, parts in files, those that are no plain boxes, and those without a site."""
-        left: list[int] = []
-        other: list[tuple[int, Site]] = []
-        alike: dict[object, _Alike] = {}
-        memory = _Alike([], [])
-        find, fetch = self._find, self._boxes.fetch
-        number, site = None, None
-        for row, layer in zip(rows, parts.layers[rows.start : rows.stop].tolist(), strict=True):
-            if layer != number:
-                number, site = layer, find(layer, fetch)
-            if site is None:
-                left.append(row)
-                continue
-            if not site.place.plain:
-                other.append((row, site))
-                continue
-            if type(site) is MemorySite:
-                group = memory
-            else:
-                assert isinstance(site, FileSite)
-                same = id(site.array), site.fill_missing
-                group = alike.get(same) or alike.setdefault(
-                    same, alike.setdefault(_kind(site), _Alike([], []))
-                )
-            group.rows.append(row)
-            group.sites.append(site)
-        return memory, list({id(group): group for group in alike.values()}.values()), other, left
+    ) -> tuple[SiteColumns, tuple[list[Alike], Numbers, Numbers]]:
+        """Return sites of layers, and the parts as :meth:`SiteColumns.alike` divides them."""
+        layers = parts.layers[rows.start : rows.stop]
+        if not np.diff(layers).all():
+            layers = np.unique(layers)
+        columns = self._layers.sites(layers.tolist(), self._boxes.fetch)
+        return columns, columns.alike(parts, rows)
 
     def start(self, number: int, parts: Sequence[StackPart]) -> list[Future[Array]] | None:
         """Begin to read what one layer has of a request; return None if it has to be opened for that."""
@@ -211,48 +189,16 @@ class SiteReader:
         return place.box(*box)
 
 
-class _Alike(NamedTuple):
-    """Parts of layers that are read in the same way.
-
-    Attributes
-    ----------
-    rows : list of int
-        Which of many parts.
-    sites : list of Site
-        Of their layers, with plain places.
-    """
-
-    rows: list[int]
-    sites: list[Any]
-
-    def bounds(self, bounds: Bounds) -> Bounds:
-        """Return where the parts begin in their arrays, and where they begin and end in the view."""
-        first, start, stop = (along[self.rows] for along in bounds)
-        each = chain.from_iterable([site.place.offsets for site in self.sites])
-        offsets = np.fromiter(each, np.int64, first.size).reshape(first.shape)
-        return first + offsets, start, stop
-
-    def boxes(self, bounds: Bounds) -> Boxes:
-        """Return the parts as boxes, if they are of arrays in files."""
-        some = self.sites[0]
-        prefixes = [site.prefix for site in self.sites]
-        return Boxes(some.array, prefixes, *self.bounds(bounds), some.fill_missing)
-
-
-def _kind(site: FileSite) -> object:
-    """Return what is the same for arrays that are read in the same way."""
-    array = site.array
-    return is_simple(array), id(array.chain), id(array.fill_value), array.keys, site.fill_missing
-
-
-def _copy(alike: _Alike, view: Array, first: Numbers, start: Numbers, stop: Numbers) -> None:
+def _copy(columns: SiteColumns, alike: Alike, view: Array, bounds: Bounds) -> None:
+    first, start, stop = alike.bounds(bounds)
     size = stop - start
     small = int(size.prod(axis=1).max()) * view.itemsize < _FEW_BYTES
-    for site, part, box in zip(alike.sites, _boxes(first, first + size), _boxes(start, stop), strict=True):
+    for layer, part, box in zip(alike.layers, _boxes(first, first + size), _boxes(start, stop), strict=True):
+        elements = columns.elements(layer)
         if small:
-            view[box] = site.elements[part]
+            view[box] = elements[part]
         else:
-            copy_rows(view[box], site.elements[part])
+            copy_rows(view[box], elements[part])
 
 
 def _boxes(start: Numbers, stop: Numbers) -> Iterator[Any]:

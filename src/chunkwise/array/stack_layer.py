@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from chunkwise.array.based import Base, open_base
-from chunkwise.array.layer_sites import OpenSites, Site, SpecSites
+from chunkwise.array.layer_sites import Find, Site, SpecSites, no_site, open_finder
 from chunkwise.array.protocol import WrapStore
+from chunkwise.array.site_columns import SiteColumns
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.protocol import Reader
@@ -20,6 +21,8 @@ __all__ = ["Layer", "StackLayers", "naming"]
 
 # Kvstores that answer at once; of others several requests are kept under way.
 _LOCAL = ("file", "memory", "zip")
+# Layers of which metadata changes over and over.
+_MOST_KINDS = 1024
 
 
 class Layer(NamedTuple):
@@ -104,7 +107,9 @@ class StackLayers:
         self.layers = layers
         self._wrap = wrap
         self._local: dict[int, bool] = {}
-        self._open_sites, self._spec_sites = OpenSites(), SpecSites()
+        self._spec_sites = SpecSites()
+        self._finders: list[Find | None] = [*[None] * len(layers), no_site]  # the last one for HOLE
+        self._columns: SiteColumns | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> StackLayers:
         """Return the layers as a transaction sees them, or, with None, as they are outside."""
@@ -116,14 +121,31 @@ class StackLayers:
 
     def site(self, number: int, fetch: Reader) -> Site | None:
         """Return where a layer can be read without being opened; None if it can't."""
-        if number == HOLE or self._wrap is not None:
-            return None
+        find = self._finders[number]
+        if find is None:
+            find = self._finders[number] = self._finder(number)
+        return find(fetch)
+
+    def sites(self, numbers: Sequence[int], fetch: Reader) -> SiteColumns:
+        """Return what is known of sites, after a look at those of some layers, each told once."""
+        finders = self._finders
+        for number in numbers:
+            if finders[number] is None:
+                finders[number] = self._finder(number)
+        columns = self._columns
+        if columns is None or columns.n_kinds > _MOST_KINDS:
+            rank = self.layers[0].domain.rank if self.layers else 0
+            columns = self._columns = SiteColumns(len(self.layers), rank)
+        columns.look_at(numbers, finders, fetch)
+        return columns
+
+    def _finder(self, number: int) -> Find:
         base, spec, domain = self.layers[number]
+        if self._wrap is not None:
+            return no_site
         if spec is not None:
-            return self._spec_sites.find(number, spec, domain, fetch)
-        if base is None or not base.array.readable:
-            return None
-        return self._open_sites.find(number, base, domain)
+            return self._spec_sites.finder(spec, domain)
+        return no_site if base is None else open_finder(base, domain)
 
     def is_local(self, number: int) -> bool:
         known = self._local.get(number)

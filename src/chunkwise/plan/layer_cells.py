@@ -24,8 +24,10 @@ class LayerCells:
         self.edges: list[npt.NDArray[np.int64]] = []
         for d, (lo, hi) in enumerate(zip(lower, upper, strict=True)):
             edges = np.concatenate([boxes.lower[numbers, d], boxes.upper[numbers, d], [lo, hi]])
-            edges = np.unique(edges)
-            self.edges.append(edges[(edges >= lo) & (edges <= hi)])
+            edges.sort()
+            kept = (edges >= lo) & (edges <= hi)
+            kept[1:] &= edges[1:] != edges[:-1]
+            self.edges.append(edges[kept])
         self._lists = [edges.tolist() for edges in self.edges]
 
     def cell(self, dim: int, index: int) -> tuple[int, int, int]:

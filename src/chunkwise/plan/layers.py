@@ -29,14 +29,16 @@ class LayerBoxes:
 
     def __init__(self, lower: Sequence[Sequence[int]], upper: Sequence[Sequence[int]], rank: int) -> None:
         self.rank = rank
-        self.lower: Numbers = np.asarray(lower, np.int64).reshape(len(lower), rank)
-        self.upper: Numbers = np.asarray(upper, np.int64).reshape(len(lower), rank)
+        # Bounds along one dimension are next to each other, since that is how they are looked at.
+        self.lower: Numbers = np.asfortranarray(np.asarray(lower, np.int64).reshape(len(lower), rank))
+        self.upper: Numbers = np.asfortranarray(np.asarray(upper, np.int64).reshape(len(lower), rank))
         self._edges: list[Numbers | None] = [None] * rank
         distinct = [len(np.unique(self.lower[:, d])) for d in range(rank)]
         self._dim = max(range(rank), key=distinct.__getitem__) if rank else 0
         if not rank:
             return
-        self._order = np.argsort(self.lower[:, self._dim], kind="stable")
+        order = np.argsort(self.lower[:, self._dim], kind="stable")
+        self._order = order[(self.lower < self.upper)[order].all(axis=1)]  # but for empty ones
         self._lowest = self.lower[self._order, self._dim]
         self._highest = np.maximum.accumulate(self.upper[self._order, self._dim])
 
@@ -47,12 +49,11 @@ class LayerBoxes:
         stop = int(np.searchsorted(self._lowest, upper[self._dim], "left"))
         start = int(np.searchsorted(self._highest, lower[self._dim], "right"))
         run = np.sort(self._order[start:stop])
-        meets = (self.lower[run] < np.asarray(upper, np.int64)) & (
-            self.upper[run] > np.asarray(lower, np.int64)
-        )
-        meets &= self.lower[run] < self.upper[run]
-        found: Numbers = run[meets.all(axis=1)]
-        return found
+        for d in range(self.rank):
+            meets = (self.lower[run, d] < upper[d]) & (self.upper[run, d] > lower[d])
+            if not meets.all():
+                run = run[meets]
+        return run
 
     def edge_before(self, dim: int, index: int, lowest: int) -> int:
         """Return the greatest bound of any box along `dim` that is not above `index`, or else `lowest`."""

@@ -86,7 +86,7 @@ def _paint_boxes(
     numbers: Numbers,
 ) -> Numbers:
     """Paint without index arrays; return the entries of each layer, of shape ``(n, rank, 2)``."""
-    runs = np.empty((len(numbers), len(axes), 2), np.int64)
+    runs = np.empty((2, len(axes), len(numbers)), np.int64).transpose(2, 1, 0)
     for i, (axis, along) in enumerate(zip(axes, starts, strict=True)):
         (dim,), (first,) = axis.dims, along
         runs[:, i, 0] = np.searchsorted(first, boxes.lower[numbers, dim])
