@@ -5,7 +5,7 @@ import pytest
 
 import chunkwise as ts
 from chunkwise.array import stack_layer as module
-from chunkwise.array.layer_sites import no_site
+from chunkwise.array.layer_sites import NO_SITE
 from chunkwise.plan.stack import plan_stack
 
 N = 10_000
@@ -40,13 +40,8 @@ def test_on_demand(spec, monkeypatch):
         return original(*args, **kwargs)
 
     def look_at(self, number):
-        find = finder(self, number)
-
-        def look(fetch):
-            looked_at.add(number)
-            return find(fetch)
-
-        return look
+        looked_at.add(number)
+        return finder(self, number)
 
     monkeypatch.setattr(module, "open_base", open_base)
     monkeypatch.setattr(module.StackLayers, "_finder", look_at)
@@ -58,7 +53,7 @@ def test_on_demand(spec, monkeypatch):
     assert np.array_equal(store.read().result(), np.arange(N).reshape(100, 100))
     assert looked_at == set(range(N))
     assert not opened
-    monkeypatch.setattr(module.StackLayers, "_finder", lambda *_: no_site)
+    monkeypatch.setattr(module.StackLayers, "_finder", lambda *_: NO_SITE)
     store = ts.open(spec).result()
     assert store[3:5, 7:9].read().result().tolist() == [[307, 308], [407, 408]]
     assert len(opened) == 4

@@ -7,7 +7,7 @@ import pytest
 
 import chunkwise as ts
 from chunkwise.array import stack_layer as module
-from chunkwise.array.layer_sites import no_site
+from chunkwise.array.layer_sites import NO_SITE
 from chunkwise.errors import NotFoundError
 
 KINDS = {
@@ -100,7 +100,8 @@ def opened(monkeypatch):
 def _the_long_way(store):
     """Have the layers of a stack opened as any array is."""
     finders = store._array._layers._finders
-    finders[:] = [no_site] * len(finders)
+    store._array._layers._columns = None
+    finders[:] = [NO_SITE] * len(finders)
 
 
 REGIONS = [

@@ -137,6 +137,11 @@ class ChunkedArray:
         """The array as it lies in its kvstore: grid, keys, codecs."""
         return self._stored
 
+    @property
+    def rechecks(self) -> bool:
+        """Whether :meth:`current` may ask the storage."""
+        return self._rechecks
+
     def current(self) -> StoredArray:
         """Return `stored` after a look at the metadata, as the recheck option says."""
         if self._rechecks or self._shared.opened is not self._opened:
@@ -218,7 +223,7 @@ class ChunkedArray:
                 with self._shared.lock:
                     known = self._shared.opened
                     if known is None or known.time < oldest:
-                        self._shared.opened = run(read_metadata(self._request, known), self._kv)
+                        self._shared.learn(run(read_metadata(self._request, known), self._kv))
         if self._shared.opened is not self._opened:
             self._follow()
 
@@ -270,7 +275,7 @@ class ChunkedArray:
                     ),
                     self._kv,
                 )
-                self._shared.opened = opened
+                self._shared.learn(opened)
                 self._adopt(opened)
             shape = opened.metadata.shape
             if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
@@ -287,7 +292,8 @@ class ChunkedArray:
         if outside is None:
             return
         with outside._shared.lock, suppress(ChunkwiseError):  # who needs the metadata will ask again
-            outside._shared.opened = run(read_metadata(outside._request, outside._shared.opened), outside._kv)
+            known = outside._shared.opened
+            outside._shared.learn(run(read_metadata(outside._request, known), outside._kv))
 
     def _tell(self) -> None:
         """Have copies of the metadata brought up to date, if there are any."""

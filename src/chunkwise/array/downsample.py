@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.array.based import Base, chunk_shape, open_base, pool_under
-from chunkwise.array.layer_sites import open_finder
+from chunkwise.array.layer_sites import FILES, open_finder
 from chunkwise.array.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.array.site_reader import open_site
 from chunkwise.driver.downsample.spec import (
@@ -111,14 +111,14 @@ class DownsampleArray:
         if self._chunk is None:
             self._chunk = chunk_shape(self._base)
 
-        find = open_finder(self._base, onto.domain)
+        find = open_finder(self._base, onto.domain).find
 
         def open_read() -> Callable[[IndexTransform, Array], object]:
             def read(part: IndexTransform, values: Array) -> None:
                 if not read_box(part, values):
                     base.read_into(self._base.part(part), values).result()
 
-            site = find(None)
+            site = find(FILES.open_reader())
             read_box = (lambda *_: False) if site is None else open_site(site)
             return read
 

@@ -39,7 +39,7 @@ from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
 from chunkwise.spec.kvstores.file import FileKvStoreSpec
 from chunkwise.spec.spec import Spec
 
-__all__ = ["FILES", "FileSite", "Find", "MemorySite", "Site", "SpecSites", "no_site", "open_finder"]
+__all__ = ["FILES", "NO_SITE", "FileSite", "Finder", "MemorySite", "Site", "SpecSites", "open_finder"]
 
 FILES = FileStore("/")
 """The store that the prefixes of sites are in."""
@@ -97,9 +97,25 @@ class MemorySite(NamedTuple):
 
 Site: TypeAlias = FileSite | MemorySite
 
-Find: TypeAlias = Callable[[Reader], "Site | None"]
-"""Gives the site of one layer with a reader of :data:`FILES`, None if it has none; the same object as before
-as long as nothing has changed."""
+
+class Finder(NamedTuple):
+    """What finds the site of one layer.
+
+    Attributes
+    ----------
+    find : callable
+        Gives the site with a reader of :data:`FILES`, None if there is none; the same object as before as
+        long as nothing has changed.
+    lasting : bool
+        Whether nothing changes before :attr:`SharedMetadata.state` does.
+    """
+
+    find: Callable[[Reader], Site | None]
+    lasting: bool
+
+
+NO_SITE = Finder(lambda fetch: None, lasting=True)
+"""Of what has to be opened."""
 
 
 class SpecSites:
@@ -108,7 +124,7 @@ class SpecSites:
     def __init__(self) -> None:
         self._kinds: dict[object, _Kind | None] = {}
 
-    def finder(self, spec: Spec, domain: IndexDomain) -> Find:
+    def finder(self, spec: Spec, domain: IndexDomain) -> Finder:
         """Return what reads the metadata of a layer and gives its site.
 
         Parameters
@@ -120,7 +136,7 @@ class SpecSites:
         """
         known = self._look_at(spec, domain)
         if known is None or isinstance(known, MemorySite):
-            return lambda fetch: known
+            return Finder(lambda fetch: known, lasting=True)
         kind, prefix, place = known
         key = prefix + kind.key
         site: FileSite | None = None
@@ -136,7 +152,7 @@ class SpecSites:
                 found = site = FileSite(array, prefix, place, kind.fill_missing, kind.pool)
             return found
 
-        return find
+        return Finder(find, lasting=False)
 
     def _look_at(self, spec: Spec, domain: IndexDomain) -> tuple[_Kind, str, LayerPlace] | MemorySite | None:
         driver, place = spec._driver, LayerPlace.of(spec.transform, domain)
@@ -226,10 +242,8 @@ def _in_memory(driver: ArraySpec, place: LayerPlace) -> MemorySite | None:
     return MemorySite(driver.array, place) if place.lies_in(driver.array.shape) else None
 
 
-def open_finder(base: Base, domain: IndexDomain) -> Callable[[Reader | None], Site | None]:
+def open_finder(base: Base, domain: IndexDomain) -> Finder:
     """Return what gives the site of a layer that is open, with metadata as its staleness bound says.
-
-    That needs no reader.
 
     Parameters
     ----------
@@ -241,19 +255,18 @@ def open_finder(base: Base, domain: IndexDomain) -> Callable[[Reader | None], Si
     # Metadata that changes leaves the outputs of the transform as they are, and so the place.
     place = LayerPlace.of(base.transform, domain)
     if place is None or not array.readable:
-        return no_site
+        return NO_SITE
     if type(array) is MemoryArray:
         in_memory = MemorySite(array.elements, place) if place.lies_in(array.elements.shape) else None
-        return lambda fetch: in_memory
+        return Finder(lambda fetch: in_memory, lasting=True)
     if type(array) is not ChunkedArray:
-        return no_site
-    current = array.current
+        return NO_SITE
     known: tuple[object, Site | None] = None, None
 
-    def find(fetch: Reader | None) -> Site | None:
+    def find(fetch: Reader) -> Site | None:
         nonlocal known
         try:
-            stored = current()
+            stored = array.current()
         except ChunkwiseError:
             return None
         found = known
@@ -261,11 +274,7 @@ def open_finder(base: Base, domain: IndexDomain) -> Callable[[Reader | None], Si
             found = known = stored, _open_site(array, stored, place)
         return found[1]
 
-    return find
-
-
-def no_site(fetch: Reader | None) -> None:
-    """Find nothing."""
+    return Finder(find, lasting=not array.rechecks)
 
 
 def _open_site(array: ChunkedArray, stored: StoredArray, place: LayerPlace) -> Site | None:

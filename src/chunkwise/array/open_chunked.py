@@ -79,10 +79,11 @@ def _open_shared(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver) -> 
                 known = assumed
             elif not request.format.same_but_resized(assumed.metadata, known.metadata):
                 return SharedMetadata(assumed), assumed
-            shared.opened = known
+            shared.learn(known)
             return shared, known
         oldest = oldest_allowed(spec.recheck_cached_metadata, time.time())
-        shared.opened = opened = run(open_array(request, known, oldest), kv)
+        opened = run(open_array(request, known, oldest), kv)
+        shared.learn(opened)
         if cache is not None:
             if mode.delete_existing:
                 cache.drop_range(kv.identity, KeyRange.of_prefix(request.path))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakSet, WeakValueDictionary, ref
 
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest
@@ -28,14 +28,24 @@ class SharedMetadata:
     ----------
     lock : RLock
     opened : Opened or None
-        None as long as nobody has opened the array.
+        None as long as nobody has opened the array.  It is set by :meth:`learn`.
+    state : object
+        Of the class: another one as soon as any document that was known is found to have changed.
     """
 
     __slots__ = ("__weakref__", "lock", "opened")
 
+    state: ClassVar[object] = object()
+
     def __init__(self, opened: Opened | None = None) -> None:
         self.lock = threading.RLock()
         self.opened = opened
+
+    def learn(self, opened: Opened) -> None:
+        """Put what is known now in the place of what was known."""
+        known, self.opened = self.opened, opened
+        if known is not None and known.metadata is not opened.metadata:
+            SharedMetadata.state = object()  # and not a number: of two threads one could set it back
 
 
 class _Table:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.array.layer_sites import FileSite, Find, MemorySite, Site
+from chunkwise.array.layer_sites import FileSite, Finder, MemorySite, Site
+from chunkwise.array.shared_metadata import SharedMetadata
 from chunkwise.execute.box_read import is_simple
 from chunkwise.execute.boxes import Boxes
 from chunkwise.kvstore.protocol import Reader
@@ -79,6 +80,7 @@ class SiteColumns:
         self._prefixes = [""] * (n + 1)
         self._of_kind: list[FileSite] = []
         self._number_of: dict[object, int] = {}
+        self._lasting: tuple[object, npt.NDArray[np.bool_]] = None, np.zeros(0, bool)
         self._lock = Lock()
 
     @property
@@ -86,15 +88,25 @@ class SiteColumns:
         """How many kinds of files there have ever been."""
         return len(self._of_kind)
 
-    def look_at(self, layers: Sequence[int], finders: Sequence[Find | None], fetch: Reader) -> None:
+    def look_at(self, layers: Numbers, finder: Callable[[int], Finder], fetch: Reader) -> None:
         """Find the sites of layers, each of which is told once."""
+        state, lasting = self._lasting
+        if state is not SharedMetadata.state:
+            # In one go with the state: who marks layers with an older one in mind marks them elsewhere.
+            state, lasting = self._lasting = SharedMetadata.state, np.zeros(len(self._seen), bool)
+        layers = layers[~lasting[layers]]
+        if not layers.size:
+            return
         seen = self._seen
-        for number in layers:
-            find = finders[number]
-            assert find is not None
+        last = []
+        for number in layers.tolist():
+            find, is_lasting = finder(number)
             site = find(fetch)
             if site is not seen[number]:
                 self._see(number, site)
+            if is_lasting:
+                last.append(number)
+        lasting[last] = True
 
     def alike(self, parts: StackParts, rows: range) -> tuple[list[Alike], Numbers, Numbers]:
         """Return parts that are read in the same way, those that are no plain boxes, and those without sites.

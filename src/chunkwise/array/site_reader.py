@@ -155,7 +155,7 @@ class SiteReader:
         layers = parts.layers[rows.start : rows.stop]
         if not np.diff(layers).all():
             layers = np.unique(layers)
-        columns = self._layers.sites(layers.tolist(), self._boxes.fetch)
+        columns = self._layers.sites(layers, self._boxes.fetch)
         return columns, columns.alike(parts, rows)
 
     def start(self, number: int, parts: Sequence[StackPart]) -> list[Future[Array]] | None:

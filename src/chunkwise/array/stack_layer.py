@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from chunkwise.array.based import Base, open_base
-from chunkwise.array.layer_sites import Find, Site, SpecSites, no_site, open_finder
+from chunkwise.array.layer_sites import NO_SITE, Finder, Site, SpecSites, open_finder
 from chunkwise.array.protocol import WrapStore
 from chunkwise.array.site_columns import SiteColumns
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
@@ -18,6 +21,8 @@ from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 
 __all__ = ["Layer", "StackLayers", "naming"]
+
+Numbers = npt.NDArray[np.int64]
 
 # Kvstores that answer at once; of others several requests are kept under way.
 _LOCAL = ("file", "memory", "zip")
@@ -108,7 +113,7 @@ class StackLayers:
         self._wrap = wrap
         self._local: dict[int, bool] = {}
         self._spec_sites = SpecSites()
-        self._finders: list[Find | None] = [*[None] * len(layers), no_site]  # the last one for HOLE
+        self._finders: list[Finder | None] = [*[None] * len(layers), NO_SITE]  # the last one for HOLE
         self._columns: SiteColumns | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> StackLayers:
@@ -121,31 +126,29 @@ class StackLayers:
 
     def site(self, number: int, fetch: Reader) -> Site | None:
         """Return where a layer can be read without being opened; None if it can't."""
-        find = self._finders[number]
-        if find is None:
-            find = self._finders[number] = self._finder(number)
-        return find(fetch)
+        return self._finder(number).find(fetch)
 
-    def sites(self, numbers: Sequence[int], fetch: Reader) -> SiteColumns:
+    def sites(self, numbers: Numbers, fetch: Reader) -> SiteColumns:
         """Return what is known of sites, after a look at those of some layers, each told once."""
-        finders = self._finders
-        for number in numbers:
-            if finders[number] is None:
-                finders[number] = self._finder(number)
         columns = self._columns
         if columns is None or columns.n_kinds > _MOST_KINDS:
             rank = self.layers[0].domain.rank if self.layers else 0
             columns = self._columns = SiteColumns(len(self.layers), rank)
-        columns.look_at(numbers, finders, fetch)
+        columns.look_at(numbers, self._finder, fetch)
         return columns
 
-    def _finder(self, number: int) -> Find:
-        base, spec, domain = self.layers[number]
+    def _finder(self, number: int) -> Finder:
+        finder = self._finders[number]
+        if finder is None:
+            finder = self._finders[number] = self._open_finder(*self.layers[number])
+        return finder
+
+    def _open_finder(self, base: Base | None, spec: Spec | None, domain: IndexDomain) -> Finder:
         if self._wrap is not None:
-            return no_site
+            return NO_SITE
         if spec is not None:
             return self._spec_sites.finder(spec, domain)
-        return no_site if base is None else open_finder(base, domain)
+        return NO_SITE if base is None else open_finder(base, domain)
 
     def is_local(self, number: int) -> bool:
         known = self._local.get(number)

@@ -23,11 +23,14 @@ class LayerCells:
         self.rank = boxes.rank
         self.edges: list[npt.NDArray[np.int64]] = []
         for d, (lo, hi) in enumerate(zip(lower, upper, strict=True)):
-            edges = np.concatenate([boxes.lower[numbers, d], boxes.upper[numbers, d], [lo, hi]])
-            edges.sort()
-            kept = (edges >= lo) & (edges <= hi)
-            kept[1:] &= edges[1:] != edges[:-1]
-            self.edges.append(edges[kept])
+            if len(numbers) == len(boxes.lower):
+                edges = boxes.edges(d)
+            else:
+                edges = np.concatenate([boxes.lower[numbers, d], boxes.upper[numbers, d]])
+                edges.sort()
+                edges = edges[np.diff(edges, prepend=lo) > 0]
+            inside = edges[np.searchsorted(edges, lo, "right") : np.searchsorted(edges, hi, "left")]
+            self.edges.append(np.concatenate([[lo], inside, [hi]]))
         self._lists = [edges.tolist() for edges in self.edges]
 
     def cell(self, dim: int, index: int) -> tuple[int, int, int]:

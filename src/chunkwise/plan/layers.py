@@ -15,6 +15,8 @@ __all__ = ["LayerBoxes"]
 
 Numbers = npt.NDArray[np.int64]
 
+_FAR = 2**62
+
 
 class LayerBoxes:
     """Boxes in index space, numbered from 0.
@@ -25,7 +27,7 @@ class LayerBoxes:
         Bounds; a box that is empty meets nothing.
     """
 
-    __slots__ = ("_dim", "_edges", "_highest", "_lowest", "_order", "lower", "rank", "upper")
+    __slots__ = ("_all_meet", "_dim", "_edges", "_highest", "_lowest", "_order", "lower", "rank", "upper")
 
     def __init__(self, lower: Sequence[Sequence[int]], upper: Sequence[Sequence[int]], rank: int) -> None:
         self.rank = rank
@@ -40,6 +42,9 @@ class LayerBoxes:
         order = np.argsort(self.lower[:, self._dim], kind="stable")
         self._order = order[(self.lower < self.upper)[order].all(axis=1)]  # but for empty ones
         self._lowest = self.lower[self._order, self._dim]
+        # What begins before the one and ends after the other meets all boxes, along a dimension.
+        last, first = self.lower.max(axis=0, initial=-_FAR), self.upper.min(axis=0, initial=_FAR)
+        self._all_meet = list(zip(last.tolist(), first.tolist(), strict=True))
         self._highest = np.maximum.accumulate(self.upper[self._order, self._dim])
 
     def meeting(self, lower: Sequence[int], upper: Sequence[int]) -> Numbers:
@@ -49,16 +54,23 @@ class LayerBoxes:
         stop = int(np.searchsorted(self._lowest, upper[self._dim], "left"))
         start = int(np.searchsorted(self._highest, lower[self._dim], "right"))
         run = np.sort(self._order[start:stop])
-        for d in range(self.rank):
+        for d, (last, first) in enumerate(self._all_meet):
+            if lower[d] < first and last < upper[d]:
+                continue
             meets = (self.lower[run, d] < upper[d]) & (self.upper[run, d] > lower[d])
             if not meets.all():
                 run = run[meets]
         return run
 
-    def edge_before(self, dim: int, index: int, lowest: int) -> int:
-        """Return the greatest bound of any box along `dim` that is not above `index`, or else `lowest`."""
+    def edges(self, dim: int) -> Numbers:
+        """Return all bounds of boxes along `dim`, ascending, each once."""
         edges = self._edges[dim]
         if edges is None:
             edges = self._edges[dim] = np.unique(np.concatenate([self.lower[:, dim], self.upper[:, dim]]))
+        return edges
+
+    def edge_before(self, dim: int, index: int, lowest: int) -> int:
+        """Return the greatest bound of any box along `dim` that is not above `index`, or else `lowest`."""
+        edges = self.edges(dim)
         place = int(np.searchsorted(edges, index, "right"))
         return int(edges[place - 1]) if place else lowest

@@ -86,11 +86,14 @@ def _paint_boxes(
     numbers: Numbers,
 ) -> Numbers:
     """Paint without index arrays; return the entries of each layer, of shape ``(n, rank, 2)``."""
+    lowers, uppers = boxes.lower, boxes.upper
+    if len(numbers) < len(lowers):
+        lowers, uppers = lowers[numbers], uppers[numbers]
     runs = np.empty((2, len(axes), len(numbers)), np.int64).transpose(2, 1, 0)
     for i, (axis, along) in enumerate(zip(axes, starts, strict=True)):
         (dim,), (first,) = axis.dims, along
-        runs[:, i, 0] = np.searchsorted(first, boxes.lower[numbers, dim])
-        runs[:, i, 1] = np.searchsorted(first, boxes.upper[numbers, dim])
+        runs[:, i, 0] = np.searchsorted(first, lowers[:, dim])
+        runs[:, i, 1] = np.searchsorted(first, uppers[:, dim])
     if owner.ndim and (runs[..., 1] - runs[..., 0] == 1).all():  # as most mosaics are
         cells = np.ravel_multi_index(tuple(runs[..., 0].T), owner.shape)
         owner.reshape(-1)[cells] = np.arange(len(numbers))  # of equal indices the last one counts
@@ -104,7 +107,10 @@ def _parts(leaf: Leaf, owner: npt.NDArray[np.int32], runs: Numbers, numbers: Num
     """Return what is seen of each layer, and the holes, as boxes of entries."""
     seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1)
     n_holes, seen = int(seen[0]), seen[1:]
-    whole = (seen > 0) & (seen == (runs[..., 1] - runs[..., 0]).prod(axis=1))  # as of most layers
+    size = runs[..., 1] - runs[..., 0]
+    whole = (seen > 0) & (seen == np.multiply.reduce(size.T))  # as of most layers
+    if whole.all() and not n_holes:
+        return StackParts(leaf, numbers, runs)
     found: list[tuple[int, tuple[slice, ...]]] = []
     if n_holes:
         found += ((HOLE, run) for run in runs_of(owner == HOLE, (0,) * owner.ndim))
