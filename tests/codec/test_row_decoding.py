@@ -89,7 +89,10 @@ def test_unsound_ones_are_not():
     decode = Zstd(1).open_row_decoder(NBYTES)
     out = memoryview(bytearray(2 * NBYTES))
     assert decode(memoryview(whole * 2), [len(whole)] * 2, out)
-    for bad in (whole[:-1], whole + b"x", whole + SKIPPABLE, frame(content(1, 500)), b"", b"zstd"):
+    assert decode(memoryview(whole + SKIPPABLE + whole), [len(whole) + len(SKIPPABLE), len(whole)], out)
+    assert out == content(1) * 2
+    unsized = frame(content(1), size=False)
+    for bad in (whole[:-1], whole + b"x", SKIPPABLE + whole, whole * 2, frame(content(1, 500)), unsized, b""):
         assert not decode(memoryview(bad + whole), [len(bad), len(whole)], out)
         assert not decode(memoryview(whole + bad), [len(whole), len(bad)], out)
     assert not decode(memoryview(whole * 2), [len(whole)], out[:NBYTES])

@@ -140,7 +140,7 @@ class Packed(NamedTuple):
     memory: np.dtype[Any]
     nbytes: int
     fill: Callable[[Buffer, memoryview], None] | None
-    fill_row: Callable[[memoryview, list[int], memoryview], bool] | None = None
+    fill_row: Callable[[Buffer, list[int], memoryview], bool] | None = None
 
 
 def open_decompressor(stages: Stages) -> Packed | None:

@@ -95,48 +95,59 @@ def open_decompressor() -> Callable[[Buffer, memoryview], bool] | None:
     return decompress
 
 
-def open_row_decompressor(nbytes: int) -> Callable[[memoryview, list[int], memoryview], bool] | None:
+def open_row_decompressor(nbytes: int) -> Callable[[Buffer, list[int], memoryview], bool] | None:
     """Return ``decompress(encoded, lengths, out)`` for one worker, or None where the library can't be called.
 
-    It decodes frames that follow each other, of the given `lengths`, with one call, which passes the GIL
-    once.  It returns True if each of them is one sound frame with `nbytes` bytes of content, not 0, and
-    they fill `out`; if not, `out` may have been overwritten in part.
+    It decodes chunks that follow each other, of the given `lengths`, with one call, which passes the GIL
+    once.  It returns True if each of them begins with the header of a frame with `nbytes` bytes of content,
+    not 0, and all are nothing but sound frames that fill `out`; if not, `out` may have been overwritten in
+    part.  So none has eaten up another's header: there would be a frame too few.
     """
-    library, inspect = _library(_FOR_ALL), _inspection(_FOR_ALL)
-    if library is None or inspect is None:
+    library, content_size = _library(_FOR_ALL), _content_size(_FOR_ALL)
+    if library is None or content_size is None:
         return None
     context = library.ZSTD_createDCtx()
     if not context:
         raise MemoryError
-    call, content_size, frame_size = library.ZSTD_decompressDCtx, *inspect
+    call = library.ZSTD_decompressDCtx
+    header, n_header = b"", 1  # of one such chunk; others mostly have the same
 
-    def decompress(encoded: memoryview, lengths: list[int], out: memoryview) -> bool:
-        first = at = address_number(encoded)
+    def decompress(encoded: Buffer, lengths: list[int], out: memoryview) -> bool:
+        nonlocal header, n_header
+        first, at = address_number(encoded), 0
         for length in lengths:
-            if content_size(at, length) != nbytes or frame_size(at, length) != length:
-                return False
+            if encoded[at : at + n_header] != header or length < n_header:
+                if content_size(first + at, length) != nbytes:
+                    return False
+                n_header = _header_nbytes(encoded[at + 4])
+                header = bytes(encoded[at : at + n_header])
             at += length
         n = len(out)
-        return at - first == len(encoded) and call(context, writable_address(out), n, first, at - first) == n
+        return at == len(encoded) and call(context, writable_address(out), n, first, at) == n
 
     free_with(decompress, library.ZSTD_freeDCtx, context)
     return decompress
 
 
+def _header_nbytes(descriptor: int) -> int:
+    """Return the size of a frame's header, by its fifth byte (RFC 8878, section 3.1.1.1)."""
+    single = descriptor >> 5 & 1
+    content = (single, 2, 4, 8)[descriptor >> 6]
+    return 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3] + content
+
+
 @cache
-def _inspection(module: str) -> tuple[Any, Any] | None:
-    """Return the functions that find the sizes of a frame's content and of the frame; they keep the GIL."""
+def _content_size(module: str) -> Any | None:
+    """Return the function that finds the size of a frame's content; it keeps the GIL."""
     found = find_spec(module)
     if found is None or found.origin is None:
         return None
     try:
-        library = ctypes.PyDLL(found.origin)
-        content_size, frame_size = library.ZSTD_getFrameContentSize, library.ZSTD_findFrameCompressedSize
+        call = ctypes.PyDLL(found.origin).ZSTD_getFrameContentSize
     except (AttributeError, OSError):
         return None
-    content_size.restype, frame_size.restype = ctypes.c_ulonglong, ctypes.c_size_t
-    content_size.argtypes = frame_size.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    return content_size, frame_size
+    call.restype, call.argtypes = ctypes.c_ulonglong, [ctypes.c_void_p, ctypes.c_size_t]
+    return call
 
 
 @cache

@@ -138,9 +138,7 @@ class BytesToBytes(Codec, Protocol):
 class RowDecoding(Protocol):
     """A codec of bytes that decodes several chunks with one call, where they lie one after the other."""
 
-    def open_row_decoder(
-        self, decoded_nbytes: int
-    ) -> Callable[[memoryview, list[int], memoryview], bool] | None:
+    def open_row_decoder(self, decoded_nbytes: int) -> Callable[[Buffer, list[int], memoryview], bool] | None:
         """Return a function for one worker, ``decode(encoded, lengths, out)``; None if there is none.
 
         It takes encoded chunks of the given `lengths`, one right after the other, and fills `out` with

@@ -139,9 +139,7 @@ class Zstd:
 
         return decode
 
-    def open_row_decoder(
-        self, decoded_nbytes: int
-    ) -> Callable[[memoryview, list[int], memoryview], bool] | None:
+    def open_row_decoder(self, decoded_nbytes: int) -> Callable[[Buffer, list[int], memoryview], bool] | None:
         return open_row_decompressor(decoded_nbytes) if decoded_nbytes else None
 
 

@@ -7,16 +7,24 @@ left there: apart, decoding 16³ chunks of uint16 takes two thirds of the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from chunkwise.codec.decode import Packed
 from chunkwise.codec.size import size_error
 from chunkwise.execute.runs import TOGETHER, Row
 from chunkwise.kvstore.protocol import Reader
 
-__all__ = ["read_rows"]
+__all__ = ["decoded_together", "read_rows"]
+
+
+def decoded_together(some: Sequence[bytes | None], packed: Packed, memory: memoryview) -> bool:
+    """Decode encoded chunks with one call if that can be done; return whether `memory` has been filled."""
+    if packed.fill_row is None or len(some) < 2 or not all(some):
+        return False
+    lengths = list(map(len, cast("Sequence[bytes]", some)))
+    return packed.fill_row(b"".join(cast("Sequence[bytes]", some)), lengths, memory)
 
 
 def read_rows(
@@ -55,6 +63,9 @@ def read_rows(
                     yield key
                     encoded = fetch(key)
                     some.append((key, None if encoded is None else bytes(encoded)))
+                memory = row.memory[first * nbytes : (first + len(some)) * nbytes]
+                if decoded_together([kept for _, kept in some], packed, memory):
+                    continue
                 for (key, kept), chunk, buffer in zip(
                     some, row.chunks[places], row.buffers[places], strict=True
                 ):

@@ -18,7 +18,7 @@ from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
 from chunkwise.execute.listed_boxes import ListedBoxes
 from chunkwise.execute.packed import PackedReader
-from chunkwise.execute.row_read import read_rows
+from chunkwise.execute.row_read import decoded_together, read_rows
 from chunkwise.execute.runs import TOGETHER, Run
 from chunkwise.kvstore.protocol import Readable, Reader
 
@@ -84,26 +84,31 @@ class RunReader:
         pieces = boxes.runs(numbers, self._most)
         paste = self._open(out, max((end - begin for begin, end in pieces), default=0))
         keys, starts = [boxes.keys[i] for i in numbers], boxes.starts
-        chunks, buffers = self._run.chunks, self._run.buffers
+        chunks, buffers, memory = self._run.chunks, self._run.buffers, self._run.memory
         fetch, fetch_into = self._fetch, self._fetch_into
-        nbytes, fill = self._packed.nbytes, self._packed.fill
+        packed = self._packed
+        nbytes, fill = packed.nbytes, packed.fill
         together = 0 if fill is None else TOGETHER // max(1, nbytes)
         some: list[bytes | None] = []
-        fetched = 0  # chunks before this one are in `some`, or were
+        first = fetched = 0  # what is in `some`: these chunks
         for begin, end in pieces:
             if unwanted:
                 return
+            if together > 1:
+                if end > fetched:
+                    first, fetched = begin, min(len(keys), begin + max(together, end - begin))
+                    some = [_fetched(fetch, key) for key in keys[first:fetched]]
+                row = memory[: (end - begin) * nbytes]
+                if decoded_together(some[begin - first : end - first], packed, row):
+                    paste(starts[numbers[begin]], 0, end - begin)
+                    continue
             for i, buffer in zip(range(begin, end), buffers, strict=False):
-                if i == fetched and together > 1:
-                    fetched = min(len(keys), i + together)
-                    some = [_fetched(fetch, key) for key in keys[i:fetched]]
-                    some.reverse()
                 try:
                     if fill is None:
                         if fetch_into is not None and fetch_into(keys[i], buffer) == nbytes:
                             continue
                     else:
-                        encoded = some.pop() if together > 1 else fetch(keys[i])
+                        encoded = some[i - first] if together > 1 else fetch(keys[i])
                         if encoded is not None:
                             fill(encoded, buffer)
                             continue
