@@ -77,8 +77,8 @@ def test_sound_frames_are_decoded_together(n):
     parts = [content(i) for i in range(n)]
     encode = Zstd(3).open_encoder()
     encoded = [bytes(encode(part)) for part in parts]
-    assert isinstance(Zstd(3), RowDecoding)
-    decode = Zstd(3).open_row_decoder(NBYTES)
+    codec: RowDecoding = Zstd(3)
+    decode = codec.open_row_decoder(NBYTES)
     out = bytearray(NBYTES * n)
     assert decode(memoryview(b"".join(encoded)), [len(one) for one in encoded], memoryview(out))
     assert out == b"".join(parts)

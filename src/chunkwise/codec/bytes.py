@@ -28,6 +28,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -98,6 +99,18 @@ def _packed(dtype: np.dtype[Any], order: str) -> np.dtype[Any]:
     return dtype if dtype.isbuiltin == 2 else dtype.newbyteorder(cast(Any, order))
 
 
+@lru_cache(256)
+def _layout(dtype: np.dtype[Any], endian: str | None, given: np.dtype[Any] | None) -> Layout:
+    stored = given if given is not None else _packed(dtype, _ORDER[endian])
+    mask = 1 if dtype == np.dtype(bool) else (1 << BITS.get(dtype.name, 8)) - 1
+    swapped = endian is not None and endian != _NATIVE
+    if dtype.isbuiltin == 2 or (swapped and dtype.kind in "iufmM" and dtype.itemsize in (2, 4, 8)):
+        # As unsigned integers: the fastest byte swap NumPy has, and it keeps every bit of a NaN.
+        memory = np.dtype(f"u{dtype.itemsize}")
+        return Layout(memory, memory.newbyteorder(cast(Any, _ORDER[endian])), not swapped, mask)
+    return Layout(dtype, stored, dtype == stored, mask)
+
+
 @dataclass(frozen=True)
 class Bytes:
     """Array to bytes: elements in C order.
@@ -144,15 +157,7 @@ class Bytes:
 
     def layout(self, item: ChunkSpec) -> Layout:
         """Return how the elements of `item` are stored."""
-        dtype = item.dtype
-        stored = self.stored if self.stored is not None else _packed(dtype, _ORDER[self.endian])
-        mask = 1 if dtype == np.dtype(bool) else (1 << BITS.get(dtype.name, 8)) - 1
-        swapped = self.endian is not None and self.endian != _NATIVE
-        if dtype.isbuiltin == 2 or (swapped and dtype.kind in "iufmM" and dtype.itemsize in (2, 4, 8)):
-            # As unsigned integers: the fastest byte swap NumPy has, and it keeps every bit of a NaN.
-            memory = np.dtype(f"u{dtype.itemsize}")
-            return Layout(memory, memory.newbyteorder(cast(Any, _ORDER[self.endian])), not swapped, mask)
-        return Layout(dtype, stored, dtype == stored, mask)
+        return _layout(item.dtype, self.endian, self.stored)
 
     def encoded_nbytes(self, item: ChunkSpec) -> int:
         n = self.layout(item).stored.itemsize

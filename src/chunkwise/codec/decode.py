@@ -27,7 +27,6 @@ from chunkwise.codec.protocol import (
     BytesToBytes,
     ChunkSpec,
     DecodeInto,
-    RowDecoding,
 )
 from chunkwise.codec.rows import copy_rows
 from chunkwise.codec.size import byte_view, size_error
@@ -157,7 +156,8 @@ def open_decompressor(stages: Stages) -> Packed | None:
     fill = codec.open_decoder_into(nbytes)
     if fill is None:
         return None
-    fill_row = codec.open_row_decoder(nbytes) if isinstance(codec, RowDecoding) else None
+    open_row = getattr(codec, "open_row_decoder", None)
+    fill_row = None if open_row is None else open_row(nbytes)
     return Packed(layout.stored, layout.memory, nbytes, fill, fill_row)
 
 

@@ -25,6 +25,7 @@ __all__ = ["open_compressor", "open_decompressor", "open_row_decompressor"]
 
 _LEVEL, _CHECKSUM = 100, 201  # parameters of a context
 _SMALL = 1 << 17  # bytes of the largest block of a frame
+_MOST_SPARE = 16
 _FOR_SMALL, _FOR_ALL = "zstandard._cffi", "numcodecs.zstd"
 
 
@@ -81,9 +82,7 @@ def open_decompressor() -> Callable[[Buffer, memoryview], bool] | None:
     library = _library(_FOR_ALL)
     if library is None:
         return None
-    context = library.ZSTD_createDCtx()
-    if not context:
-        raise MemoryError
+    context = _context(library)
     call = library.ZSTD_decompressDCtx
 
     def decompress(encoded: Buffer, out: memoryview) -> bool:
@@ -91,7 +90,7 @@ def open_decompressor() -> Callable[[Buffer, memoryview], bool] | None:
         # errors are sizes larger than any memory
         return call(context, writable_address(out), n, address(encoded), len(encoded)) == n  # type: ignore[no-any-return]
 
-    free_with(decompress, library.ZSTD_freeDCtx, context)
+    free_with(decompress, _give_back, context)
     return decompress
 
 
@@ -106,9 +105,7 @@ def open_row_decompressor(nbytes: int) -> Callable[[Buffer, list[int], memoryvie
     library, content_size = _library(_FOR_ALL), _content_size(_FOR_ALL)
     if library is None or content_size is None:
         return None
-    context = library.ZSTD_createDCtx()
-    if not context:
-        raise MemoryError
+    context = _context(library)
     call = library.ZSTD_decompressDCtx
     header, n_header = b"", 1  # of one such chunk; others mostly have the same
 
@@ -125,8 +122,33 @@ def open_row_decompressor(nbytes: int) -> Callable[[Buffer, list[int], memoryvie
         n = len(out)
         return at == len(encoded) and call(context, writable_address(out), n, first, at) == n
 
-    free_with(decompress, library.ZSTD_freeDCtx, context)
+    free_with(decompress, _give_back, context)
     return decompress
+
+
+_spare: list[Any] = []  # contexts that nobody uses
+
+
+def _context(library: Any) -> Any:
+    """Return a context to decompress with, a spare one if there is one.
+
+    Each is 160 KiB, which the system would give and take back for each read.
+    """
+    try:
+        return _spare.pop()
+    except IndexError:
+        pass
+    context = library.ZSTD_createDCtx()
+    if not context:
+        raise MemoryError
+    return context
+
+
+def _give_back(context: Any) -> None:
+    if len(_spare) < _MOST_SPARE:
+        _spare.append(context)
+    else:
+        _library(_FOR_ALL).ZSTD_freeDCtx(context)  # type: ignore[union-attr]
 
 
 def _header_nbytes(descriptor: int) -> int:

@@ -12,7 +12,7 @@ into them when it is opened.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -134,7 +134,6 @@ class BytesToBytes(Codec, Protocol):
     def open_encoder(self) -> Callable[[Buffer], Buffer]: ...
 
 
-@runtime_checkable
 class RowDecoding(Protocol):
     """A codec of bytes that decodes several chunks with one call, where they lie one after the other."""
 

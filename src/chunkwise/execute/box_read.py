@@ -8,10 +8,11 @@ to :func:`chunkwise.execute.read.read_into`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
-from typing import Any, Literal, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +26,12 @@ from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.listed_boxes import ListedBoxes
 from chunkwise.execute.result_memory import pages_of
 from chunkwise.execute.run_read import RunReader
-from chunkwise.kvstore.protocol import Readable
+from chunkwise.kvstore.protocol import Readable, Reader
 
 __all__ = ["BoxReader", "is_simple"]
 
 Array = npt.NDArray[Any]
+FetchInto: TypeAlias = Callable[[str, memoryview], "int | None"]
 
 # What is decoded at once, in bytes, and how many chunks a box may have.
 _LARGEST = 1 << 22
@@ -46,30 +48,51 @@ def is_simple(array: StoredArray) -> bool:
     )
 
 
-class _Coder(NamedTuple):
+class _Coder:
     """What chunks of one chain are read with.
 
-    Attributes
+    Parameters
     ----------
     chain : PreparedChain
         Referred to, so that its identity is not given to another.
+    fetch, fetch_into : callable
+        As for :class:`~chunkwise.execute.run_read.RunReader`.
+
+    Attributes
+    ----------
     shape : tuple of int
         Of a chunk.
-    decode : callable
-    scratch : ndarray
-        A chunk.
-    raw : memoryview or None
-        The bytes of `scratch`, if it takes the chunk as it is stored.
     runs : RunReader or None
         Reads whole chunks, if their decoded bytes are their elements.
     """
 
-    chain: PreparedChain
-    shape: tuple[int, ...]
-    decode: DecodeInto
-    scratch: Array
-    raw: memoryview | None
-    runs: RunReader | None
+    def __init__(self, chain: PreparedChain, fetch: Reader, fetch_into: FetchInto | None) -> None:
+        item = self._item = chain.item
+        self._chain = chain
+        self.shape = item.shape
+        stages = getattr(chain, "stages", None)
+        packed = None if stages is None else open_decompressor(stages)
+        self._as_stored = packed is not None and packed.fill is None and packed.stored == item.dtype
+        self.runs: RunReader | None = None
+        if packed is not None and packed.stored == item.dtype and item.shape:
+            self.runs = RunReader(item.shape, packed, fetch, fetch_into)
+
+    @cached_property
+    def decode(self) -> DecodeInto:
+        """A decoder of one chunk."""
+        return self._chain.open_decoder()
+
+    @cached_property
+    def scratch(self) -> Array:
+        """Memory for a chunk."""
+        # As in single_chunk.py, chunks with the first dimension fastest are not turned around.
+        turned = self._chain.codecs[0].name in ("n5_block", "transpose")
+        return np.empty(self.shape, self._item.dtype, "F" if turned else "C")
+
+    @cached_property
+    def raw(self) -> memoryview | None:
+        """The bytes of `scratch`, if it takes the chunk as it is stored."""
+        return self.scratch.reshape(-1).view(np.uint8).data if self._as_stored else None
 
 
 class BoxReader:
@@ -177,9 +200,10 @@ class BoxReader:
         fill_missing: bool,
     ) -> None:
         key = prefix + array.keys.key(cell)
-        scratch, raw = coder.scratch, coder.raw
+        raw = coder.raw
         try:
             if raw is not None and self._fetch_into is not None:
+                scratch = coder.scratch
                 whole = out.shape == coder.shape
                 if whole and out.flags.c_contiguous and out.dtype == scratch.dtype:
                     if self._fetch_into(key, out.reshape(-1).view(np.uint8).data) == len(raw):
@@ -195,8 +219,8 @@ class BoxReader:
             elif out.shape == coder.shape:
                 coder.decode(encoded, out)
             else:
-                coder.decode(encoded, scratch)
-                copy_rows(out, scratch[inside])
+                coder.decode(encoded, coder.scratch)
+                copy_rows(out, coder.scratch[inside])
         except NotFoundError:
             raise
         except Exception as e:
@@ -204,18 +228,7 @@ class BoxReader:
             raise failed(e, "reading", self._kv, below, key) from e.__cause__
 
     def _open(self, chain: PreparedChain) -> _Coder:
-        item = chain.item
-        # As in single_chunk.py, chunks with the first dimension fastest are not turned around.
-        order: Literal["C", "F"] = "F" if chain.codecs[0].name in ("n5_block", "transpose") else "C"
-        stages = getattr(chain, "stages", None)
-        packed = None if stages is None else open_decompressor(stages)
-        scratch: Array = np.empty(item.shape, item.dtype, order)
-        as_stored = packed is not None and packed.fill is None and packed.stored == item.dtype
-        raw = scratch.reshape(-1).view(np.uint8).data if as_stored else None
-        runs = None
-        if packed is not None and packed.stored == item.dtype and item.shape:
-            runs = RunReader(item.shape, packed, self.fetch, self._fetch_into)
-        coder = self._coders[id(chain)] = _Coder(chain, item.shape, chain.open_decoder(), scratch, raw, runs)
+        coder = self._coders[id(chain)] = _Coder(chain, self.fetch, self._fetch_into)
         return coder
 
 

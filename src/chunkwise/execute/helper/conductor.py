@@ -95,11 +95,11 @@ class Conductor:
         ahead: Thread | None = None
         done: Stop = []
         try:
+            for hand in hands:
+                self._look_after(hand, todo)
             if pages is not None:
                 ahead = Thread(target=pages.ask_for_all, args=(done,), name="chunkwise", daemon=True)
                 ahead.start()
-            for hand in hands:
-                self._look_after(hand, todo)
             while (own or todo) and not self._stop:
                 piece = (own or todo).popleft()
                 for part in job.split(piece, -(-job.nbytes(piece) // _OWN_PIECE)):
