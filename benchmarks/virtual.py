@@ -3,10 +3,10 @@
     python benchmarks/virtual.py [--quick] [--repeat N] [--parts stack,layers,downsample,pyramid]
                                  [--directory DIR] [--json FILE]
 
-Both libraries run in this process and take turns, with their default settings; the fastest turn of each
-counts, since others may share the machine.  Files lie in memory if there is such a directory, so caches are
-warm.  "direct" reads the layers themselves into one array, all at the same time; what the stack costs is its
-time divided by that, and what a stack of specs costs is its time divided by that of opening and reading them.
+Both libraries run in this process and take turns, with their default settings; the medians count.  Files lie
+in memory if there is such a directory, so caches are warm.  "direct" reads the layers themselves into one
+array, all at the same time; what the stack costs is its time divided by that, and what a stack of specs costs
+is its time divided by that of opening and reading them.
 The speed of downsampling is that of the elements that are read, beside that of copying as many.
 """
 
@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ METHODS = ("stride", "mean", "min", "max", "median", "mode")
 
 
 def by_turns(repeat: int, **acts: Callable[[], Any]) -> dict[str, float]:
-    """Return the least seconds of each act; they take turns, after one turn to warm up."""
+    """Return the median of the seconds of each act; they take turns, after one turn to warm up."""
     times: dict[str, list[float]] = {name: [] for name in acts}
     for turn in range(repeat + 1):
         for name in acts if turn % 2 else reversed(acts):
@@ -41,7 +42,7 @@ def by_turns(repeat: int, **acts: Callable[[], Any]) -> dict[str, float]:
             acts[name]()
             if turn:
                 times[name].append(time.perf_counter() - start)
-    return {name: min(taken) for name, taken in times.items()}
+    return {name: median(taken) for name, taken in times.items()}
 
 
 def file_spec(driver: str, path: Path | str) -> dict[str, Any]:

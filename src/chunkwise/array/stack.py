@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ class StackArray:
     __slots__ = (
         "_boxes",
         "_domain",
+        "_last_plan",
         "_layers",
         "_pool",
         "_spec",
@@ -75,6 +77,7 @@ class StackArray:
         self._pool = pool
         self.readable = readable
         self.writable = writable
+        self._last_plan: tuple[IndexTransform, bool, StackParts] | None = None
         self._boxes = LayerBoxes(
             [layer.domain.inclusive_min for layer in layers.layers],
             [layer.domain.exclusive_max for layer in layers.layers],
@@ -201,9 +204,17 @@ class StackArray:
             done = Future.failed(e)
         return WriteFutures.of(done, done)
 
-    def _divided(self, transform: IndexTransform, *, holes: bool = False) -> Iterator[StackPart | StackParts]:
+    def _divided(self, transform: IndexTransform, *, holes: bool = False) -> Iterable[StackPart | StackParts]:
+        """Divide a request among the layers; a view that is read again has its plan already."""
+        known = self._last_plan
+        if known is not None and known[0] is transform and known[1] is holes:
+            return [known[2]]
         itemsize = max(1, self.dtype.itemsize)
-        return divide_stack(transform, self._boxes, self._domain.inclusive_min, itemsize, holes=holes)
+        found = divide_stack(transform, self._boxes, self._domain.inclusive_min, itemsize, holes=holes)
+        first = list(islice(found, 2))
+        if len(first) == 1 and isinstance(first[0], StackParts):
+            self._last_plan = transform, holes, first[0]
+        return chain(first, found)
 
     def resolve(self) -> Future[IndexDomain]:
         """Return the domain; layers that have grown don't change it."""
