@@ -24,7 +24,7 @@ from chunkwise.execute.pool import Pool
 from chunkwise.execute.read import read_into
 from chunkwise.execute.workers import read_load
 from chunkwise.index_space import IndexTransform
-from chunkwise.plan.stack_part import Bounds, Leaf, StackPart, StackParts
+from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
 
 __all__ = ["SiteReader", "open_site"]
 
@@ -85,28 +85,17 @@ class SiteReader:
                 return started is not None
         return True
 
-    def read_many(self, parts: StackParts, bounds: Bounds, rows: range) -> list[int]:
-        """Read some of many parts; return those whose layers have to be opened.
-
-        Parameters
-        ----------
-        parts : StackParts
-        bounds : tuple of ndarray
-            What ``parts.bounds`` says of them.
-        rows : range
-            Which of them.
-        """
+    def read_many(self, parts: StackParts, rows: range) -> list[int]:
+        """Read some of many parts, with bounds; return those whose layers have to be opened."""
         view = self._view(parts.leaf)
-        columns, (alike, one_by_one, left) = self._look_at(parts, rows)
-        singly = one_by_one.tolist()
-        for some in alike:
-            if some.some is None:
-                _copy(columns, some, view, bounds)
+        divided, columns = self._layers.divide(parts, rows, self._boxes.fetch)
+        singly, to_open = list(divided.singly), list(divided.to_open)
+        for some in divided.alike:
+            if some.in_memory:
+                _copy(columns, some, view)
                 continue
-            boxes = some.boxes(bounds)
-            over = slice(None) if boxes is None else self._read_boxes(boxes, view)
+            over = slice(None) if some.boxes is None else self._read_boxes(some.boxes, view)
             singly += some.rows[over].tolist()
-        to_open: list[int] = left.tolist()
         for row in singly:
             if not self.read(int(parts.layers[row]), list(parts.parts([row]))):
                 to_open.append(row)
@@ -114,49 +103,38 @@ class SiteReader:
 
     def read_boxes(self, leaf: Leaf, boxes: Boxes) -> None:
         """Read boxes that are in one chunk each; they are of a leaf."""
-        left = self._read_boxes(boxes, self._view(leaf))
+        left = self._read_boxes(ListedBoxes(boxes), self._view(leaf))
         assert not left, "one chunk is not too many"
 
-    def _read_boxes(self, boxes: Boxes, view: Array) -> list[int]:
+    def _read_boxes(self, listed: ListedBoxes, view: Array) -> list[int]:
         """Read boxes, with helpers if there are any; return which have too many chunks."""
-        stop = self._stop
-        small = view.nbytes < _LEAST_NBYTES and boxes.n < _FEW
-        if self._pool is None or small or (n_chunks := boxes.n_chunks) > _MOST_CHUNKS:
-            return self._boxes.read_many(ListedBoxes(boxes), range(boxes.n), view, stop)
-        if n_chunks > boxes.n:
-            boxes = boxes.in_chunks()
-        load = read_load(self._pool, FILES, boxes.array.chain, n_chunks)
-        listed = ListedBoxes(boxes)
+        stop, n = self._stop, listed.boxes.n
+        small = view.nbytes < _LEAST_NBYTES and n < _FEW
+        if self._pool is None or small or (n_chunks := listed.n_chunks) > _MOST_CHUNKS:
+            return self._boxes.read_many(listed, range(n), view, stop)
+        if n_chunks > n:
+            listed = ListedBoxes(listed.boxes.in_chunks())
+        load = read_load(self._pool, FILES, listed.boxes.array.chain, n_chunks)
 
         def read(some: Sequence[int]) -> None:
             self._boxes.read_many(listed, some, view, stop)
 
         if not share_boxes(listed, FILES, view, load, read, stop):
-            read(range(boxes.n))
+            read(range(listed.boxes.n))
         return []
 
-    def chunks(self, parts: StackParts, bounds: Bounds, rows: range) -> tuple[list[Boxes], list[int]]:
+    def chunks(self, parts: StackParts, rows: range) -> tuple[list[Boxes], list[int]]:
         """Return a box for each chunk of simple arrays in files, and which parts are of others."""
-        _, (alike, one_by_one, left) = self._look_at(parts, rows)
-        others = [one_by_one, left]
+        divided, _ = self._layers.divide(parts, rows, self._boxes.fetch)
+        left = divided.singly + divided.to_open
         found = []
-        for some in alike:
-            boxes = None if some.some is None else some.boxes(bounds)
-            if boxes is None or boxes.n_chunks > _MOST_CHUNKS:
-                others.append(some.rows)
+        for some in divided.alike:
+            listed = some.boxes
+            if listed is None or listed.n_chunks > _MOST_CHUNKS:
+                left += some.rows.tolist()
             else:
-                found.append(boxes.in_chunks())
-        return found, sorted(np.concatenate(others).tolist())
-
-    def _look_at(
-        self, parts: StackParts, rows: range
-    ) -> tuple[SiteColumns, tuple[list[Alike], Numbers, Numbers]]:
-        """Return sites of layers, and the parts as :meth:`SiteColumns.alike` divides them."""
-        layers = parts.layers[rows.start : rows.stop]
-        if not np.diff(layers).all():
-            layers = np.unique(layers)
-        columns = self._layers.sites(layers, self._boxes.fetch)
-        return columns, columns.alike(parts, rows)
+                found.append(listed.boxes.in_chunks())
+        return found, sorted(left)
 
     def start(self, number: int, parts: Sequence[StackPart]) -> list[Future[Array]] | None:
         """Begin to read what one layer has of a request; return None if it has to be opened for that."""
@@ -189,8 +167,8 @@ class SiteReader:
         return place.box(*box)
 
 
-def _copy(columns: SiteColumns, alike: Alike, view: Array, bounds: Bounds) -> None:
-    first, start, stop = alike.bounds(bounds)
+def _copy(columns: SiteColumns, alike: Alike, view: Array) -> None:
+    first, start, stop = alike.bounds
     size = stop - start
     small = int(size.prod(axis=1).max()) * view.itemsize < _FEW_BYTES
     for layer, part, box in zip(alike.layers, _boxes(first, first + size), _boxes(start, stop), strict=True):

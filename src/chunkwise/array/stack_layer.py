@@ -6,23 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from chunkwise.array.based import Base, open_base
 from chunkwise.array.layer_sites import NO_SITE, Finder, Site, SpecSites, open_finder
 from chunkwise.array.protocol import WrapStore
-from chunkwise.array.site_columns import SiteColumns
+from chunkwise.array.site_columns import Divided, SiteColumns
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.protocol import Reader
-from chunkwise.plan.stack_part import HOLE
+from chunkwise.plan.stack_part import HOLE, StackParts
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 
 __all__ = ["Layer", "StackLayers", "naming"]
-
-Numbers = npt.NDArray[np.int64]
 
 # Kvstores that answer at once; of others several requests are kept under way.
 _LOCAL = ("file", "memory", "zip")
@@ -128,14 +123,13 @@ class StackLayers:
         """Return where a layer can be read without being opened; None if it can't."""
         return self._finder(number).find(fetch)
 
-    def sites(self, numbers: Numbers, fetch: Reader) -> SiteColumns:
-        """Return what is known of sites, after a look at those of some layers, each told once."""
+    def divide(self, parts: StackParts, rows: range, fetch: Reader) -> tuple[Divided, SiteColumns]:
+        """Divide parts by how their layers are read; return also what is known of these."""
         columns = self._columns
         if columns is None or columns.n_kinds > _MOST_KINDS:
             rank = self.layers[0].domain.rank if self.layers else 0
             columns = self._columns = SiteColumns(len(self.layers), rank)
-        columns.look_at(numbers, self._finder, fetch)
-        return columns
+        return columns.divide(parts, rows, self._finder, fetch), columns
 
     def _finder(self, number: int) -> Finder:
         finder = self._finders[number]

@@ -17,7 +17,7 @@ from chunkwise.execute.join import gather, map_future
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.run_read import LARGEST_RUN
 from chunkwise.execute.workers import read_load
-from chunkwise.plan.stack_part import Bounds, Leaf, StackPart, StackParts
+from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
 
 __all__ = ["run_parts"]
 
@@ -27,8 +27,8 @@ Do: TypeAlias = Callable[["Base | None", StackPart], Future[Any]]
 Groups: TypeAlias = dict[int, list[StackPart]]
 """Parts by layer."""
 
-Many: TypeAlias = tuple[StackParts, Bounds, range]
-"""Parts, where they lie, and which of them."""
+Many: TypeAlias = tuple[StackParts, range]
+"""Parts that have bounds, and which of them."""
 
 Chunks: TypeAlias = tuple[Leaf, Boxes]
 """Boxes of a leaf, each in one chunk."""
@@ -77,13 +77,14 @@ def run_parts(
         if isinstance(found, StackPart):
             _put(groups, [found])
             continue
-        bounds = None if open_sites is None else found.bounds()
-        if bounds is None:
-            _put(groups, found.parts(range(len(found.layers))))
+        rows = range(len(found.layers))
+        if open_sites is None or found.bounds is None:
+            _put(groups, found.parts(rows))
         else:
-            many.append((found, bounds, range(len(found.layers))))
+            many.append((found, rows))
     waits = any(part.indexed for group in groups.values() for part in group) and in_event_loop()
-    numbers = list(dict.fromkeys(chain(groups, *(parts.layers.tolist() for parts, _, _ in many))))
+    numbers = many[0][0].layer_numbers if len(many) == 1 and not groups else []
+    numbers = numbers or list(dict.fromkeys(chain(groups, *(parts.layer_numbers for parts, _ in many))))
     n_workers = _n_workers(numbers, layers, nbytes, pool)
     sites, inline = None, False
     if open_sites is not None:
@@ -93,19 +94,19 @@ def run_parts(
     small = inline or nbytes < _LEAST_NBYTES
     chunks: list[Chunks] = []
     if n_workers == _N_WAITING or not (inline or small or n_workers):
-        for parts, bounds, rows in many:  # each for itself, since it takes long
+        for parts, rows in many:  # each for itself, since it takes long
             left: Sequence[int] = rows
             if sites is not None and not (n_workers or waits):
-                boxes, left = sites.chunks(parts, bounds, rows)
+                boxes, left = sites.chunks(parts, rows)
                 chunks += [(parts.leaf, some) for some in boxes]
             _put(groups, parts.parts(left))
         many = []
 
     if (n_workers is None or inline) and not waits:
         to_open: Groups = {}
-        for parts, bounds, rows in many:
+        for parts, rows in many:
             assert sites is not None
-            _put(to_open, parts.parts(sites.read_many(parts, bounds, rows)))
+            _put(to_open, parts.parts(sites.read_many(parts, rows)))
         futures: list[Future[Any]] = []
         if chunks and open_sites is not None:
             futures.append(_run_chunks(chunks, open_sites, pool))
@@ -124,20 +125,20 @@ def run_parts(
 
     n_workers = n_workers or pool.n_workers
     items: list[Many | tuple[int, list[StackPart]]] = [*groups.items()]
-    for parts, bounds, rows in many:
+    for parts, rows in many:
         n = _MOST_SHARED  # with helpers
         if n_workers > 1:
             n = max(1, min(_MOST_AT_ONCE, len(rows) // (_BATCHES_PER_WORKER * n_workers)))
-        items += [(parts, bounds, rows[i : i + n]) for i in range(0, len(rows), n)]
+        items += [(parts, rows[i : i + n]) for i in range(0, len(rows), n)]
 
     def open_worker(stop: Stop) -> Callable[[Many | tuple[int, list[StackPart]]], None]:
         sites = None if open_sites is None else open_sites(stop)
 
         def work(item: Many | tuple[int, list[StackPart]]) -> None:
             to_open: Groups = {}
-            if len(item) == 3:
+            if isinstance(item[0], StackParts):
                 assert sites is not None
-                _put(to_open, item[0].parts(sites.read_many(*item)))
+                _put(to_open, item[0].parts(sites.read_many(item[0], item[1])))
             elif not stop and (sites is None or not sites.read(*item)):
                 _put(to_open, item[1])
             for number, group in to_open.items():

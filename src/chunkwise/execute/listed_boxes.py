@@ -27,6 +27,11 @@ class ListedBoxes:
         self.boxes = boxes
 
     @cached_property
+    def n_chunks(self) -> int:
+        """How many chunks they have."""
+        return self.boxes.n_chunks
+
+    @cached_property
     def whole(self) -> list[bool]:
         """Whether each is one whole chunk."""
         whole: list[bool] = self.boxes.whole.tolist()

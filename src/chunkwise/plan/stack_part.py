@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,10 +96,10 @@ class StackPart(NamedTuple):
         return first, view[(*axes, ...)]
 
 
-class StackParts(NamedTuple):
+class StackParts:
     """Parts of one leaf without index arrays, by the thousand.
 
-    Attributes
+    Parameters
     ----------
     leaf : Leaf
         With connected sets.
@@ -108,19 +109,26 @@ class StackParts(NamedTuple):
         Of shape ``(n, rank, 2)``: the entries of the connected sets that are a part's.
     """
 
-    leaf: Leaf
-    layers: Numbers
-    runs: Numbers
+    def __init__(self, leaf: Leaf, layers: Numbers, runs: Numbers) -> None:
+        self.leaf = leaf
+        self.layers = layers
+        self._runs = runs
 
+    @cached_property
     def bounds(self) -> Bounds | None:
-        """Return where the parts are; None if neighbours are not read as neighbours."""
+        """Where the parts are; None if neighbours are not read as neighbours."""
         assert self.leaf.strided is not None
-        return self.leaf.strided.bounds(self.runs)
+        return self.leaf.strided.bounds(self._runs)
+
+    @cached_property
+    def layer_numbers(self) -> list[int]:
+        """Each layer once, ascending."""
+        return list(dict.fromkeys(self.layers.tolist()))
 
     def parts(self, numbers: Iterable[int]) -> Iterator[StackPart]:
         """Yield some of the parts."""
         for i in numbers:
-            run = tuple([slice(a, b) for a, b in self.runs[i].tolist()])
+            run = tuple([slice(a, b) for a, b in self._runs[i].tolist()])
             yield StackPart(int(self.layers[i]), self.leaf, run)
 
 
