@@ -203,6 +203,34 @@ def test_open_layers_that_change(tmp_path, recheck):
     assert np.array_equal(store.read().result(), canvas)
 
 
+@pytest.mark.parametrize("chunks", [[6, 5], [6, 2]], ids=str)
+def test_a_view_that_is_read_again(tmp_path, chunks):
+    """Its plan and what is known of its layers are kept until any of them changes."""
+    layers, canvas = _tiles(tmp_path, "zarr3 raw", chunks)
+    context = ts.Context()
+    store = ts.overlay([ts.open(layer, read=True, context=context).result() for layer in layers])
+    spec = {k: v for k, v in layers[5].items() if k != "transform"}
+    same = ts.open(spec, context=context).result()
+    regions = [np.s_[:, :], np.s_[2:15, 3:19]]
+    views = [(region, store[region]) for region in regions]
+    for width in (5, 3, 5):
+        same.resize(exclusive_max=[6, width]).result()
+        if width < 5 and chunks == [6, 2]:
+            canvas[6:12, 9] = 0  # its chunk is deleted
+        for region, view in views:
+            for _ in range(3):
+                if width < 5:
+                    with pytest.raises((IndexError, ValueError), match="Layer 5"):
+                        view.read().result()
+                else:
+                    assert np.array_equal(view.read().result(), canvas[region])
+        assert np.array_equal(store[0:6].read().result(), canvas[0:6])
+    (tmp_path / "0-0" / "c" / "0" / "0").unlink()
+    canvas[0:6, 0 : chunks[1]] = 0
+    for region, view in views:
+        assert np.array_equal(view.read().result(), canvas[region])
+
+
 def test_layers_with_attributes_of_their_own(tmp_path, opened):
     """Documents that differ in what says nothing about chunks; fill values that differ."""
     canvas = np.zeros((4, 12), "int32")

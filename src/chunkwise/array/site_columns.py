@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from threading import Lock
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ __all__ = ["Alike", "Divided", "SiteColumns"]
 
 Numbers = npt.NDArray[np.int64]
 
+# Layers of which metadata changes over and over.
+_MOST_KINDS = 1024
 # What stands where the number of a kind of files would.
 _NO_SITE, _NOT_PLAIN, _MEMORY = -3, -2, -1
 
@@ -81,7 +83,10 @@ class Divided(NamedTuple):
 
 
 class SiteColumns:
-    """What is known of the sites of layers, by number; it is looked at whether that still holds.
+    """What is known of the sites of layers, by number, in one :attr:`SharedMetadata.state`.
+
+    Several reads may look at the same layer at once, and see different metadata.  So a layer's site and kind
+    are one entry, and all else is the same for all that a layer can have.
 
     Parameters
     ----------
@@ -90,26 +95,21 @@ class SiteColumns:
     """
 
     def __init__(self, n: int, rank: int) -> None:
+        self._state = SharedMetadata.state
         # One more than layers: what is no layer has the number -1, and no site.
-        self._seen: list[Site | None] = [None] * (n + 1)
-        self._kinds = np.full(n + 1, _NO_SITE, np.int32)
+        self._seen: list[tuple[Site | None, int]] = [(None, _NO_SITE)] * (n + 1)
+        self._lasting = np.zeros(n + 1, bool)
         self._offsets = np.zeros((n + 1, rank), np.int64)
         self._prefixes = [""] * (n + 1)
-        self._of_kind: list[FileSite] = []
-        self._number_of: dict[object, int] = {}
-        self._last: tuple[object, StackParts | None, range, Divided] = (
-            None,
-            None,
-            range(0),
-            Divided([], [], []),
-        )
-        self._lasting: tuple[object, npt.NDArray[np.bool_]] = None, np.zeros(0, bool)
-        self._lock = Lock()
+        self._of_kind: dict[int, FileSite] = {}
+        self._kind_of: dict[object, int] = {}
+        self._next_kind = count()
+        self._last: tuple[StackParts | None, range, Divided] = None, range(0), Divided([], [], [])
 
     @property
-    def n_kinds(self) -> int:
-        """How many kinds of files there have ever been."""
-        return len(self._of_kind)
+    def is_current(self) -> bool:
+        """Whether what lasts in a state still does, and not too many kinds of files have been seen."""
+        return self._state is SharedMetadata.state and len(self._of_kind) <= _MOST_KINDS
 
     def divide(
         self, parts: StackParts, rows: range, finder: Callable[[int], Finder], fetch: Reader
@@ -127,41 +127,33 @@ class SiteColumns:
         fetch : callable
             As :class:`Finder` has it.
         """
-        state, known_parts, known_rows, divided = self._last
-        if known_parts is parts and known_rows == rows and state is SharedMetadata.state:
+        known_parts, known_rows, divided = self._last
+        if known_parts is parts and known_rows == rows:
             return divided  # a view that is read again
         layers = parts.layers[rows.start : rows.stop]
-        state = self._look_at(layers if np.diff(layers).all() else np.unique(layers), finder, fetch)
+        self._look_at(layers if np.diff(layers).all() else np.unique(layers), finder, fetch)
         divided = self._divide(parts, rows, layers)
-        if state is not None:
-            self._last = state, parts, rows, divided
+        if self._lasting[layers].all():
+            self._last = parts, rows, divided
         return divided
 
-    def _look_at(self, layers: Numbers, finder: Callable[[int], Finder], fetch: Reader) -> object | None:
-        """Find the sites of layers, each told once; return the state in which all of them last, or None."""
-        state, lasting = self._lasting
-        if state is not SharedMetadata.state:
-            # In one go with the state: who marks layers with an older one in mind marks them elsewhere.
-            state, lasting = self._lasting = SharedMetadata.state, np.zeros(len(self._seen), bool)
-        layers = layers[~lasting[layers]]
-        if not layers.size:
-            return state
+    def _look_at(self, layers: Numbers, finder: Callable[[int], Finder], fetch: Reader) -> None:
+        """Find the sites of layers, each told once."""
         seen = self._seen
         last = []
-        for number in layers.tolist():
+        for number in layers[~self._lasting[layers]].tolist():
             find, is_lasting = finder(number)
             site = find(fetch)
-            if site is not seen[number]:
-                self._see(number, site)
+            if site is not seen[number][0]:
+                seen[number] = site, self._kind(number, site)
             if is_lasting:
                 last.append(number)
-        lasting[last] = True
-        return state if len(last) == len(layers) else None
+        self._lasting[last] = True
 
     def _divide(self, parts: StackParts, rows: range, layers: Numbers) -> Divided:
         bounds = parts.bounds
         assert bounds is not None
-        kinds = self._kinds[layers]
+        kinds = np.array([self._seen[number][1] for number in layers.tolist()])
         every = np.arange(rows.start, rows.stop)
         divided = Divided([], [], [])
         for kind in np.unique(kinds).tolist() if (kinds != kinds[:1]).any() else kinds[:1].tolist():
@@ -180,30 +172,30 @@ class SiteColumns:
 
     def elements(self, layer: int) -> npt.NDArray[Any]:
         """Return the elements of a layer in memory, which it always is."""
-        site = self._seen[layer]
+        site, _ = self._seen[layer]
         assert isinstance(site, MemorySite)
         return site.elements
 
-    def _see(self, number: int, site: Site | None) -> None:
-        kind = _NO_SITE
-        with self._lock:
-            if site is not None and not site.place.plain:
-                kind = _NOT_PLAIN
-            elif site is not None:
-                self._offsets[number] = site.place.offsets
-                kind = _MEMORY
-            if isinstance(site, FileSite) and kind != _NOT_PLAIN:
-                self._prefixes[number] = site.prefix
-                same = _same(site)
-                if same not in self._number_of:
-                    self._number_of[same] = len(self._of_kind)
-                    self._of_kind.append(site)
-                kind = self._number_of[same]
-            self._kinds[number] = kind
-            self._seen[number] = site
+    def _kind(self, number: int, site: Site | None) -> int:
+        """Return the number of what is the same for sites that are read in the same way."""
+        if site is None:
+            return _NO_SITE
+        if not site.place.plain:
+            return _NOT_PLAIN
+        self._offsets[number] = site.place.offsets
+        if isinstance(site, MemorySite):
+            return _MEMORY
+        self._prefixes[number] = site.prefix
+        same = _same(site)
+        kind = self._kind_of.get(same)
+        if kind is None:
+            kind = next(self._next_kind)
+            self._of_kind[kind] = site  # which keeps what `same` names; two may be made, and one is used
+            kind = self._kind_of.setdefault(same, kind)
+        return kind
 
 
 def _same(site: FileSite) -> object:
-    """Return what is the same for arrays that are read in the same way; what it names is kept by the site."""
+    """Return what is the same for arrays that are read in the same way."""
     array = site.array
     return is_simple(array), id(array.chain), id(array.fill_value), array.keys, site.fill_missing

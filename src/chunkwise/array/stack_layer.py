@@ -21,8 +21,6 @@ __all__ = ["Layer", "StackLayers", "naming"]
 
 # Kvstores that answer at once; of others several requests are kept under way.
 _LOCAL = ("file", "memory", "zip")
-# Layers of which metadata changes over and over.
-_MOST_KINDS = 1024
 
 
 class Layer(NamedTuple):
@@ -126,7 +124,7 @@ class StackLayers:
     def divide(self, parts: StackParts, rows: range, fetch: Reader) -> tuple[Divided, SiteColumns]:
         """Divide parts by how their layers are read; return also what is known of these."""
         columns = self._columns
-        if columns is None or columns.n_kinds > _MOST_KINDS:
+        if columns is None or not columns.is_current:
             rank = self.layers[0].domain.rank if self.layers else 0
             columns = self._columns = SiteColumns(len(self.layers), rank)
         return columns.divide(parts, rows, self._finder, fetch), columns

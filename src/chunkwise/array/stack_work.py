@@ -83,8 +83,10 @@ def run_parts(
         else:
             many.append((found, rows))
     waits = any(part.indexed for group in groups.values() for part in group) and in_event_loop()
-    numbers = many[0][0].layer_numbers if len(many) == 1 and not groups else []
-    numbers = numbers or list(dict.fromkeys(chain(groups, *(parts.layer_numbers for parts, _ in many))))
+    if len(many) == 1 and not groups:
+        numbers = many[0][0].layer_numbers
+    else:
+        numbers = list(dict.fromkeys(chain(groups, *(parts.layer_numbers for parts, _ in many))))
     n_workers = _n_workers(numbers, layers, nbytes, pool)
     sites, inline = None, False
     if open_sites is not None:
