@@ -6,7 +6,8 @@
 Both libraries run in this process and take turns, with their default settings; the medians count.  Files lie
 in memory if there is such a directory, so caches are warm.  "direct" reads the layers themselves into one
 array, all at the same time; what the stack costs is its time divided by that, and what a stack of specs costs
-is its time divided by that of opening and reading them.
+is its time divided by that of opening and reading them.  "at first" is the speed beside TensorStore with all
+acts in turn and no time to warm up.
 The speed of downsampling is that of the elements that are read, beside that of copying as many.
 """
 
@@ -91,7 +92,7 @@ class Stacks:
         return {"driver": "stack", "dtype": "uint16", "layers": self.specs}
 
     def measure(self, repeat: int) -> dict[str, float]:
-        """Return seconds: of direct reads, of stacks of open arrays, and of stacks of specs."""
+        """Return seconds: of direct reads, stacks of open arrays, stacks of specs; and of each at first."""
         acts: dict[str, Callable[[], Any]] = {}
         for name, library in LIBRARIES.items():
             layers = [library.open(spec, read=True).result() for spec in self.specs]
@@ -121,13 +122,14 @@ class Stacks:
             acts[f"{name} specs"] = lambda spec=spec: spec.read().result()
             for act in ("direct", "opened", "stack", "specs"):
                 assert np.array_equal(acts[f"{name} {act}"](), self.volume)
-        # What is not compared with each other is not done in turn either: opening keeps one processor busy,
-        # and the other one takes milliseconds to wake up.
-        groups = (("direct", "stack"), ("opened", "specs"))
-        times: dict[str, float] = {}
+        # At first all acts take turns.  Then those that are compared do so alone, once helper processes
+        # are there, which start after some 0.3 s of work that they could do; opening keeps one processor
+        # busy, and the other one takes milliseconds to wake up.
+        first = by_turns(repeat, **acts)
+        times = {f"{name}, first": seconds for name, seconds in first.items()}
         for name in ("chunkwise stack", "tensorstore stack"):
-            repeat_for(1.0, acts[name])  # helper processes start after some 0.3 s of work that they could do
-        for group in groups:
+            repeat_for(1.0, acts[name])
+        for group in (("direct", "stack"), ("opened", "specs")):
             times |= by_turns(repeat, **{name: act for name, act in acts.items() if name.endswith(group)})
         return times
 
@@ -143,6 +145,7 @@ def stacks(work: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
                 {
                     "what": f"{per_side**3} layers of {edge // per_side}³ {codec}",
                     "cost": times["chunkwise stack"] / times["chunkwise direct"],
+                    "at first": times["tensorstore stack, first"] / times["chunkwise stack, first"],
                     "cost of specs": times["chunkwise specs"] / times["chunkwise opened"],
                     "as fast as tensorstore": times["tensorstore stack"] / times["chunkwise stack"],
                     "as fast as tensorstore, specs": times["tensorstore specs"] / times["chunkwise specs"],
