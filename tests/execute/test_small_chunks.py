@@ -18,7 +18,7 @@ DATA = np.arange(np.prod(SHAPE), dtype=np.uint32).astype(np.uint16).reshape(SHAP
 @pytest.fixture(params=[1, 3 * 4 * 8 * 8 * 2, 1 << 19], ids=["alone", "three", "many"])
 def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have so many bytes of chunks of 512 bytes taken together."""
-    for module in ("row_read", "row_write"):
+    for module in ("encoded_row", "row_write"):
         monkeypatch.setattr(f"chunkwise.execute.{module}.TOGETHER", request.param)
 
 

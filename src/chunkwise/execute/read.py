@@ -141,10 +141,10 @@ def _open_worker(
         scatter = Scatter(array.chain, view)
     packed = None if scatter is None else scatter.packed
     fetch_into = None
-    if packed is not None and packed.fill is None:
+    if packed is not None:
         open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
         fetch_into = None if open_into is None else open_into(kv)
-        if fetch_into is None:
+        if fetch_into is None and packed.fill is None:
             scatter = None  # raw chunks that are in memory are better copied from there
 
     # raw chunks of which a part is wanted

@@ -1,30 +1,21 @@
 """Reading whole chunks to the rows of memory that they are copied from.
 
-Small chunks are fetched some at a time, and then decoded.  A processor that goes from the system's code to
-Python's to the codec's and back for each chunk finds its caches and branch predictors full of what the others
-left there: apart, decoding 16³ chunks of uint16 takes two thirds of the time.
+Small chunks are fetched some at a time, and then decoded (:mod:`chunkwise.execute.encoded_row`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from chunkwise.codec.decode import Packed
 from chunkwise.codec.size import size_error
-from chunkwise.execute.runs import TOGETHER, Row
+from chunkwise.execute.encoded_row import MISSING, EncodedRow, FetchInto, take_together
+from chunkwise.execute.runs import Row
 from chunkwise.kvstore.protocol import Reader
 
-__all__ = ["decoded_together", "read_rows"]
-
-
-def decoded_together(some: Sequence[bytes | None], packed: Packed, memory: memoryview) -> bool:
-    """Decode encoded chunks with one call if that can be done; return whether `memory` has been filled."""
-    if packed.fill_row is None or len(some) < 2 or not all(some):
-        return False
-    lengths = list(map(len, cast("Sequence[bytes]", some)))
-    return packed.fill_row(b"".join(cast("Sequence[bytes]", some)), lengths, memory)
+__all__ = ["read_rows"]
 
 
 def read_rows(
@@ -32,7 +23,7 @@ def read_rows(
     keys: Iterator[str],
     packed: Packed,
     fetch: Reader,
-    fetch_into: Callable[[str, memoryview], int | None] | None,
+    fetch_into: FetchInto | None,
     missing: Callable[[str, Any], None],
 ) -> Iterator[str]:
     """Read chunks; yield the key of each before something is done with it.
@@ -48,32 +39,34 @@ def read_rows(
     fetch : callable
         A reader of the store.
     fetch_into : callable or None
-        One that fills memory; for chunks that are stored as they are.
+        One that fills memory, if the store has that.
     missing : callable
         ``missing(key, chunk)`` fills a chunk that is not stored, or raises.
     """
-    nbytes, fill = packed.nbytes, packed.fill
-    together = 1 if fill is None else TOGETHER // max(1, nbytes)
+    nbytes, fill, together = packed.nbytes, packed.fill, take_together(packed)
+    encoded_row = EncodedRow(packed, fetch, fetch_into)
     for row in rows:
         if fill is not None and together > 1:
             for first in range(0, len(row.chunks), together):
                 places = slice(first, first + together)
-                some = []
-                for key in islice(keys, len(row.chunks[places])):
+                some = list(islice(keys, len(row.chunks[places])))
+                encoded_row.clear(len(some))
+                for key in some:
                     yield key
-                    encoded = fetch(key)
-                    some.append((key, None if encoded is None else bytes(encoded)))
-                memory = row.memory[first * nbytes : (first + len(some)) * nbytes]
-                if decoded_together([kept for _, kept in some], packed, memory):
+                    encoded_row.append(key)
+                if encoded_row.decode_all(row.memory[first * nbytes : (first + len(some)) * nbytes]):
                     continue
-                for (key, kept), chunk, buffer in zip(
-                    some, row.chunks[places], row.buffers[places], strict=True
+                for number, (key, chunk, buffer) in enumerate(
+                    zip(some, row.chunks[places], row.buffers[places], strict=True)
                 ):
                     yield key
-                    if kept is None:
+                    if encoded_row.decode(number, buffer):
+                        continue
+                    encoded = None if encoded_row.lengths[number] == MISSING else fetch(key)
+                    if encoded is None:
                         missing(key, chunk)
                     else:
-                        fill(kept, buffer)
+                        fill(encoded, buffer)
             continue
         for chunk, buffer in zip(row.chunks, row.buffers, strict=True):
             key = next(keys)

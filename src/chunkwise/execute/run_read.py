@@ -16,10 +16,11 @@ from chunkwise.codec.decode import Packed
 from chunkwise.codec.rows import open_paste
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.errors import NotFoundError
+from chunkwise.execute.encoded_row import EncodedRow, FetchInto, take_together
 from chunkwise.execute.listed_boxes import ListedBoxes
 from chunkwise.execute.packed import PackedReader
-from chunkwise.execute.row_read import decoded_together, read_rows
-from chunkwise.execute.runs import TOGETHER, Run
+from chunkwise.execute.row_read import read_rows
+from chunkwise.execute.runs import Run
 from chunkwise.kvstore.protocol import Readable, Reader
 
 __all__ = ["LARGEST_RUN", "RunReader", "read_packed_keys"]
@@ -51,11 +52,13 @@ class RunReader:
         shape: tuple[int, ...],
         packed: Packed,
         fetch: Reader,
-        fetch_into: Callable[[str, memoryview], int | None] | None,
+        fetch_into: FetchInto | None,
     ) -> None:
         self._shape = shape
         self._packed = packed
         self._fetch, self._fetch_into = fetch, fetch_into
+        self._together = take_together(packed)
+        self._encoded = EncodedRow(packed, fetch, fetch_into)
         self._most = max(1, LARGEST_RUN // packed.nbytes)
         self._run = Run(shape, packed.stored, 1)
         self._paste: tuple[Array, Paste] | None = None
@@ -82,40 +85,50 @@ class RunReader:
             True as soon as nothing more is to be read.
         """
         pieces = boxes.runs(numbers, self._most)
-        paste = self._open(out, max((end - begin for begin, end in pieces), default=0))
+        groups = _groups(pieces, self._together)
+        paste = self._open(out, max((end - begin for begin, end in groups), default=0))
         keys, starts = [boxes.keys[i] for i in numbers], boxes.starts
-        chunks, buffers, memory = self._run.chunks, self._run.buffers, self._run.memory
-        fetch, fetch_into = self._fetch, self._fetch_into
-        packed = self._packed
-        nbytes, fill = packed.nbytes, packed.fill
-        together = 0 if fill is None else TOGETHER // max(1, nbytes)
-        some: list[bytes | None] = []
-        first = fetched = 0  # what is in `some`: these chunks
-        for begin, end in pieces:
+        runs = iter(pieces)
+        for begin, end in groups:
             if unwanted:
                 return
-            if together > 1:
-                if end > fetched:
-                    first, fetched = begin, min(len(keys), begin + max(together, end - begin))
-                    some = [_fetched(fetch, key) for key in keys[first:fetched]]
-                row = memory[: (end - begin) * nbytes]
-                if decoded_together(some[begin - first : end - first], packed, row):
-                    paste(starts[numbers[begin]], 0, end - begin)
-                    continue
-            for i, buffer in zip(range(begin, end), buffers, strict=False):
+            self._fill(keys[begin:end], numbers[begin:end], read_other)
+            at = begin
+            while at < end:
+                first, at = next(runs)
+                paste(starts[numbers[first]], first - begin, at - begin)
+
+    def _fill(
+        self, keys: Sequence[str], numbers: Sequence[int], read_other: Callable[[int, Array], None]
+    ) -> None:
+        """Read chunks to the run."""
+        run, packed, encoded_row = self._run, self._packed, self._encoded
+        together = len(keys) if self._together > 1 else 1
+        nbytes, fill = packed.nbytes, packed.fill
+        if together > 1:
+            encoded_row.clear(together)
+            for key in keys:
                 try:
-                    if fill is None:
-                        if fetch_into is not None and fetch_into(keys[i], buffer) == nbytes:
-                            continue
-                    else:
-                        encoded = some[i - first] if together > 1 else fetch(keys[i])
-                        if encoded is not None:
-                            fill(encoded, buffer)
-                            continue
+                    encoded_row.append(key)
                 except Exception:  # whatever it is, the other way meets it too, and says so
-                    pass
-                read_other(numbers[i], chunks[i - begin])
-            paste(starts[numbers[begin]], 0, end - begin)
+                    encoded_row.skip()
+            if encoded_row.decode_all(run.memory[: together * nbytes]):
+                return
+        fetch, fetch_into = self._fetch, self._fetch_into
+        for i, (key, buffer) in enumerate(zip(keys, run.buffers, strict=False)):
+            try:
+                if together > 1:
+                    if encoded_row.decode(i, buffer):
+                        continue
+                elif fill is None:
+                    if fetch_into is not None and fetch_into(key, buffer) == nbytes:
+                        continue
+                elif (encoded := fetch(key)) is not None:
+                    fill(encoded, buffer)
+                    continue
+            except Exception:  # as above
+                pass
+            read_other(numbers[i], run.chunks[i])
 
     def _open(self, out: Array, length: int) -> Paste:
         """Return what copies from the run, which has room for `length` chunks from now on, to `out`."""
@@ -150,10 +163,12 @@ def read_packed_keys(
         pass
 
 
-def _fetched(fetch: Reader, key: str) -> bytes | None:
-    """Return a value that lasts; None if it is missing, or can't be had, as who decodes it finds out."""
-    try:
-        encoded = fetch(key)
-    except Exception:  # whatever it is, the other way meets it too, and says so
-        return None
-    return None if encoded is None else bytes(encoded)
+def _groups(pieces: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Return where pieces, each of which follows the one before, begin and end, up to `most` together."""
+    groups: list[tuple[int, int]] = []
+    for begin, end in pieces:
+        if groups and end - groups[-1][0] <= most:
+            groups[-1] = groups[-1][0], end
+        else:
+            groups.append((begin, end))
+    return groups
