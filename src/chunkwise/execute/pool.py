@@ -85,6 +85,7 @@ class Pool:
         *,
         n_workers: int,
         inline: bool = False,
+        settle: Callable[[], None] | None = None,
     ) -> Future[T]:
         """Work through `batches`; the first failure stops the rest and is the failure of the future.
 
@@ -100,12 +101,15 @@ class Pool:
             How many threads to use; may exceed :attr:`n_workers` for work that mostly waits.
         inline : bool
             Whether to do it now, in the calling thread, because that is quicker than handing it over.
+        settle : callable, optional
+            Called once before `finish`, and also where that is not called after a failure: waits for what
+            the workers have begun and others do.
         """
         if inline or not batches or _here.working:
-            return _run_here(batches, open_worker, finish)
+            return _run_here(batches, open_worker, finish, settle)
         promise, future = Promise[T].new()
         n = max(1, min(n_workers, len(batches)))
-        job = _Job(batches, open_worker, finish, promise, self, n)
+        job = _Job(batches, open_worker, finish, promise, self, n, settle)
         self._start_threads(n)
         for _ in range(n):
             self._queue.put(_Turn(job))
@@ -144,12 +148,21 @@ def _serve(queue: SimpleQueue[Callable[[], None] | None]) -> None:
         del turn  # or its arrays live until there is other work
 
 
-def _run_here(batches: Sequence[B], open_worker: OpenWorker[B], finish: Callable[[], T]) -> Future[T]:
+def _run_here(
+    batches: Sequence[B],
+    open_worker: OpenWorker[B],
+    finish: Callable[[], T],
+    settle: Callable[[], None] | None,
+) -> Future[T]:
     try:
-        if batches:
-            work = open_worker([])
-            for batch in batches:
-                work(batch)
+        try:
+            if batches:
+                work = open_worker([])
+                for batch in batches:
+                    work(batch)
+        finally:
+            if settle is not None:
+                settle()
         return Future.ready(finish())
     except Exception as e:
         return Future.failed(e)
@@ -166,6 +179,7 @@ class _Job(Generic[B, T]):
         promise: Promise[T],
         pool: Pool,
         n_turns: int,
+        settle: Callable[[], None] | None,
     ) -> None:
         self.batches = deque(batches)
         self.open_worker = open_worker
@@ -177,6 +191,7 @@ class _Job(Generic[B, T]):
         self.errors: list[BaseException] = []
         self._ended = count(1)
         self._n_turns = n_turns
+        self._settle = settle
         _jobs.add(self)
         stop = self.stop
         promise.future.add_done_callback(lambda _: stop.append(None))  # cancelled
@@ -185,6 +200,11 @@ class _Job(Generic[B, T]):
         """Count a worker that has stopped; the last one completes the promise."""
         if next(self._ended) < self._n_turns:
             return
+        if self._settle is not None:
+            try:
+                self._settle()
+            except BaseException as e:
+                self.errors.append(e)
         _jobs.discard(self)
         if not self.errors and not self.stop:
             try:

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,10 +30,11 @@ from chunkwise.execute.packed import PackedWriter
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.row_write import write_rows
 from chunkwise.execute.runs import Gather
+from chunkwise.execute.sent_writes import SentWrites, open_sent_writes
 from chunkwise.execute.shard_write import write_shards_from, write_shards_packed
 from chunkwise.execute.turns import Turns, in_turn, open_turns
-from chunkwise.execute.workers import write_load
-from chunkwise.kvstore.protocol import Buffer
+from chunkwise.execute.workers import sent_load, write_load
+from chunkwise.kvstore.protocol import Buffer, Writer
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, extents, keys, plan_write, selections, wholes
@@ -90,17 +92,40 @@ def write_from(
     if as_modifiable(kv) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
     view = plan.layout.view(source, last=True)
+    sent = open_sent_writes(array, kv, plan.axes, plan.n_chunks, pool.n_workers)
+    if sent is not None:
+        return _write_sent(array, kv, plan.axes, view, sent, pool, store_fill=store_fill)
     load = write_load(pool, kv, array.chain, plan.n_chunks, view=view)
 
     turns = open_turns(load.n_workers, pool.n_workers)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _Writer(array, kv, view, store_fill, stop, turns).write
+        return _Writer(array, kv, view, store_fill, stop, turns=turns).write
 
     job = Job("write", array, kv, plan.axes, array.grid, view, store_fill=store_fill)
     load, open_shared = share(job, load, open_worker)
     batches = split(plan.axes, load.n_batches, load.n_workers, load.smaller)
     return pool.run(batches, open_shared, _nothing, n_workers=load.n_workers, inline=load.inline)
+
+
+def _write_sent(
+    array: StoredArray,
+    kv: ReadWritable,
+    axes: Batch,
+    view: npt.NDArray[Any],
+    sent: SentWrites,
+    pool: Pool,
+    *,
+    store_fill: bool,
+) -> Future[None]:
+    """Encode whole chunks here and have them stored meanwhile."""
+
+    def open_worker(stop: Stop) -> Callable[[Batch], None]:
+        return _Writer(array, kv, view, store_fill, stop, writer=sent).write
+
+    load = sent_load(pool, prod(axis.n_entries for axis in axes))
+    batches = split(axes, load.n_batches)
+    return pool.run(batches, open_worker, sent.finish, n_workers=load.n_workers, settle=sent.settle)
 
 
 def write_packed(
@@ -136,7 +161,9 @@ class _Writer:
         view: npt.NDArray[Any],
         store_fill: bool,
         stop: Stop,
+        *,
         turns: Turns | None = None,
+        writer: Writer | None = None,
     ) -> None:
         self.array = array
         self.kv = kv
@@ -150,7 +177,7 @@ class _Writer:
         self.coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
         self.gather: Gather | PackedWriter = Gather(array.chain, view)
         # chunks that are overwritten entirely; the rest needs generations
-        writer = open_writer(kv)
+        writer = writer or open_writer(kv)
         self.store: Callable[[str, Buffer], Any] = kv.write if writer is None else writer.write
         self.delete: Callable[[str], Any] = kv.delete if writer is None else writer.delete
         self.flush: Callable[[], None] = _nothing if writer is None else writer.flush

@@ -8,7 +8,7 @@ names both.  Where the last bytes can't be asked for without the size, that is a
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from chunkwise.errors import AbortedError, UnavailableError
@@ -47,6 +47,13 @@ class DirectPut(Direct, Protocol):
 
     def put(self, key: str, value: memoryview) -> str | None:
         """Store a value whatever is there; return its ETag, None if obstore should do it."""
+        ...
+
+    def send(self, key: str, value: Buffer | None, done: Callable[[bool], None]) -> None:
+        """Begin to store a value, or to delete it if that is None; raise what can't be begun with.
+
+        Another thread calls `done`, with False if obstore should do it.
+        """
         ...
 
 

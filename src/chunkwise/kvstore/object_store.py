@@ -29,6 +29,7 @@ from chunkwise.kvstore.object_list import Pages
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
 from chunkwise.kvstore.object_read import Direct, Found, fetch
 from chunkwise.kvstore.object_requests import Requests
+from chunkwise.kvstore.object_sender import ObjectSender
 from chunkwise.kvstore.plain_http import Memory
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -264,6 +265,13 @@ class ObjectStore:
         if e_tag is None:
             return None
         return self._put(key, view, update_mode(e_tag, version, quoted=known.quoted))
+
+    def open_sender(self) -> ObjectSender | None:
+        """Return what writes many values without waiting for each, None if nothing does, or not yet."""
+        direct = self._requests.direct()
+        if direct is None:
+            return None
+        return ObjectSender(direct, self.limits, self.bucket.refused_characters)
 
     def keeps_conditions(self, key: str) -> bool:
         """Whether parts of the value of `key` can be changed so that nobody's changes are lost."""

@@ -17,12 +17,23 @@ from typing import NamedTuple
 
 from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["Answer", "Memory", "OddAnswerError", "PlainServer", "acknowledge_at_once"]
+__all__ = [
+    "CONNECT_TIMEOUT",
+    "LONGEST_IDLE",
+    "READ_TIMEOUT",
+    "Answer",
+    "Memory",
+    "OddAnswerError",
+    "PlainServer",
+    "acknowledge_at_once",
+    "parse_head",
+]
 
-_CONNECT_TIMEOUT = 10.0
-_READ_TIMEOUT = 60.0
-# A connection that nobody used for so long is not tried again: the server may have closed it.
-_LONGEST_IDLE = 30.0
+CONNECT_TIMEOUT = 10.0
+READ_TIMEOUT = 60.0
+"""Seconds that the server may take for one step."""
+LONGEST_IDLE = 30.0
+"""A connection that nobody used for so long is not tried again: the server may have closed it."""
 _HEAD = 1 << 16
 # Memory for the bodies of larger answers is taken as they come, whatever length the server names.
 _UNCHECKED = 1 << 26
@@ -71,10 +82,15 @@ class PlainServer:
     ----------
     host : str
     port : int
+
+    Attributes
+    ----------
+    place : (str, int)
+        Both.
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self._place = (host, port)
+        self.place = (host, port)
         self._idle: list[_Connection] = []
 
     def ask(self, request: bytes, memory: Memory | None = None, body: Buffer = b"") -> Answer:
@@ -100,10 +116,10 @@ class PlainServer:
             except ConnectionError:
                 if connection.filled:  # else the server had closed it before it saw the request
                     raise
-        return self._exchange(_Connection(self._place), request, memory, body)
+        return self._exchange(_Connection(self.place), request, memory, body)
 
     def _take(self) -> _Connection | None:
-        oldest = time.monotonic() - _LONGEST_IDLE
+        oldest = time.monotonic() - LONGEST_IDLE
         while True:
             try:
                 connection = self._idle.pop()  # the one that was used last, so that others can be let go
@@ -127,6 +143,29 @@ class PlainServer:
         else:
             connection.close()
         return answer
+
+
+def parse_head(head: bytes | bytearray) -> tuple[int, dict[str, str], int, bool]:
+    """Return the status, the headers, the size of the body, and whether the connection stays open.
+
+    Raises
+    ------
+    OddAnswerError
+        If that is not clear.
+    """
+    first, *lines = head.decode("latin-1").split("\r\n")
+    version, _, status = first[:12].partition(" ")
+    if version not in ("HTTP/1.1", "HTTP/1.0") or not status.isdecimal():
+        raise OddAnswerError(f"no answer of HTTP: {first[:80]!r}")
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    length = "0" if int(status) in (204, 304) else headers.get("content-length", "")
+    if int(status) < 200 or "transfer-encoding" in headers or not length.isdecimal():
+        raise OddAnswerError(f"HTTP status {status} with headers {sorted(headers)}")
+    keep = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
+    return int(status), headers, int(length), keep
 
 
 def acknowledge_at_once(connection: socket.socket) -> None:
@@ -154,9 +193,9 @@ class _Connection:
     """A connection; ``filled`` is how many bytes of an answer came into ``buffer``, ``used`` when."""
 
     def __init__(self, place: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(place, _CONNECT_TIMEOUT)
+        self.socket = socket.create_connection(place, CONNECT_TIMEOUT)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _limit_waits(self.socket, _READ_TIMEOUT)
+        _limit_waits(self.socket, READ_TIMEOUT)
         self.buffer = bytearray(_HEAD)
         self.filled = 0
         self.used = 0.0
@@ -179,22 +218,9 @@ class _Connection:
             self._send_both(request, memoryview(body).cast("B"))
         acknowledge_at_once(self.socket)
         end = self._read_head()
-        first, *lines = self.buffer[:end].decode("latin-1").split("\r\n")
-        version, _, status = first[:12].partition(" ")
-        if version not in ("HTTP/1.1", "HTTP/1.0") or not status.isdecimal():
-            raise OddAnswerError(f"no answer of HTTP: {first[:80]!r}")
-        headers = {}
-        for line in lines:
-            name, _, value = line.partition(":")
-            headers[name.lower()] = value.strip()
-        length = headers.get("content-length", "")
-        if int(status) in (204, 304):
-            length = "0"
-        if int(status) < 200 or "transfer-encoding" in headers or not length.isdecimal():
-            raise OddAnswerError(f"HTTP status {status} with headers {sorted(headers)}")
-        found = self._read_body(end + 4, int(length), memory or Memory())
-        keep = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
-        return Answer(int(status), headers, found), keep
+        status, headers, length, keep = parse_head(self.buffer[:end])
+        found = self._read_body(end + 4, length, memory or Memory())
+        return Answer(status, headers, found), keep
 
     def _send_both(self, head: bytes, body: memoryview) -> None:
         if hasattr(self.socket, "sendmsg"):  # in one piece, so that the server is woken once

@@ -48,7 +48,7 @@ class Retries(NamedTuple):
 
 
 class RequestSlots:
-    """At most `limit` requests at a time; ``with`` it is one of them."""
+    """At most `limit` requests at a time; ``with`` it is one of them, or from `take` to `give_back`."""
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit or DEFAULT_CONCURRENCY
@@ -61,6 +61,14 @@ class RequestSlots:
         self._free: SimpleQueue[None] = SimpleQueue()
         for _ in range(self.limit):
             self._free.put(None)
+
+    def take(self) -> None:
+        """Wait for a slot."""
+        self._free.get()
+
+    def give_back(self) -> None:
+        """Let somebody else have a slot that was taken, be it by another thread."""
+        self._free.put(None)
 
     def __enter__(self) -> None:
         self._free.get()

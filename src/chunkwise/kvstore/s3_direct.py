@@ -10,18 +10,20 @@ anything else the library asks again, with its retries and its ways to tell the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.aws_credentials import Provider
-from chunkwise.kvstore.aws_signature import Signer
+from chunkwise.kvstore.aws_signature import EMPTY, Signer
 from chunkwise.kvstore.http_connection import proxy_for
 from chunkwise.kvstore.object_failure import AnswerError
 from chunkwise.kvstore.object_read import Found
 from chunkwise.kvstore.plain_http import Answer, Memory, OddAnswerError, PlainServer
+from chunkwise.kvstore.plain_sender import PlainSender
+from chunkwise.kvstore.protocol import Buffer
 
 __all__ = ["DirectAccess", "direct_access"]
 
@@ -50,6 +52,7 @@ class DirectAccess:
 
     def __init__(self, server: PlainServer, root: str, signer: Signer | None, lines: str) -> None:
         self._server = server
+        self._sender = PlainSender(*server.place)
         self._root = root
         self._signer = signer
         self._lines = lines
@@ -99,17 +102,43 @@ class DirectAccess:
 
     def put(self, key: str, value: memoryview) -> str | None:
         """Store a value; return its ETag, None if the library should do it."""
-        path, signer = self._root + quote(key, safe="/"), self._signer
         try:
-            lines = self._lines if signer is None else signer.lines("PUT", path, sha256(value).hexdigest())
-            length = f"content-length: {len(value)}\r\n"
-            request = f"PUT {path} HTTP/1.1\r\n{lines}{length}user-agent: chunkwise\r\naccept: */*\r\n\r\n"
-            answer = self._server.ask(request.encode("latin-1"), None, value)
+            answer = self._server.ask(self._put_head(key, value), None, value)
         except (OSError, OddAnswerError, ChunkwiseError):
             return None
-        if answer.status in _STALE_KEYS and signer is not None:
-            signer.forget()
-        return answer.headers.get("etag") if answer.status == 200 else None
+        return answer.headers.get("etag") if self._status(answer) == 200 else None
+
+    def send(self, key: str, value: Buffer | None, done: Callable[[bool], None]) -> None:
+        """Begin to store a value, or to delete it if that is None.
+
+        Another thread calls `done`, with False if the library should do it.
+
+        Raises
+        ------
+        OSError, ChunkwiseError
+            If it can't be begun.
+        """
+        head = self._head("DELETE", key, EMPTY) if value is None else self._put_head(key, value)
+        expected = 204 if value is None else 200
+
+        def ended(answer: Answer | None) -> None:
+            done(answer is not None and self._status(answer) == expected)
+
+        self._sender.send(head, value or b"", ended)
+
+    def _put_head(self, key: str, value: Buffer) -> bytes:
+        return self._head("PUT", key, sha256(value).hexdigest(), f"content-length: {len(value)}\r\n")
+
+    def _head(self, method: str, key: str, content: str, more: str = "") -> bytes:
+        path, signer = self._root + quote(key, safe="/"), self._signer
+        lines = self._lines if signer is None else signer.lines(method, path, content)
+        request = f"{method} {path} HTTP/1.1\r\n{lines}{more}user-agent: chunkwise\r\naccept: */*\r\n\r\n"
+        return request.encode("latin-1")
+
+    def _status(self, answer: Answer) -> int:
+        if answer.status in _STALE_KEYS and self._signer is not None:
+            self._signer.forget()
+        return answer.status
 
 
 def direct_access(
