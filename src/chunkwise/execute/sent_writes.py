@@ -10,7 +10,7 @@ from typing import Any
 
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.execute.failure import failed
-from chunkwise.kvstore.protocol import Buffer, Sender
+from chunkwise.kvstore.protocol import Buffer, Sender, Sending, offers
 from chunkwise.plan.axis import PlanAxis
 
 __all__ = ["SentWrites", "open_sent_writes"]
@@ -74,14 +74,13 @@ def open_sent_writes(
 
     Chunks that are changed in part are read first, so that many threads have to wait for that.
     """
-    opener = getattr(kv, "open_sender", None)
     if (
-        opener is None
+        not offers(kv, Sending)
         or n_chunks < _LEAST_PER_WORKER * n_workers
         or array.chain.item.nbytes > _LARGEST
         or array.part is not None
         or not all(all(axis.whole) for axis in axes)
     ):
         return None
-    sender = opener()
+    sender = kv.open_sender()
     return None if sender is None else SentWrites(array, kv, sender)
