@@ -19,6 +19,8 @@ __all__ = ["SentWrites", "open_sent_writes"]
 _LEAST_PER_WORKER = 8
 # A chunk's memory is kept until it is stored, and many are under way.
 _LARGEST = 1 << 24
+# Of chunks that are not compressed: to copy more once again takes longer than threads that wait.
+_LARGEST_RAW = 1 << 17
 
 
 class SentWrites:
@@ -77,7 +79,7 @@ def open_sent_writes(
     if (
         not offers(kv, Sending)
         or n_chunks < _LEAST_PER_WORKER * n_workers
-        or array.chain.item.nbytes > _LARGEST
+        or array.chain.item.nbytes > (_LARGEST if array.chain.encoded_nbytes is None else _LARGEST_RAW)
         or array.part is not None
         or not all(all(axis.whole) for axis in axes)
     ):

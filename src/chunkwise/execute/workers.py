@@ -74,6 +74,8 @@ _INLINE_ALONE = 2_000_000
 _BATCHES_PER_WORKER = 4
 # Chunks of a batch that are sent to a server while the next ones are encoded.
 _SENT_BATCH = 8
+# If encoding one takes so long without the lock, one more thread works while others wait for the lock.
+_LONG = 1_000_000
 # So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
 _DISK = 50_000_000
 # The other threads wait for the last batches, so these are no longer than this; shards are not cut for it.
@@ -155,9 +157,10 @@ def write_load(
     return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks, view, sharded)
 
 
-def sent_load(pool: Pool, n_chunks: int) -> Workload:
-    """Decide how to encode chunks that a store takes meanwhile: by one thread for each processor."""
-    n = min(pool.n_workers, n_chunks)
+def sent_load(pool: Pool, chain: PreparedChain, n_chunks: int, view: _View = None) -> Workload:
+    """Decide how to encode chunks that a store takes meanwhile: about one thread for each processor."""
+    long = chain.item.nbytes * _rate(_WRITE, chain, view) >= _LONG
+    n = min(pool.n_workers + (long and not pool.bounded), n_chunks)
     return Workload(n, max(n * _BATCHES_PER_WORKER, n_chunks // _SENT_BATCH), False)
 
 

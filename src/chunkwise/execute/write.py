@@ -123,7 +123,7 @@ def _write_sent(
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         return _Writer(array, kv, view, store_fill, stop, writer=sent).write
 
-    load = sent_load(pool, prod(axis.n_entries for axis in axes))
+    load = sent_load(pool, array.chain, prod(axis.n_entries for axis in axes), view)
     batches = split(axes, load.n_batches)
     return pool.run(batches, open_worker, sent.finish, n_workers=load.n_workers, settle=sent.settle)
 
