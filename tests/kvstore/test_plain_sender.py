@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from chunkwise.kvstore import plain_sender
+from chunkwise.kvstore import plain_line, plain_sender
 from chunkwise.kvstore.plain_http import Answer
 from chunkwise.kvstore.plain_sender import PlainSender
 
@@ -299,7 +299,7 @@ def test_a_failure_of_the_thread_is_told_to_all(monkeypatch: pytest.MonkeyPatch)
     with serving(serve) as (port, _):
         answers = Answers(PlainSender("127.0.0.1", port))
         with monkeypatch.context() as patch:
-            patch.setattr(plain_sender, "_answer", fail)
+            patch.setattr(plain_line, "parse_head", fail)
             threading.Timer(0.1, go_on.set).start()
             assert answers.ask(b"a", b"b", LARGE) == {0: None, 1: None, 2: None}
         assert answers.ask(b"a")[0] is not None

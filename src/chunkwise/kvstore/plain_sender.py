@@ -16,58 +16,18 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
-from chunkwise.kvstore.plain_http import (
-    CONNECT_TIMEOUT,
-    LONGEST_IDLE,
-    READ_TIMEOUT,
-    Answer,
-    OddAnswerError,
-    acknowledge_at_once,
-    parse_head,
-)
+from chunkwise.kvstore.plain_http import CONNECT_TIMEOUT, LONGEST_IDLE, READ_TIMEOUT, OddAnswerError
+from chunkwise.kvstore.plain_line import Done, Line, Request
 from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["Done", "PlainSender"]
-
-Done: TypeAlias = Callable[["Answer | None"], None]
-"""Called once for each request, in the sender's thread: with the answer, or None if none came."""
+__all__ = ["PlainSender"]
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-_LARGEST_ANSWER = 1 << 16
-# A body that the system takes at once needs no more turns of the thread, and wakes the server less often.
-_SEND_BUFFER = 1 << 20
 _LOOK_AROUND = 1.0  # seconds between two looks at what takes too long
 
 _all: weakref.WeakSet[PlainSender] = weakref.WeakSet()
-
-
-class _Request:
-    """A request, and what has become of it: `again` if it may be sent over another connection."""
-
-    __slots__ = ("again", "body", "done", "head")
-
-    def __init__(self, head: bytes, body: Buffer, done: Done) -> None:
-        self.head, self.body, self.done = head, body, done
-        self.again = True
-
-
-class _Line:
-    """A connection; `left` is what of `request` is not sent yet, `since` when it last made progress."""
-
-    __slots__ = ("address", "buffer", "connected", "filled", "left", "request", "since", "socket", "used")
-
-    def __init__(self, connection: socket.socket, address: Any) -> None:
-        self.socket = connection
-        self.address = address
-        self.buffer = bytearray(_LARGEST_ANSWER)
-        self.connected = self.used = False
-        self.request: _Request | None = None
-        self.left: list[memoryview] = []
-        self.filled = 0
-        self.since = time.monotonic()
 
 
 class PlainSender:
@@ -87,7 +47,7 @@ class PlainSender:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._addresses: list[Any] = []
-        self._waiting: deque[_Request] = deque()
+        self._waiting: deque[Request] = deque()
         self._running = self._asleep = False
         self._loop: _Loop | None = None
 
@@ -104,7 +64,7 @@ class PlainSender:
             found = socket.getaddrinfo(*self._place, type=socket.SOCK_STREAM)
             addresses = self._addresses = [(family, address) for family, _, _, _, address in found]
         with self._lock:
-            self._waiting.append(_Request(head, body, done))
+            self._waiting.append(Request(head, body, done))
             if not self._running:
                 try:
                     loop = _Loop(self)
@@ -124,8 +84,8 @@ class _Loop:
 
     def __init__(self, sender: PlainSender) -> None:
         self._sender = sender
-        self._idle: list[_Line] = []
-        self._busy: set[_Line] = set()
+        self._idle: list[Line] = []
+        self._busy: set[Line] = set()
         self._bell, self._button = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._bell, _READ, None)
@@ -183,119 +143,77 @@ class _Loop:
         for request in failed:
             request.done(None)
 
-    def _begin(self, request: _Request) -> None:
+    def _begin(self, request: Request) -> None:
         """Send a request over a connection that is not in use, or a new one."""
         line = self._idle.pop() if self._idle else None  # the one used last, so that others can be let go
         if line is None:
+            addresses = self._sender._addresses
+            if not addresses:
+                request.done(None)
+                return
             try:
-                line = self._connect()
+                line = Line(addresses[0])
+                self._selector.register(line.socket, _READ | _WRITE, line)
             except OSError:
                 request.done(None)
                 return
-        line.request, line.filled = request, 0
-        line.left = [memoryview(request.head), memoryview(request.body)]
-        line.since = time.monotonic()
+        line.begin(request)
         self._busy.add(line)
         if line.connected:
             self._write(line)
 
-    def _connect(self) -> _Line:
-        addresses = self._sender._addresses
-        if not addresses:
-            raise ConnectionRefusedError
-        family, address = addresses[0]
-        connection = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            connection.setblocking(False)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-            line = _Line(connection, addresses[0])
-            connection.connect_ex(address)
-            self._selector.register(connection, _READ | _WRITE, line)
-        except BaseException:
-            connection.close()
-            raise
-        return line
-
-    def _go_on(self, line: _Line, mask: int) -> None:
+    def _go_on(self, line: Line, mask: int) -> None:
         if mask & _WRITE:
-            if not line.connected:
-                if line.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                    self._refused(line)
-                    return
-                line.connected = True
+            if not line.connected and line.is_refused():
+                self._refused(line)
+                return
             self._write(line)
         if mask & _READ and line.socket.fileno() >= 0:
             self._read(line)
 
-    def _refused(self, line: _Line) -> None:
+    def _refused(self, line: Line) -> None:
         """Try another address of the server, if there is one; all are looked up again some day."""
         sender, request = self._sender, line.request
         self._drop(line)
-        if sender._addresses and sender._addresses[0] == line.address:
+        if sender._addresses and sender._addresses[0] == line.place:
             sender._addresses = sender._addresses[1:]
         if request is not None:
             self._begin(request)
 
-    def _write(self, line: _Line) -> None:
-        left = line.left
+    def _write(self, line: Line) -> None:
         try:
-            while left:
-                n = (
-                    line.socket.sendmsg(left)
-                    if hasattr(line.socket, "sendmsg")
-                    else line.socket.send(left[0])
-                )
-                line.since = time.monotonic()
-                while left and n >= len(left[0]):
-                    n -= len(left.pop(0))
-                if left:
-                    left[0] = left[0][n:]
-        except (BlockingIOError, InterruptedError):
-            if self._selector.get_key(line.socket).events == _READ:
-                self._selector.modify(line.socket, _READ | _WRITE, line)
-            return
+            wanted = _READ if line.write() else _READ | _WRITE
         except OSError:
             self._broken(line)
             return
-        if self._selector.get_key(line.socket).events != _READ:
-            self._selector.modify(line.socket, _READ, line)
-        acknowledge_at_once(line.socket)
+        if self._selector.get_key(line.socket).events != wanted:
+            self._selector.modify(line.socket, wanted, line)
 
-    def _read(self, line: _Line) -> None:
+    def _read(self, line: Line) -> None:
+        request = line.request
         try:
-            n = line.socket.recv_into(memoryview(line.buffer)[line.filled :])
-        except (BlockingIOError, InterruptedError):
-            return
+            found = line.read()
         except OSError:
-            n = 0
-        if n == 0:
             self._broken(line)
             return
-        line.filled += n
-        line.since = time.monotonic()
-        request = line.request
-        if request is None:  # what nobody has asked for
-            self._drop(line)
-            return
-        try:
-            answer, keep = _answer(line)
         except OddAnswerError:
             self._drop(line)
-            request.done(None)
+            if request is not None:
+                request.done(None)
             return
-        if answer is None:
+        if found is None:
             return
-        line.request = None
-        if keep and not line.left:
-            line.used = True
+        assert request is not None, "an answer to it has come"
+        answer, keep = found
+        if keep:
+            line.request, line.used = None, True
             self._busy.discard(line)
             self._idle.append(line)
         else:
             self._drop(line)
         request.done(answer)
 
-    def _broken(self, line: _Line) -> None:
+    def _broken(self, line: Line) -> None:
         """Send the request again if the server closed the connection before it saw it; else give it up."""
         request = line.request
         self._drop(line)
@@ -307,7 +225,7 @@ class _Loop:
         else:
             request.done(None)
 
-    def _drop(self, line: _Line) -> None:
+    def _drop(self, line: Line) -> None:
         self._busy.discard(line)
         if line in self._idle:
             self._idle.remove(line)
@@ -325,28 +243,6 @@ class _Loop:
                     request.done(None)
         for line in [line for line in self._idle if now - line.since > LONGEST_IDLE]:
             self._drop(line)
-
-
-def _answer(line: _Line) -> tuple[Answer | None, bool]:
-    """Return the answer if all of it has come, and whether another request may follow.
-
-    Raises
-    ------
-    OddAnswerError
-        If that will not happen.
-    """
-    end = line.buffer.find(b"\r\n\r\n", 0, line.filled)
-    if end < 0:
-        if line.filled == len(line.buffer):
-            raise OddAnswerError(f"the head of the answer has more than {line.filled} bytes")
-        return None, False
-    status, headers, length, keep = parse_head(bytes(line.buffer[:end]))
-    stop = end + 4 + length
-    if stop > len(line.buffer) or line.filled > stop:
-        raise OddAnswerError(f"an answer with {length} bytes, of which {line.filled - end - 4} came")
-    if line.filled < stop:
-        return None, False
-    return Answer(status, headers, bytes(line.buffer[end + 4 : stop])), keep
 
 
 def _forget() -> None:
