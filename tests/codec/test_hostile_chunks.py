@@ -156,7 +156,7 @@ def test_fastcrc_is_taken_where_it_is_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "fastcrc", types.ModuleType("fastcrc"))
     monkeypatch.setitem(sys.modules, "fastcrc.crc32", fake)
     view = memoryview(b"abc")
-    assert crc32c_function()(view) == 7
+    assert crc32c_function.__wrapped__()(view) == 7
     assert seen == [view]
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from chunkwise.errors import DataCorruptionError, UnsupportedError
 __all__ = ["Crc32c", "crc32c_function"]
 
 
+@cache  # to look for a package that isn't there takes longer than most checksums
 def crc32c_function() -> Callable[[memoryview], int]:
     """Return a function for the checksum of a view of bytes: fastcrc's if there is one, else Google's."""
     try:

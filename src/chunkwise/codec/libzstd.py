@@ -17,11 +17,13 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 from chunkwise.codec.context import free_with
 from chunkwise.codec.pointer import address, address_number, writable_address
 from chunkwise.codec.protocol import Buffer
 
-__all__ = ["open_compressor", "open_decompressor", "open_row_decompressor"]
+__all__ = ["open_compressor", "open_compressor_into", "open_decompressor", "open_row_decompressor"]
 
 _LEVEL, _CHECKSUM = 100, 201  # parameters of a context
 _SMALL = 1 << 17  # bytes of the largest block of a frame
@@ -35,10 +37,33 @@ def open_compressor(level: int, *, checksum: bool) -> Callable[[Buffer], Buffer 
     It returns a frame that tells its size, valid until the next call; None if that can't be made, as of
     no data.
     """
+    library, compress_into = _library(_FOR_ALL), open_compressor_into(level, checksum=checksum)
+    if library is None or compress_into is None:
+        return None
+    memory, most = memoryview(b""), 0
+
+    def compress(data: Buffer) -> Any:
+        nonlocal memory, most
+        n = data.nbytes if type(data) is memoryview else len(data)
+        if n > most:
+            most = n
+            memory = np.empty(library.ZSTD_compressBound(n), np.uint8).data  # most of it is never touched
+        size = compress_into(data, memory)
+        return memory[:size] if size else None
+
+    return compress
+
+
+def open_compressor_into(level: int, *, checksum: bool) -> Callable[[Buffer, memoryview], int] | None:
+    """Return ``compress(data, out)`` for one worker, or None where the library can't be called.
+
+    It puts a frame that tells its size at the start of `out` and returns the number of its bytes; 0 if that
+    can't be done, as with no data or little room, and then `out` may have been overwritten in part.
+    """
     general = _library(_FOR_ALL)
     if general is None:
         return None
-    call, context, memory, room, most = general.ZSTD_compress2, None, memoryview(b""), 0, 0
+    call, context = general.ZSTD_compress2, None
     contexts: list[Any] = []
 
     def start(n: int) -> None:
@@ -51,18 +76,15 @@ def open_compressor(level: int, *, checksum: bool) -> Callable[[Buffer], Buffer 
         for parameter, value in ((_LEVEL, level), (_CHECKSUM, int(checksum))):
             library.ZSTD_CCtx_setParameter(context, parameter, value)
 
-    def compress(data: Buffer) -> Any:
-        nonlocal memory, room, most
+    def compress(data: Buffer, out: memoryview) -> int:
         n = data.nbytes if type(data) is memoryview else len(data)
-        if n == 0:
-            return None
-        if n > most:
-            if context is None:  # chunks have one size as a rule, so the first one decides
-                start(n)
-            most, room = n, general.ZSTD_compressBound(n)
-            memory = memoryview(bytearray(room))
-        size = call(context, writable_address(memory), room, address(data), n)
-        return memory[:size] if size <= room else None  # errors are sizes larger than any memory
+        room = len(out)
+        if n == 0 or room == 0:
+            return 0
+        if context is None:  # chunks have one size as a rule, so the first one decides
+            start(n)
+        size: int = call(context, writable_address(out), room, address(data), n)
+        return size if size <= room else 0  # errors are sizes larger than any memory
 
     free_with(compress, _free, contexts)
     return compress

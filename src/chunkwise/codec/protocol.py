@@ -147,6 +147,19 @@ class RowDecoding(Protocol):
         ...
 
 
+class PlacedEncoding(Protocol):
+    """A codec of bytes that encodes to where the result is to be."""
+
+    def open_encoder_into(self) -> Callable[[Buffer, memoryview], int] | None:
+        """Return a function for one worker, ``encode(decoded, out)``; None if there is none.
+
+        It returns how many bytes it has put at the start of `out`.  0 tells that this can't be done so,
+        as where there is little room, and that `open_encoder` had better be asked; `out` may have been
+        overwritten in part.
+        """
+        ...
+
+
 class PreparedChain(Protocol):
     """A codec chain for one chunk shape; immutable and shared by workers.
 

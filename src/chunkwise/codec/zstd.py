@@ -28,7 +28,12 @@ from typing import Any, ClassVar, Self
 import zstandard
 
 from chunkwise.binding import Members, expect_bool, expect_int
-from chunkwise.codec.libzstd import open_compressor, open_decompressor, open_row_decompressor
+from chunkwise.codec.libzstd import (
+    open_compressor,
+    open_compressor_into,
+    open_decompressor,
+    open_row_decompressor,
+)
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import DataCorruptionError
@@ -96,6 +101,9 @@ class Zstd:
             return general.compress(data) if encoded is None else encoded
 
         return encode
+
+    def open_encoder_into(self) -> Callable[[Buffer, memoryview], int] | None:
+        return open_compressor_into(3 if self.level is None else self.level, checksum=bool(self.checksum))
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         context = zstandard.ZstdDecompressor()

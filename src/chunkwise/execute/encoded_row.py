@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from chunkwise.codec.decode import Packed
 from chunkwise.kvstore.protocol import Reader
 
@@ -61,7 +63,7 @@ class EncodedRow:
     def clear(self, n_chunks: int) -> None:
         """Forget all chunks, and have room for so many."""
         if len(self._memory) < n_chunks * self._room:
-            self._memory = memoryview(bytearray(n_chunks * self._room))
+            self._memory = np.empty(n_chunks * self._room, np.uint8).data
         self._ends = [0]
         self.lengths = []
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.codec.encode import open_compressor_into
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.errors import prefix
 from chunkwise.execute.change import as_modifiable, open_writer
@@ -31,6 +32,7 @@ from chunkwise.execute.packed import PackedWriter
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.runs import Gather
 from chunkwise.execute.safe_write import aligned_is_safe, can_delete, check_promise
+from chunkwise.execute.shard_body import ShardBody
 from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
 from chunkwise.execute.workers import write_load
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable
@@ -45,7 +47,7 @@ Batch: TypeAlias = "tuple[ShardAxis, ...]"
 Index: TypeAlias = "npt.NDArray[np.uint64]"
 
 
-_NONE = (MISSING, MISSING)
+_HEADERS = 128  # bytes, more than the codecs that encode to a place put in front
 
 
 class _Store(Readable, Writable, Protocol):
@@ -131,7 +133,8 @@ class _ShardWriter:
         self.is_fill = None if store_fill else open_fill_test(array.fill_value)
         self.later = as_modifiable(kv)
         self.coders: dict[tuple[int, ...], Coder] = {}
-        self.memory = memoryview(bytearray(0))
+        self.body = ShardBody(form)
+        self.placed: list[Callable[[Buffer, memoryview], int] | None] = []
         self.context = ""
         self.position: int | None = None  # of the inner chunk under way, for messages
         self.gather: Gather | PackedWriter = Gather(shard.chain, view)
@@ -223,9 +226,9 @@ class _ShardWriter:
         coder = self.coders.get(order) or self.coders.setdefault(order, Coder(self.chain, order))
         indexed = any(axis.indexed for axis in part.axes)
         numbers = dict(zip(positions.tolist(), range(len(positions)), strict=True))
-        entries = [_NONE] * form.n_chunks
-        stored = entries if index is None else index.tolist()
-        end = 0 if form.at_end else form.index_nbytes
+        body = self.body
+        body.clear()
+        stored = [(MISSING, MISSING)] * form.n_chunks if index is None else index.tolist()
         for position, (offset, length) in enumerate(stored):
             number = numbers.get(position)
             encoded: Buffer | None = None
@@ -242,8 +245,8 @@ class _ShardWriter:
                     indexed=indexed,
                 )
             if encoded is not None:
-                entries[position] = (end, end := self.append(encoded, end))
-        return self.finished(entries, end)
+                body.append(position, encoded)
+        return body.finish()
 
     def put_runs(
         self,
@@ -252,49 +255,23 @@ class _ShardWriter:
         chunks: Iterator[tuple[npt.NDArray[Any], memoryview]],
     ) -> Buffer | None:
         """Return the shard of all the given inner chunks; see :meth:`put_together`."""
-        entries = [_NONE] * self.form.n_chunks
-        end = 0 if self.form.at_end else self.form.index_nbytes
-        is_fill = self.is_fill
+        body = self.body
+        body.clear()
+        is_fill, into = self.is_fill, None if compress is None else self.compress_into()
+        room = self.chain.item.nbytes + (self.chain.item.nbytes >> 6) + _HEADERS
         for position, (chunk, buffer) in zip(positions.tolist(), chunks, strict=True):
             self.position = position
-            if is_fill is None or not is_fill(chunk):
-                encoded = buffer if compress is None else compress(buffer)
-                entries[position] = (end, end := self.append(encoded, end))
-        return self.finished(entries, end)
+            if is_fill is not None and is_fill(chunk):
+                continue
+            if into is None or not body.encode(position, buffer, room, into):
+                body.append(position, buffer if compress is None else compress(buffer))
+        return body.finish()
 
-    def append(self, encoded: Buffer, end: int) -> int:
-        """Put an inner chunk at `end`; return where it ends."""
-        stop = end + (encoded.nbytes if type(encoded) is memoryview else len(encoded))
-        if stop > len(self.memory):
-            self.grow(stop, keep=end)
-        self.memory[end:stop] = encoded
-        return stop
-
-    def finished(self, entries: list[tuple[int, int]], end: int) -> Buffer | None:
-        """Return the shard with its index; `entries` are where the inner chunks begin and end."""
-        form = self.form
-        index = np.array(entries, np.uint64)
-        present = index[:, 0] != MISSING
-        if not present.any():
-            return None
-        index[present, 1] -= index[present, 0]
-        new_index = form.encode(index)
-        self.grow(end + form.index_nbytes, keep=end)
-        if form.at_end:
-            self.memory[end : end + form.index_nbytes] = new_index
-            return self.memory[: end + form.index_nbytes]
-        self.memory[: form.index_nbytes] = new_index
-        return self.memory[:end]
-
-    def grow(self, nbytes: int, *, keep: int) -> None:
-        """Make room for a shard of `nbytes`; the worker uses the memory again for its next shard."""
-        if nbytes > len(self.memory):
-            # All inner chunks take about as much as the first; what is not written to takes no memory.
-            least = len(self.memory) * 3 // 2 or nbytes * self.form.n_chunks
-            larger = memoryview(bytearray(max(nbytes, least)))
-            keep = min(keep, len(self.memory))
-            larger[:keep] = self.memory[:keep]
-            self.memory = larger
+    def compress_into(self) -> Callable[[Buffer, memoryview], int] | None:
+        """Return what encodes the bytes of an inner chunk to its place, if anything does."""
+        if not self.placed:
+            self.placed.append(open_compressor_into(self.chain.stages))  # type: ignore[attr-defined]
+        return self.placed[0]
 
     def encode(
         self,

@@ -13,6 +13,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_path import check_key
@@ -38,7 +40,7 @@ def open_file_reader(root: str) -> Reader:
         ``reader(key, start=0, stop=None)`` returns a view that is valid until the next call, or None
         if the file is missing or a directory.
     """
-    view = memoryview(bytearray(_INITIAL))
+    view = np.empty(_INITIAL, np.uint8).data
     buffers, capacity = [view], _INITIAL
     os_open, os_readv, os_lseek, os_close = os.open, os.readv, os.lseek, os.close
 
@@ -72,7 +74,7 @@ def open_file_reader(root: str) -> Reader:
             # The smaller buffer goes before the larger one comes; chunks differ a little in size.
             view, buffers[0], capacity = memoryview(b""), memoryview(b""), 0
             # Whole sectors, since a read that ends within one is known to have reached the end.
-            view = memoryview(bytearray(-(-(size + (size >> 3)) // _SECTOR) * _SECTOR))
+            view = np.empty(-(-(size + (size >> 3)) // _SECTOR) * _SECTOR, np.uint8).data
             buffers[0], capacity = view, len(view)
 
     def read_rest(fd: int, n: int) -> Buffer:
@@ -171,7 +173,7 @@ def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> 
         size = regular_status(fd).st_size
         for start, stop in zip(starts, stops, strict=True):
             resolve_range(start, stop, size)
-        memory = memoryview(bytearray(sum(stops) - sum(starts)))
+        memory = np.empty(sum(stops) - sum(starts), np.uint8).data
         out: list[Buffer] = []
         position = 0
         for start, stop in zip(starts, stops, strict=True):

@@ -18,6 +18,7 @@ __all__ = ["LARGEST_SENT", "ObjectSender"]
 LARGEST_SENT = 1 << 24
 """Bytes of the largest value that is sent like this: each is kept in memory until it is stored."""
 _MOST_REFUSED = 8
+_NOTHING = np.empty(0, np.uint8)
 
 
 class ObjectSender:
@@ -88,9 +89,9 @@ class ObjectSender:
         try:
             memory = self._spare.pop()
         except IndexError:
-            memory = bytearray()
+            memory = _NOTHING
         if len(memory) < n:
-            memory = bytearray(n + (n >> 3))
+            memory = np.empty(n + (n >> 3), np.uint8)  # which isn't cleared
         copy = memoryview(memory)[:n]
         if n:
             np.copyto(np.frombuffer(copy, np.uint8), np.frombuffer(value, np.uint8))  # without the GIL

@@ -15,6 +15,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from chunkwise.kvstore.protocol import Buffer
 
 __all__ = [
@@ -50,13 +52,14 @@ class Memory:
     """Memory for one value after the other; the last one is valid until the next comes."""
 
     def __init__(self) -> None:
-        self._bytes = bytearray()
+        self._bytes = memoryview(bytearray())
 
     def of_size(self, n: int) -> memoryview:
         """Return memory for `n` bytes."""
         if len(self._bytes) < n:
-            self._bytes = bytearray(n)  # a new one: what was returned before is perhaps still being looked at
-        return memoryview(self._bytes)[:n]
+            # a new one: what was returned before is perhaps still being looked at
+            self._bytes = np.empty(n, np.uint8).data
+        return self._bytes[:n]
 
 
 class Answer(NamedTuple):
