@@ -20,7 +20,7 @@ _LEAST_PER_WORKER = 8
 # A chunk's memory is kept until it is stored, and many are under way.
 _LARGEST = 1 << 24
 # Of chunks that are not compressed: to copy more once again takes longer than threads that wait.
-_LARGEST_RAW = 1 << 17
+_LARGEST_RAW = 1 << 20
 
 
 class SentWrites:

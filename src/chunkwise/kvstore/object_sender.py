@@ -11,12 +11,15 @@ import numpy as np
 from chunkwise.kvstore.object_key import check_object_key
 from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.protocol import Buffer
-from chunkwise.kvstore.request_limits import Limits
+from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY, Limits
 
 __all__ = ["LARGEST_SENT", "ObjectSender"]
 
 LARGEST_SENT = 1 << 24
 """Bytes of the largest value that is sent like this: each is kept in memory until it is stored."""
+# Beyond the usual number of requests there are only as many as keep their values within this, and none
+# before one has succeeded or after one was refused: the server may have enough to do.
+_MOST_BYTES = 1 << 26
 _MOST_REFUSED = 8
 _NOTHING = np.empty(0, np.uint8)
 
@@ -41,7 +44,8 @@ class ObjectSender:
         self._refused: deque[tuple[str, Buffer | None]] = deque()
         self._spare: list[Any] = []  # memory of values that are stored
         self._changed = threading.Condition()
-        self._n_under_way = 0
+        self._n_under_way = self._n_bytes = 0
+        self._succeeds = False
 
     def write(self, key: str, value: Buffer) -> bool:
         """Begin to replace the value of `key`, which is copied; return False if the store should do it."""
@@ -58,30 +62,49 @@ class ObjectSender:
         limits = self._limits
         if limits.write_pace is not None:
             limits.write_pace.wait()
-        limits.slots.take()
+        nbytes = 0 if value is None else memoryview(value).nbytes
+        limits.slots.sent.take()
+        self._wait_for_room(nbytes)
         try:
             copy = None if value is None else self._copy(value)
         except BaseException:
-            limits.slots.give_back()
+            self._end(nbytes)
             raise
 
         def done(stored: bool) -> None:
-            limits.slots.give_back()
             if not stored:
                 self._refused.append((key, copy))
-            elif copy is not None:
-                self._spare.append(copy.obj)
-            with self._changed:
-                self._n_under_way -= 1
-                self._changed.notify_all()
+            else:
+                self._succeeds = True
+                if copy is not None:
+                    self._spare.append(copy.obj)
+            self._end(nbytes)
 
-        with self._changed:
-            self._n_under_way += 1
         try:
             self._direct.send(key, copy, done)
         except Exception:  # who writes it otherwise finds out why
             done(False)
         return True
+
+    def _wait_for_room(self, nbytes: int) -> None:
+        """Count a value as under way, once that takes neither too much memory nor too much of the server."""
+
+        def may_begin() -> bool:
+            if self._n_under_way < DEFAULT_CONCURRENCY:
+                return True
+            return self._succeeds and not self._refused and self._n_bytes + nbytes <= _MOST_BYTES
+
+        with self._changed:
+            self._changed.wait_for(may_begin)
+            self._n_under_way += 1
+            self._n_bytes += nbytes
+
+    def _end(self, nbytes: int) -> None:
+        self._limits.slots.sent.give_back()
+        with self._changed:
+            self._n_under_way -= 1
+            self._n_bytes -= nbytes
+            self._changed.notify_all()
 
     def _copy(self, value: Buffer) -> memoryview:
         """Return a copy, in memory that was used before if there is some: new memory takes longer."""

@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 __all__ = ["DEFAULT_CONCURRENCY", "Coalescing", "Limits", "Pace", "RequestSlots", "Retries"]
 
 DEFAULT_CONCURRENCY = 32
+# Where nobody has set a limit, so many requests that need no thread each: chunks of 64 KiB are written in 0.8
+# to 0.9 of the time that 32 at once take, by TensorStore as well, since a server has less work with each.
+_SENT_CONCURRENCY = 128
 
 _all: weakref.WeakSet[RequestSlots | Pace] = weakref.WeakSet()
 
@@ -48,10 +51,18 @@ class Retries(NamedTuple):
 
 
 class RequestSlots:
-    """At most `limit` requests at a time; ``with`` it is one of them, or from `take` to `give_back`."""
+    """At most `limit` requests at a time; ``with`` it is one of them, or from `take` to `give_back`.
+
+    Attributes
+    ----------
+    limit : int
+    sent : RequestSlots
+        Of requests that no thread waits for: the same, unless nobody has set a limit.
+    """
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit or DEFAULT_CONCURRENCY
+        self._more = None if limit else RequestSlots(_SENT_CONCURRENCY)
         self._reset()
         _all.add(self)
 
@@ -78,8 +89,12 @@ class RequestSlots:
     ) -> None:
         self._free.put(None)
 
+    @property
+    def sent(self) -> RequestSlots:
+        return self._more or self
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return RequestSlots, (self.limit,)
+        return RequestSlots, (None if self._more else self.limit,)
 
 
 class Pace:
