@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from pathlib import Path
 
+import obstore
 import pytest
 
+from chunkwise.kvstore.foreign_bucket import ForeignBucket
 from chunkwise.kvstore.gcs import GcsBucket
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
-from chunkwise.testing.kvstore_contract import KvStoreContract
+from chunkwise.testing.kvstore_contract import KvStoreContract, KvStoreDriver
 
 REFUSED = ("q\n", "z\udcff")
 
@@ -56,3 +60,31 @@ class TestGoogle(KvStoreContract):
     def store(self, run_server: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", run_server("gcs_server.py"))
         return ObjectStore(GcsBucket("bucket"), Limits(RequestSlots(), Retries(3, 0.05, 0.2)))
+
+
+class TestMemoryOfObstore(KvStoreContract):
+    """obstore's own store in memory, which keeps the caller's buffers."""
+
+    refused_keys = REFUSED
+
+    @pytest.fixture
+    def store(self) -> ObjectStore:
+        return ObjectStore(ForeignBucket(obstore.store.MemoryStore()))
+
+    def test_pickle_and_identity(self, store: KvStoreDriver) -> None:
+        """What is only in this process can't be taken along, and is nobody else's."""
+        with pytest.raises(TypeError, match="cannot pickle 'MemoryStore'"):
+            pickle.dumps(store)
+        other = ObjectStore(ForeignBucket(obstore.store.MemoryStore()))
+        assert hash(store.identity) == hash(store.identity) and store.identity != other.identity
+
+
+class TestDirectoryOfObstore(KvStoreContract):
+    """obstore's own store of files, which has no conditional writes."""
+
+    refused_keys = REFUSED
+    conditional_writes_race = True
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> ObjectStore:
+        return ObjectStore(ForeignBucket(obstore.store.LocalStore(str(tmp_path))), single_writer=True)

@@ -56,6 +56,7 @@ class AzureContainer:
 
     suffix_ranges = False
     refused_characters = "\\"
+    keeps_buffers = False
     by_version = False
 
     def __reduce__(self) -> tuple[Any, ...]:

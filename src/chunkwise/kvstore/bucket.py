@@ -59,6 +59,11 @@ class Bucket(Protocol):
         ...
 
     @property
+    def keeps_buffers(self) -> bool:
+        """Whether a value that is put is kept in the memory that it was given in."""
+        ...
+
+    @property
     def by_version(self) -> bool:
         """Whether conditional writes go by the version, not the ETag, of an object."""
         ...

@@ -13,6 +13,7 @@ from chunkwise.kvstore.object_failure import Failure
 __all__ = ["ForeignBucket", "is_obstore"]
 
 _SECRETS = ("key", "secret", "token", "password", "credential", "sas", "authorization", "account_key")
+_COPYING = ("S3Store", "GCSStore", "AzureStore", "HTTPStore", "LocalStore")
 _NAMES = ("bucket", "container_name", "url", "endpoint", "account_name", "region", "base_url")
 
 
@@ -36,6 +37,7 @@ class ForeignBucket:
     def __init__(self, store: Any) -> None:
         self.store = store
         self.kind = type(store).__name__
+        self.keeps_buffers = self.kind not in _COPYING
         self._pid = os.getpid()
 
     @property

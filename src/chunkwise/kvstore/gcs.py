@@ -43,6 +43,7 @@ class GcsBucket:
 
     suffix_ranges = True
     refused_characters = ""
+    keeps_buffers = False
     by_version = True
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -177,6 +177,8 @@ def failure_of(error: BaseException) -> Failure:
     }
     if name in kinds:
         return Failure(kinds[name], detail)
+    if "Unable to open file" in said and "(os error 20)" in said:  # what is above it is a file
+        return Failure("missing", detail)
     if isinstance(error, ValueError) and "parse path" in said:
         return Failure("key", detail)
     if "StartTooLarge" in debug:

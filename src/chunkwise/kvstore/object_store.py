@@ -278,6 +278,8 @@ class ObjectStore:
         return self.single_writer or self.conditional_writes(key).safe
 
     def _put(self, key: str, value: memoryview, mode: Any) -> bytes | None:
+        if self.bucket.keeps_buffers:  # workers use theirs again
+            value = memoryview(bytes(value))
         multipart = mode is None and len(value) > _MULTIPART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
         direct = self._requests.direct() if mode is None and not multipart else None

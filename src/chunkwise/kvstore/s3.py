@@ -60,6 +60,7 @@ class S3Bucket:
 
     suffix_ranges = True
     refused_characters = ""
+    keeps_buffers = False
     by_version = False
 
     def __reduce__(self) -> tuple[Any, ...]:
