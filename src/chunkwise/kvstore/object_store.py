@@ -24,6 +24,7 @@ from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.object_failure import AnswerError, Failure, Kind
+from chunkwise.kvstore.object_generation import e_tag_in, generation_of, version_in
 from chunkwise.kvstore.object_key import check_object_key, is_object_key
 from chunkwise.kvstore.object_list import Pages
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
@@ -114,7 +115,7 @@ class ObjectStore:
     ) -> Stamped:
         """Return the value of `key` or a part of it, with its generation."""
         now = time.time()
-        unless = None if if_not_equal is None else _e_tag(if_not_equal)
+        unless = None if if_not_equal is None else e_tag_in(if_not_equal)
         start, stop = byte_range or (0, None)
         found, failure = self._fetch(key, start, stop, unless)
         if failure is not None:
@@ -227,12 +228,7 @@ class ObjectStore:
         return meta
 
     def _generation(self, meta: Any) -> bytes:
-        e_tag, version = meta["e_tag"], meta["version"]
-        if self.bucket.by_version and version is not None:
-            return b"\0" + f"{e_tag or ''}\n{version}".encode()
-        if e_tag is None:
-            return b"\0" + f"{meta['last_modified'].timestamp()} {meta['size']}".encode()
-        return b"\0" + str(e_tag).encode()
+        return generation_of(meta, by_version=self.bucket.by_version)
 
     # -- writing --------------------------------------------------------------------------------------
 
@@ -261,7 +257,7 @@ class ObjectStore:
             return self._put(key, view, None)
         if if_equal == MISSING_GENERATION:
             return self._put(key, view, "create")
-        e_tag, version = _e_tag(if_equal), _version(if_equal)
+        e_tag, version = e_tag_in(if_equal), version_in(if_equal)
         if e_tag is None:
             return None
         return self._put(key, view, update_mode(e_tag, version, quoted=known.quoted))
@@ -389,15 +385,3 @@ def _refusal(error: AnswerError) -> Direct:
         raise error
 
     return refuse
-
-
-def _e_tag(generation: bytes) -> str | None:
-    """Return the ETag in a generation; None if it can't be one of this store."""
-    if generation[:1] != b"\0":
-        return None
-    text = generation[1:].decode("ascii", "replace").partition("\n")[0]
-    return text if text and text.isprintable() and "�" not in text else None
-
-
-def _version(generation: bytes) -> str | None:
-    return generation[1:].decode("ascii", "replace").partition("\n")[2] or None
