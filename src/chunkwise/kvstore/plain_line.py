@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from chunkwise.kvstore.plain_http import Answer, OddAnswerError, acknowledge_at_once, parse_head
 from chunkwise.kvstore.protocol import Buffer
 
@@ -67,7 +69,7 @@ class Line:
         self.filled = 0
         self.since = time.monotonic()
         self._left: list[memoryview] = []
-        self._buffer = bytearray(_LARGEST_ANSWER)
+        self._buffer = np.empty(_LARGEST_ANSWER, np.uint8).data  # of which most answers touch one page
         try:
             self.socket.setblocking(False)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -124,7 +126,7 @@ class Line:
             If there will be no answer that makes sense.
         """
         try:
-            n = self.socket.recv_into(memoryview(self._buffer)[self.filled :])
+            n = self.socket.recv_into(self._buffer[self.filled :])
         except (BlockingIOError, InterruptedError):
             return None
         if n == 0:
@@ -133,15 +135,16 @@ class Line:
         self.since = time.monotonic()
         if self.request is None:
             raise OddAnswerError("an answer that nobody has asked for")
-        end = self._buffer.find(b"\r\n\r\n", 0, self.filled)
+        answer = bytes(self._buffer[: self.filled])
+        end = answer.find(b"\r\n\r\n")
         if end < 0:
             if self.filled == len(self._buffer):
                 raise OddAnswerError(f"the head of the answer has more than {self.filled} bytes")
             return None
-        status, headers, length, keep = parse_head(self._buffer[:end])
+        status, headers, length, keep = parse_head(answer[:end])
         stop = end + 4 + length
         if stop > len(self._buffer) or self.filled > stop:
             raise OddAnswerError(f"an answer with {length} bytes, of which {self.filled - end - 4} came")
         if self.filled < stop:
             return None
-        return Answer(status, headers, bytes(self._buffer[end + 4 : stop])), keep and not self._left
+        return Answer(status, headers, answer[end + 4 : stop]), keep and not self._left
