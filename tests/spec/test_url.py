@@ -124,3 +124,21 @@ def test_local_paths():
         spec_json_from_path("/x|foo:")
     with pytest.raises(ValueError, match="path must be non-empty"):
         spec_json_from_path("|n5:")
+
+
+@pytest.mark.parametrize("text", ["s3:bucket/x", "s3:/bucket/x", "file:/data/x", "gs:x|zarr3:y", "memory:"])
+def test_a_url_without_its_slashes_is_no_path(text, tmp_path, monkeypatch):
+    """Else a tree would be written below a new directory ``s3:``."""
+    monkeypatch.chdir(tmp_path)
+    scheme = text.partition(":")[0]
+    with pytest.raises(ValueError, match=f'expected "{scheme}://" at the beginning of a URL'):
+        spec_json_from_path(text)
+    assert spec_json_from_path("./" + text)["kvstore"]["path"].startswith(f"{tmp_path}/{scheme}:")
+
+
+def test_what_there_is_may_have_any_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s3:").mkdir()
+    (tmp_path / "s3:" / "x").mkdir()
+    assert spec_json_from_path("s3:/x")["kvstore"]["path"] == f"{tmp_path}/s3:/x"
+    assert spec_json_from_path("C:/x")["kvstore"]["path"].endswith("C:/x")

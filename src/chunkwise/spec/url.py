@@ -137,12 +137,24 @@ def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the JSON spec of the array, of whatever format, in a local file or directory.
 
     Pipeline components may follow after "|", as in a URL.  TensorStore doesn't take paths.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is empty, or a URL of which the slashes were forgotten, as in ``s3:bucket``, or has a
+        component that is unknown or in the wrong place.
     """
     text = os.fspath(path)
     head, *rest = parse_url(text)
     local = head.text
     if not local:
         raise InvalidArgumentError(f"Parsing spec from path: {dump(text)}: path must be non-empty")
+    scheme, colon, _ = local.partition(":")
+    if colon and _schemes().get(scheme, (None,))[0] == "root kvstore" and not os.path.lexists(local):
+        raise InvalidArgumentError(
+            f"Parsing spec from path: {dump(text)}: expected {dump(scheme + '://')} at the beginning of a "
+            f"URL, or {dump('./' + scheme + ':')} at that of a path"
+        )
     absolute = os.path.abspath(os.path.expanduser(local))
     if local.endswith("/") and absolute != "/":
         absolute += "/"
