@@ -26,6 +26,8 @@ __all__ = ["PlainSender"]
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _LOOK_AROUND = 1.0  # seconds between two looks at what takes too long
+# Connections over which no answer has come yet: a server that gets too many at once resets some.
+_MOST_NEW = 32
 
 _all: weakref.WeakSet[PlainSender] = weakref.WeakSet()
 
@@ -86,6 +88,7 @@ class _Loop:
         self._sender = sender
         self._idle: list[Line] = []
         self._busy: set[Line] = set()
+        self._new: set[Line] = set()  # those of the busy ones that were never answered
         self._bell, self._button = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._bell, _READ, None)
@@ -104,10 +107,10 @@ class _Loop:
     def _work(self) -> None:
         sender, waiting, looked = self._sender, self._sender._waiting, time.monotonic()
         while True:
-            while waiting:
+            while waiting and self._may_begin():
                 self._begin(waiting.popleft())
             with sender._lock:
-                if waiting:
+                if waiting and self._may_begin():
                     continue
                 sender._asleep = True
             events = self._selector.select(_LOOK_AROUND)
@@ -143,6 +146,9 @@ class _Loop:
         for request in failed:
             request.done(None)
 
+    def _may_begin(self) -> bool:
+        return bool(self._idle) or len(self._new) < _MOST_NEW
+
     def _begin(self, request: Request) -> None:
         """Send a request over a connection that is not in use, or a new one."""
         line = self._idle.pop() if self._idle else None  # the one used last, so that others can be let go
@@ -157,6 +163,7 @@ class _Loop:
             except OSError:
                 request.done(None)
                 return
+            self._new.add(line)
         line.begin(request)
         self._busy.add(line)
         if line.connected:
@@ -208,6 +215,7 @@ class _Loop:
         if keep:
             line.request, line.used = None, True
             self._busy.discard(line)
+            self._new.discard(line)
             self._idle.append(line)
         else:
             self._drop(line)
@@ -227,6 +235,7 @@ class _Loop:
 
     def _drop(self, line: Line) -> None:
         self._busy.discard(line)
+        self._new.discard(line)
         if line in self._idle:
             self._idle.remove(line)
         if line.socket.fileno() >= 0:
