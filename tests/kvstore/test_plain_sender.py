@@ -107,6 +107,32 @@ def test_many_requests() -> None:
         assert seen[-1] not in first
 
 
+def test_few_connections_begin_at_a_time() -> None:
+    """A server that has answered nothing yet gets no more than 32, and the rest of the requests later."""
+    go_on = threading.Event()
+
+    def serve(connection: socket.socket, body: bytes) -> bool:
+        go_on.wait(30)
+        connection.sendall(OK)
+        return True
+
+    with serving(serve) as (port, seen):
+        answers: SimpleQueue[Answer | None] = SimpleQueue()
+        sender = PlainSender("127.0.0.1", port)
+        for _ in range(100):
+            sender.send(b"PUT / HTTP/1.1\r\nContent-Length: 1\r\n\r\n", b"x", answers.put)
+        before = -1
+        while len(seen) != before:
+            before = len(seen)
+            time.sleep(0.3)
+        assert sorted(seen) == list(range(32))
+        go_on.set()
+        assert all(
+            (answer := answers.get(timeout=30)) is not None and answer.status == 200 for _ in range(100)
+        )
+        assert len(seen) == 100
+
+
 @pytest.mark.parametrize(
     "answer",
     [
