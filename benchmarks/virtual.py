@@ -122,9 +122,8 @@ class Stacks:
             acts[f"{name} specs"] = lambda spec=spec: spec.read().result()
             for act in ("direct", "opened", "stack", "specs"):
                 assert np.array_equal(acts[f"{name} {act}"](), self.volume)
-        # At first all acts take turns.  Then those that are compared do so alone, once helper processes
-        # are there, which start after some 0.3 s of work that they could do; opening keeps one processor
-        # busy, and the other one takes milliseconds to wake up.
+        # At first all acts take turns.  Then those that are compared do so alone: opening keeps one
+        # processor busy, and the other one takes milliseconds to wake up.
         first = by_turns(repeat, **acts)
         times = {f"{name}, first": seconds for name, seconds in first.items()}
         for name in ("chunkwise stack", "tensorstore stack"):

@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_helper import start_one_helper
 
 import chunkwise
 from chunkwise.execute import kept_memory, result_memory
-from chunkwise.execute.helper import helpers
 from chunkwise.execute.kept_memory import forget_kept_memory
 from chunkwise.execute.result_memory import empty_result, pages_of
 
@@ -223,16 +221,6 @@ READS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.fixture(params=[False, True], ids=["alone", "helped"])
-def helped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
-    if request.param:
-        start_one_helper(monkeypatch)
-    yield request.param
-    if request.param:
-        helpers._close()
-
-
-@pytest.mark.usefixtures("helped")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_nothing_of_an_earlier_result_shows(layout: str, tmp_path: Path) -> None:
     """Each element is written, also those that nothing is stored of."""

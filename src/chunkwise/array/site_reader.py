@@ -18,11 +18,8 @@ from chunkwise.codec.rows import copy_rows
 from chunkwise.execute.box_read import BoxReader, is_simple
 from chunkwise.execute.boxes import Boxes
 from chunkwise.execute.future import Future
-from chunkwise.execute.helper.share import share_boxes
 from chunkwise.execute.listed_boxes import ListedBoxes
-from chunkwise.execute.pool import Pool
 from chunkwise.execute.read import read_into
-from chunkwise.execute.workers import read_load
 from chunkwise.index_space import IndexTransform
 from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
 
@@ -32,9 +29,6 @@ Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
 _FEW_BYTES = 2048
-# Of less it is not worth a thought how it is best divided.
-_LEAST_NBYTES = 512 << 10
-_FEW = 64
 # Boxes of so many chunks are made one after the other, by what reads an array.
 _MOST_CHUNKS = 1 << 16
 
@@ -49,8 +43,6 @@ class SiteReader:
         Gives the caller's array as the parts of a leaf see it.
     stop : sequence
         True as soon as nothing more is to be read.
-    pool : Pool, optional
-        Says how many helper processes may take part.
     """
 
     def __init__(
@@ -58,12 +50,10 @@ class SiteReader:
         layers: StackLayers,
         view: Callable[[Leaf], Array],
         stop: Sequence[object] = (),
-        pool: Pool | None = None,
     ) -> None:
         self._layers = layers
         self._view = view
         self._stop = stop
-        self._pool = pool
         self._boxes = BoxReader(FILES)
 
     def site(self, number: int) -> Site | None:
@@ -107,21 +97,8 @@ class SiteReader:
         assert not left, "one chunk is not too many"
 
     def _read_boxes(self, listed: ListedBoxes, view: Array) -> list[int]:
-        """Read boxes, with helpers if there are any; return which have too many chunks."""
-        stop, n = self._stop, listed.boxes.n
-        small = view.nbytes < _LEAST_NBYTES and n < _FEW
-        if self._pool is None or small or (n_chunks := listed.n_chunks) > _MOST_CHUNKS:
-            return self._boxes.read_many(listed, range(n), view, stop)
-        if n_chunks > n:
-            listed = ListedBoxes(listed.boxes.in_chunks())
-        load = read_load(self._pool, FILES, listed.boxes.array.chain, n_chunks)
-
-        def read(some: Sequence[int]) -> None:
-            self._boxes.read_many(listed, some, view, stop)
-
-        if not share_boxes(listed, FILES, view, load, read, stop):
-            read(range(listed.boxes.n))
-        return []
+        """Read boxes; return which have too many chunks."""
+        return self._boxes.read_many(listed, range(listed.boxes.n), view, self._stop)
 
     def chunks(self, parts: StackParts, rows: range) -> tuple[list[Boxes], list[int]]:
         """Return a box for each chunk of simple arrays in files, and which parts are of others."""

@@ -159,7 +159,7 @@ class StackArray:
                 pool=self._pool,
                 write=False,
                 finish=finish,
-                open_sites=lambda stop: SiteReader(self._layers, view_of, stop, self._pool),
+                open_sites=lambda stop: SiteReader(self._layers, view_of, stop),
             )
         except Exception as e:
             return Future.failed(e)

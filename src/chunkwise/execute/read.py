@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.decode import open_raw_view
@@ -24,15 +23,13 @@ from chunkwise.errors import NotFoundError
 from chunkwise.execute.chunk_codec import open_coders
 from chunkwise.execute.failure import describe, failed, missing_chunk
 from chunkwise.execute.future import Future
-from chunkwise.execute.helper.share import Job, share
 from chunkwise.execute.kept_chunks import keeps_chunks, open_kept_worker
-from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.result_memory import with_pages
 from chunkwise.execute.row_read import read_rows
 from chunkwise.execute.scatter import Scatter
 from chunkwise.execute.selected import selected_runs
-from chunkwise.execute.shard_read import read_shards_into, read_shards_packed
+from chunkwise.execute.shard_read import read_shards_into
 from chunkwise.execute.workers import read_load
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.plan.axis import PlanAxis
@@ -40,7 +37,7 @@ from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import extents, keys, plan_read, selections, wholes
 from chunkwise.plan.split import split
 
-__all__ = ["read_into", "read_packed"]
+__all__ = ["read_into"]
 
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
 
@@ -98,27 +95,9 @@ def read_into(
         plan.layout.broadcast(out)
         return out
 
-    job = Job("read", array, kv, plan.axes, array.grid, view, fill_missing=fill_missing)
-    load, open_shared = share(job, load, with_pages(open_worker, view, array.grid))
+    open_prepared = with_pages(open_worker, view, array.grid)
     batches = split(plan.axes, load.n_batches)
-    return pool.run(batches, open_shared, finish, n_workers=load.n_workers, inline=load.inline)
-
-
-def read_packed(
-    array: StoredArray,
-    kv: Readable,
-    transform: Transform,
-    memory: npt.NDArray[np.uint8],
-    *,
-    fill_missing: bool,
-) -> None:
-    """Decode the whole chunks that `transform` selects, one after the other, to `memory`."""
-    if array.shard is not None:
-        return read_shards_packed(array, array.shard, kv, transform, memory, fill_missing=fill_missing)
-    axes = plan_read(transform, array.grid).axes
-    assert array.grid.chunk_shape is not None and all(all(axis.whole) for axis in axes), "chunks are whole"
-    scatter = PackedReader(array.chain, memory)
-    return _open_worker(array, kv, memory, fill_missing, [], scatter=scatter)(axes)
+    return pool.run(batches, open_prepared, finish, n_workers=load.n_workers, inline=load.inline)
 
 
 def _open_worker(
@@ -127,8 +106,6 @@ def _open_worker(
     view: npt.NDArray[Any],
     fill_missing: bool,
     stop: Stop,
-    *,
-    scatter: Scatter | PackedReader | None = None,
 ) -> Callable[[Batch], None]:
     """Open what one worker needs; return the function that reads a batch into `view`."""
     fetch = kv.open_reader()
@@ -137,8 +114,7 @@ def _open_worker(
     coder_for = open_coders(array.chain, tuple(range(array.grid.rank)), part)
 
     # small chunks that lie next to each other
-    if scatter is None and part is None:
-        scatter = Scatter(array.chain, view)
+    scatter = None if part is not None else Scatter(array.chain, view)
     packed = None if scatter is None else scatter.packed
     fetch_into = None
     if packed is not None:

@@ -9,21 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.decode import Packed
 from chunkwise.codec.rows import open_paste
-from chunkwise.driver.stored_array import StoredArray
-from chunkwise.errors import NotFoundError
 from chunkwise.execute.encoded_row import EncodedRow, FetchInto, take_together
 from chunkwise.execute.listed_boxes import ListedBoxes
-from chunkwise.execute.packed import PackedReader
-from chunkwise.execute.row_read import read_rows
 from chunkwise.execute.runs import Run
-from chunkwise.kvstore.protocol import Readable, Reader
+from chunkwise.kvstore.protocol import Reader
 
-__all__ = ["LARGEST_RUN", "RunReader", "read_packed_keys"]
+__all__ = ["LARGEST_RUN", "RunReader"]
 
 Array = npt.NDArray[Any]
 Paste: TypeAlias = Callable[[Sequence[int], int, int], None]
@@ -137,30 +132,6 @@ class RunReader:
         if self._paste is None or self._paste[0] is not out:
             self._paste = out, open_paste(out, self._run.elements)
         return self._paste[1]
-
-
-def read_packed_keys(
-    array: StoredArray,
-    kv: Readable,
-    keys: Sequence[str],
-    memory: npt.NDArray[np.uint8],
-    *,
-    fill_missing: bool,
-) -> None:
-    """Decode whole chunks, of `array` or of others like it, one after the other to `memory`."""
-    reader = PackedReader(array.chain, memory)
-    packed = reader.packed
-    open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
-    fetch_into = None if open_into is None else open_into(kv)
-
-    def missing(key: str, chunk: Array) -> None:
-        if not fill_missing:
-            raise NotFoundError(f"{key} is missing")
-        chunk[...] = array.fill_value.view(packed.memory)
-
-    rows = reader.next_rows(len(keys))
-    for _ in read_rows(rows, iter(keys), packed, kv.open_reader(), fetch_into, missing):
-        pass
 
 
 def _groups(pieces: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:

@@ -28,8 +28,6 @@ from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, O
 from chunkwise.execute.chunk_codec import Coder
 from chunkwise.execute.failure import describe, missing_chunk
 from chunkwise.execute.future import Future
-from chunkwise.execute.helper.share import Job, share
-from chunkwise.execute.packed import PackedReader
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.result_memory import with_pages
 from chunkwise.execute.scatter import Scatter
@@ -44,7 +42,7 @@ from chunkwise.plan.plan import cells, plan_read, selections, wholes
 from chunkwise.plan.ranges import coalesce_ranges
 from chunkwise.plan.shard import ShardAxis, ShardPart, plan_shards, shard_parts, split_shards
 
-__all__ = ["GAP", "LARGEST_REQUEST", "WHOLE_SHARE", "read_shards_into", "read_shards_packed"]
+__all__ = ["GAP", "LARGEST_REQUEST", "WHOLE_SHARE", "read_shards_into"]
 
 # With this share wanted, one request and one pass over the memory beat picking.
 WHOLE_SHARE = 0.6
@@ -87,8 +85,7 @@ def read_shards_into(
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         return _ShardReader(array, shard, form, kv, view, fill_missing, indices, lock, stop).read
 
-    job = Job("read", array, kv, by_shard, shard.grid, view, fill_missing=fill_missing)
-    load, open_shared = share(job, load, with_pages(open_worker, view, shard.grid))
+    open_prepared = with_pages(open_worker, view, shard.grid)
     n_parts = load.n_batches
     if getattr(kv, "request_concurrency", None) is not None:
         n_shards = prod(axis.n_entries for axis in by_shard)
@@ -101,23 +98,7 @@ def read_shards_into(
         plan.layout.broadcast(out)
         return out
 
-    return pool.run(batches, open_shared, finish, n_workers=load.n_workers, inline=load.inline)
-
-
-def read_shards_packed(
-    array: StoredArray,
-    shard: ShardLevel,
-    kv: Readable,
-    transform: Transform,
-    memory: npt.NDArray[np.uint8],
-    *,
-    fill_missing: bool,
-) -> None:
-    """Decode inner chunks as :func:`chunkwise.execute.read.read_packed` does; shards are read whole."""
-    form = shard_form(array, shard)
-    reader = _ShardReader(array, shard, form, kv, memory, fill_missing, None, None, [])
-    reader.scatter = PackedReader(shard.chain, memory)
-    reader.read(plan_shards(plan_read(transform, shard.grid).axes, form.chunks_per_shard))
+    return pool.run(batches, open_prepared, finish, n_workers=load.n_workers, inline=load.inline)
 
 
 class _Indices(Protocol):
@@ -162,7 +143,7 @@ class _ShardReader:
         self.largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
         self.stop = stop
         self.coder = Coder(shard.chain, tuple(range(shard.grid.rank)))
-        self.scatter: Scatter | PackedReader = Scatter(shard.chain, view)
+        self.scatter = Scatter(shard.chain, view)
         self.number = 0  # of the inner chunk under way, for messages
 
     def read(self, axes: Batch) -> None:

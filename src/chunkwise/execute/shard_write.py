@@ -26,9 +26,7 @@ from chunkwise.execute.deferred import OneValue, defer
 from chunkwise.execute.failure import describe
 from chunkwise.execute.fill import open_fill_test
 from chunkwise.execute.future import Future
-from chunkwise.execute.helper.share import Job, share
 from chunkwise.execute.key_lock import key_lock
-from chunkwise.execute.packed import PackedWriter
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.runs import Gather
 from chunkwise.execute.safe_write import aligned_is_safe, can_delete, check_promise
@@ -41,7 +39,7 @@ from chunkwise.plan.plan import chunk_order, plan_write, selections, wholes
 from chunkwise.plan.shard import ShardAxis, ShardPart, plan_shards, shard_parts
 from chunkwise.plan.split import split
 
-__all__ = ["write_shards_from", "write_shards_packed"]
+__all__ = ["write_shards_from"]
 
 Batch: TypeAlias = "tuple[ShardAxis, ...]"
 Index: TypeAlias = "npt.NDArray[np.uint64]"
@@ -82,26 +80,8 @@ def write_shards_from(
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         return _ShardWriter(array, shard, form, kv, view, store_fill, stop).write
 
-    job = Job("write", array, kv, axes, shard.grid, view, store_fill=store_fill)
-    load, open_shared = share(job, load, open_worker)
     batches = split(axes, load.n_batches)
-    return pool.run(batches, open_shared, _nothing, n_workers=load.n_workers, inline=load.inline)
-
-
-def write_shards_packed(
-    array: StoredArray,
-    shard: ShardLevel,
-    kv: _Store,
-    transform: Transform,
-    memory: npt.NDArray[np.uint8],
-    *,
-    store_fill: bool,
-) -> None:
-    """Store whole shards as :func:`chunkwise.execute.write.write_packed` does."""
-    form = shard_form(array, shard)
-    writer = _ShardWriter(array, shard, form, kv, memory, store_fill, [])
-    writer.gather = PackedWriter(shard.chain, memory)
-    writer.write(plan_shards(plan_write(transform, shard.grid).axes, form.chunks_per_shard))
+    return pool.run(batches, open_worker, _nothing, n_workers=load.n_workers, inline=load.inline)
 
 
 def _nothing() -> None:
@@ -137,7 +117,7 @@ class _ShardWriter:
         self.placed: list[Callable[[Buffer, memoryview], int] | None] = []
         self.context = ""
         self.position: int | None = None  # of the inner chunk under way, for messages
-        self.gather: Gather | PackedWriter = Gather(shard.chain, view)
+        self.gather = Gather(shard.chain, view)
         self.writer = open_writer(kv)
 
     def write(self, axes: Batch) -> None:

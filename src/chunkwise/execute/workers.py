@@ -32,8 +32,6 @@ class _Rates(NamedTuple):
         Python and system calls of a chunk.
     shared : int
         Time without the lock in a chunk at which two threads are even with one.
-    helped : int
-        Bytes of a chunk, decoded, for which threads are even with processes.
     batch : int
         What a batch takes if it is not among the last.
     """
@@ -44,7 +42,6 @@ class _Rates(NamedTuple):
     other_codec: float
     chunk: int
     shared: int
-    helped: int
     batch: int
 
 
@@ -55,7 +52,6 @@ _READ = _Rates(
     1.35,
     10_000,
     40_000,
-    1 << 17,
     2_000_000,
 )
 _WRITE = _Rates(
@@ -65,7 +61,6 @@ _WRITE = _Rates(
     7.0,
     40_000,
     120_000,
-    1 << 17,
     8_000_000,
 )
 # Handing work over and back takes some 100 µs; what takes less than this in ns is done by the caller.
@@ -94,10 +89,6 @@ class Workload(NamedTuple):
         Pieces to cut the plan into.
     inline : bool
         Whether the calling thread does it at once.
-    n_helpers : int
-        How many helper processes could take part of it.
-    nanoseconds : int
-        About how long one thread takes for it.
     smaller : int
         Pieces to cut each of the last `n_workers` batches into.
     """
@@ -105,8 +96,6 @@ class Workload(NamedTuple):
     n_workers: int
     n_batches: int
     inline: bool
-    n_helpers: int = 0
-    nanoseconds: int = 0
     smaller: int = 1
 
 
@@ -186,10 +175,9 @@ def _load(
         return Workload(1, 1, True)
     most = min(pool.n_workers, limit)
     n = most if shared else 1
-    helped = most - 1 if chain.item.nbytes < (rates.helped >> 3 if sharded else rates.helped) else 0
     n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else rates.batch)))
     smaller = 1 if sharded else int(total / n_batches / _LAST_BATCH) + 1
-    return Workload(n, n_batches, False, helped, int(total), smaller)
+    return Workload(n, n_batches, False, smaller)
 
 
 def _rate(rates: _Rates, chain: PreparedChain, view: _View) -> float:

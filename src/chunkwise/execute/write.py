@@ -16,7 +16,6 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
@@ -25,13 +24,11 @@ from chunkwise.execute.chunk_codec import Coder, open_coders
 from chunkwise.execute.deferred import OneValue, defer
 from chunkwise.execute.failure import failed
 from chunkwise.execute.future import Future
-from chunkwise.execute.helper.share import Job, share
-from chunkwise.execute.packed import PackedWriter
 from chunkwise.execute.pool import Pool, Stop
 from chunkwise.execute.row_write import write_rows
 from chunkwise.execute.runs import Gather
 from chunkwise.execute.sent_writes import SentWrites, open_sent_writes
-from chunkwise.execute.shard_write import write_shards_from, write_shards_packed
+from chunkwise.execute.shard_write import write_shards_from
 from chunkwise.execute.turns import Turns, in_turn, open_turns
 from chunkwise.execute.workers import sent_load, write_load
 from chunkwise.kvstore.protocol import Buffer, Writer
@@ -40,7 +37,7 @@ from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, extents, keys, plan_write, selections, wholes
 from chunkwise.plan.split import split
 
-__all__ = ["ReadWritable", "write_from", "write_packed"]
+__all__ = ["ReadWritable", "write_from"]
 
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
 
@@ -102,10 +99,8 @@ def write_from(
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         return _Writer(array, kv, view, store_fill, stop, turns=turns).write
 
-    job = Job("write", array, kv, plan.axes, array.grid, view, store_fill=store_fill)
-    load, open_shared = share(job, load, open_worker)
     batches = split(plan.axes, load.n_batches, load.n_workers, load.smaller)
-    return pool.run(batches, open_shared, _nothing, n_workers=load.n_workers, inline=load.inline)
+    return pool.run(batches, open_worker, _nothing, n_workers=load.n_workers, inline=load.inline)
 
 
 def _write_sent(
@@ -126,25 +121,6 @@ def _write_sent(
     load = sent_load(pool, array.chain, prod(axis.n_entries for axis in axes), view)
     batches = split(axes, load.n_batches)
     return pool.run(batches, open_worker, sent.finish, n_workers=load.n_workers, settle=sent.settle)
-
-
-def write_packed(
-    array: StoredArray,
-    kv: ReadWritable,
-    transform: Transform,
-    memory: npt.NDArray[np.uint8],
-    *,
-    store_data_equal_to_fill_value: bool,
-) -> None:
-    """Store the whole chunks that lie in `memory` one after the other where `transform` says."""
-    store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
-    if array.shard is not None:
-        return write_shards_packed(array, array.shard, kv, transform, memory, store_fill=store_fill)
-    axes = plan_write(transform, array.grid).axes
-    assert array.grid.chunk_shape is not None and all(all(axis.whole) for axis in axes), "chunks are whole"
-    writer = _Writer(array, kv, memory, store_fill, [])
-    writer.gather = PackedWriter(array.chain, memory)
-    return writer.write(axes)
 
 
 def _nothing() -> None:
@@ -175,7 +151,7 @@ class _Writer:
         self.is_fill = self.changer.is_fill
         self.later = as_modifiable(kv)
         self.coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
-        self.gather: Gather | PackedWriter = Gather(array.chain, view)
+        self.gather = Gather(array.chain, view)
         # chunks that are overwritten entirely; the rest needs generations
         writer = writer or open_writer(kv)
         self.store: Callable[[str, Buffer], Any] = kv.write if writer is None else writer.write

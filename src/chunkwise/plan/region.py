@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from chunkwise.grid.protocol import ChunkGrid
 
-__all__ = ["BoxTransform", "Region", "region_of"]
+__all__ = ["Region", "region_of"]
 
 
 class Region(NamedTuple):
@@ -25,11 +25,6 @@ class Region(NamedTuple):
 
     start: tuple[int, ...]
     at: tuple[slice, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents along the storage dimensions."""
-        return tuple(where.stop - where.start for where in self.at)
 
     def of(self, view: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the box of the caller's array, `view` being that in the order of the plan."""
@@ -57,27 +52,3 @@ def region_of(axes: Sequence[_Axis], grid: ChunkGrid) -> Region | None:
     if len(known) < len(spans):
         return None
     return Region(tuple(start for start, _ in known), tuple(at for _, at in known))
-
-
-class _Map(NamedTuple):
-    """An output index map that adds nothing."""
-
-    input_dimension: int
-    offset: int = 0
-    stride: int | None = 1
-    index_array: None = None
-
-
-class BoxTransform:
-    """The index transform of a request for a box in storage coordinates.
-
-    Parameters
-    ----------
-    start, shape : tuple of int
-        The box.
-    """
-
-    def __init__(self, start: tuple[int, ...], shape: tuple[int, ...]) -> None:
-        self.input_inclusive_min = start
-        self.input_shape = shape
-        self.output = [_Map(dim) for dim in range(len(start))]
