@@ -10,7 +10,7 @@ TESTED := $(VENV)/.ready-test
 LINTED := $(VENV)/.ready-lint
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all check fmt lint types layers bench docs clean
+.PHONY: demo test test-all coverage check fmt lint types layers bench docs clean
 
 demo: $(READY)
 	$(BIN)/python demo/demo.py
@@ -20,6 +20,10 @@ test: $(TESTED)
 
 test-all: $(TESTED)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+coverage: $(TESTED)
+	$(PIP) "pytest-cov>=5"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --cov=chunkwise --cov-report=term:skip-covered
 
 check: lint types layers
 
