@@ -3,10 +3,10 @@
     python benchmarks/processor_time.py [--edge 256] [--cells "zarr3 zstd 32,n5 blosc 64"] [--turns 5]
 
 Prints microseconds of all threads for each chunk (for each inner chunk of shards) of a whole read, a whole
-write, a plane and every third element, and how many times the processor time of chunkwise TensorStore takes.  Both
-libraries run in this process, take turns and use the same files; medians.  Unlike the time on the clock, this hardly
-depends on what else the machine does.  Reads are checked against the data.  Small acts are there too: a future that is
-done and an indexing expression, in microseconds.
+write, a plane and every third element, and TensorStore's time as a multiple of that.  Both libraries run in
+this process, take turns and use the same files; medians.  Unlike the time on the clock, this hardly depends
+on what else the machine does.  Reads are checked against the data.  Small acts are there too: a future that
+is done and an indexing expression.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 import tensorstore
+from cells import CELLS, Cell, camera_data
 
 import chunkwise
-from cells import CELLS, Cell, camera_data
 
 LIBRARIES = {"chunkwise": chunkwise, "tensorstore": tensorstore}
 CONTEXT = {"file_io_sync": False}
