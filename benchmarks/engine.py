@@ -29,9 +29,9 @@ from chunkwise.codec.chain import parse_codecs, prepare_chain
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.execute.pool import Pool
-from chunkwise.execute.read import read_into
-from chunkwise.execute.write import write_from
+from chunkwise.engine.pool import Pool
+from chunkwise.engine.read import read_into
+from chunkwise.engine.write import write_from
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.kvstore.file import FileStore
 

@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 
 from chunkwise import catalogue
 from chunkwise.cli.main import COMMANDS, main
-from chunkwise.dtype.data_type import dtypes
+from chunkwise.dtypes.data_type import dtypes
 
 ROOT = Path(__file__).parents[1]
 
@@ -90,11 +90,11 @@ def api() -> str:
         "chunkwise.dask.write",
         "chunkwise.api.transaction.Transaction",
         "chunkwise.api.kvstore.KvStore",
-        "chunkwise.execute.future.Future",
-        "chunkwise.execute.write_futures.WriteFutures",
+        "chunkwise.engine.future.Future",
+        "chunkwise.engine.write_futures.WriteFutures",
         "chunkwise.errors",
         "chunkwise.codec.protocol",
-        "chunkwise.dtype.extension",
+        "chunkwise.dtypes.extension",
         "chunkwise.testing.codec_contract",
         "chunkwise.testing.kvstore_contract",
     )

@@ -32,11 +32,11 @@ from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction
 from chunkwise.api.virtual_chunked import virtual_chunked
-from chunkwise.array.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
+from chunkwise.arrays.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
 from chunkwise.dask import from_dask, store, to_dask
-from chunkwise.dtype.data_type import DataType, DTypeLike, dtypes
-from chunkwise.execute.future import Future, Promise
-from chunkwise.execute.write_futures import WriteFutures
+from chunkwise.dtypes.data_type import DataType, DTypeLike, dtypes
+from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.hierarchy.copy import CopyReport
 from chunkwise.hierarchy.group import Group
 from chunkwise.hierarchy.link import Link

@@ -180,17 +180,17 @@ DRIVERS: dict[str, Entry] = {
 }
 
 ARRAYS: dict[str, Entry] = {
-    "auto": Entry("chunkwise.array.auto:open_auto"),
-    "n5": Entry("chunkwise.array.open_chunked:open_chunked"),
-    "zarr": Entry("chunkwise.array.open_chunked:open_chunked"),
-    "zarr1": Entry("chunkwise.array.open_chunked:open_chunked"),
-    "zarr3": Entry("chunkwise.array.open_chunked:open_chunked"),
-    "array": Entry("chunkwise.array.memory_array:open_memory_array"),
-    "cast": Entry("chunkwise.array.cast:open_cast"),
-    "downsample": Entry("chunkwise.array.downsample:open_downsample"),
-    "stack": Entry("chunkwise.array.stack:open_stack"),
-    "json": Entry("chunkwise.array.json_value:open_json"),
-    "virtual_chunked": Entry("chunkwise.array.virtual_chunked:open_virtual_chunked"),
+    "auto": Entry("chunkwise.arrays.auto:open_auto"),
+    "n5": Entry("chunkwise.arrays.open_chunked:open_chunked"),
+    "zarr": Entry("chunkwise.arrays.open_chunked:open_chunked"),
+    "zarr1": Entry("chunkwise.arrays.open_chunked:open_chunked"),
+    "zarr3": Entry("chunkwise.arrays.open_chunked:open_chunked"),
+    "array": Entry("chunkwise.arrays.memory_array:open_memory_array"),
+    "cast": Entry("chunkwise.arrays.cast:open_cast"),
+    "downsample": Entry("chunkwise.arrays.downsample:open_downsample"),
+    "stack": Entry("chunkwise.arrays.stack:open_stack"),
+    "json": Entry("chunkwise.arrays.json_value:open_json"),
+    "virtual_chunked": Entry("chunkwise.arrays.virtual_chunked:open_virtual_chunked"),
 }
 
 METADATA_OBSERVERS: dict[str, Entry] = {

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.execute import kept_chunks
+from chunkwise.engine import kept_chunks
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.memory import MemoryStore

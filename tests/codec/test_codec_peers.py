@@ -20,8 +20,8 @@ from zarr.storage import MemoryStore
 from chunkwise.codec.chain import codecs_to_json, parse_codecs, prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.zarr2 import parse_zarr2, parse_zarr2_codecs
-from chunkwise.dtype import zarr2 as dtype2
-from chunkwise.dtype import zarr3 as dtype3
+from chunkwise.dtypes import zarr2 as dtype2
+from chunkwise.dtypes import zarr3 as dtype3
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.testing.codec_contract import numbers
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_oracle import gather, scatter, transforms
 
+from chunkwise.engine import ndarray_copy
+from chunkwise.engine.ndarray_copy import read_ndarray, write_ndarray
 from chunkwise.errors import OutOfRangeError
-from chunkwise.execute import ndarray_copy
-from chunkwise.execute.ndarray_copy import read_ndarray, write_ndarray
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.plan.ndarray_view import strided_view
 

@@ -9,8 +9,8 @@ from virtual_oracle import coordinates, gather, scatter, transforms
 from chunkwise.api.array import array
 from chunkwise.api.downsample import downsample
 from chunkwise.api.stack import overlay
-from chunkwise.array.layer_sites import NO_SITE
-from chunkwise.array.stack_layer import StackLayers
+from chunkwise.arrays.layer_sites import NO_SITE
+from chunkwise.arrays.stack_layer import StackLayers
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan import stack as plan

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import chunkwise as ts
-from chunkwise.array import stack_layer as module
-from chunkwise.array.layer_sites import NO_SITE
+from chunkwise.arrays import stack_layer as module
+from chunkwise.arrays.layer_sites import NO_SITE
 from chunkwise.errors import NotFoundError
 
 KINDS = {

@@ -8,7 +8,7 @@ from typing import Literal, SupportsIndex, TypeAlias, TypeVar, Union
 
 import numpy.typing as npt
 
-from chunkwise.execute.future import Future
+from chunkwise.engine.future import Future
 from chunkwise.index_space import DimSelection
 
 __all__ = [

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.array.memory_array import MemoryArray
+from chunkwise.arrays.memory_array import MemoryArray
 from chunkwise.driver.array.spec import ArraySpec
-from chunkwise.dtype.as_array import as_array
-from chunkwise.dtype.data_type import DataType, DTypeLike
+from chunkwise.dtypes.as_array import as_array
+from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.index_space import IndexTransform
 from chunkwise.spec.context import Context
 from chunkwise.spec.schema import Schema

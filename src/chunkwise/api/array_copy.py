@@ -35,10 +35,10 @@ from chunkwise.api.node import JOURNAL
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.target import Target, target_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.dtype.conversion import converter
-from chunkwise.dtype.fill_value import same_fill
+from chunkwise.dtypes.conversion import converter
+from chunkwise.dtypes.fill_value import same_fill
+from chunkwise.engine.future import Future
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError
-from chunkwise.execute.future import Future
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.context import Context
 

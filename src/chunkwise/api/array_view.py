@@ -10,8 +10,8 @@ from chunkwise.api.array_node import ArrayNode, array_node
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.transaction import Transaction
-from chunkwise.array.protocol import OpenArray
-from chunkwise.dtype.data_type import DataType
+from chunkwise.arrays.protocol import OpenArray
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
+from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.join import link
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.execute.future import Future, Promise
-from chunkwise.execute.join import link
 
 __all__ = ["Batch", "check_batch"]
 

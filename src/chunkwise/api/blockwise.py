@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from chunkwise.execute.future import Future, Promise
+from chunkwise.engine.future import Future, Promise
 
 __all__ = ["n_block_threads", "work_through"]
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.driver.cast.spec import CastSpec
-from chunkwise.dtype.conversion import cast_converters
-from chunkwise.dtype.data_type import DataType, DTypeLike
+from chunkwise.dtypes.conversion import cast_converters
+from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.index_space import IndexTransform
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from chunkwise.api.blocks import Blocks, block_shape
 from chunkwise.api.blockwise import work_through
-from chunkwise.dtype.conversion import implicit_converter
+from chunkwise.dtypes.conversion import implicit_converter
+from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.join import link
+from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.execute.future import Future, Promise
-from chunkwise.execute.join import link
-from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, align
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.array.based import Base, pool_under
-from chunkwise.array.downsample import DownsampleArray
+from chunkwise.arrays.based import Base, pool_under
+from chunkwise.arrays.downsample import DownsampleArray
 from chunkwise.driver.downsample.spec import DownsampleSpec, check_factors, check_method
 from chunkwise.index_space import IndexTransform
 from chunkwise.spec.schema import Schema

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.array.memory_array import MemoryArray
-from chunkwise.array.protocol import OpenArray
-from chunkwise.array.stack import StackArray
+from chunkwise.arrays.memory_array import MemoryArray
+from chunkwise.arrays.protocol import OpenArray
+from chunkwise.arrays.stack import StackArray
+from chunkwise.engine.request_count import RequestCount, count_requests
 from chunkwise.errors import UnsupportedError
-from chunkwise.execute.request_count import RequestCount, count_requests
 from chunkwise.index_space import IndexTransform
 
 __all__ = ["Explanation", "explain"]

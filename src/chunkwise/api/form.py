@@ -12,7 +12,7 @@ from chunkwise.api.compressor import compressor_from_json
 from chunkwise.api.node import Node
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.driver.zarr1.document import to_zarr2
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.spec.unit import Unit
 
 __all__ = ["NAMES", "UNITS", "Form", "compressor_of", "form_of", "inner_chain"]

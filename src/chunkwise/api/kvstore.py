@@ -11,10 +11,10 @@ from chunkwise.api.batch import Batch
 from chunkwise.api.kvstore_values import Key, as_bytes
 from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, overlay
 from chunkwise.binding import JSON
+from chunkwise.engine.background import in_background
+from chunkwise.engine.future import Future
+from chunkwise.engine.pool import pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.execute.background import in_background
-from chunkwise.execute.future import Future
-from chunkwise.execute.pool import pool_of
 from chunkwise.kvstore.atomic import AtomicWritable, Modifiable
 from chunkwise.kvstore.key_range import decode_key, encode_key
 from chunkwise.kvstore.protocol import (

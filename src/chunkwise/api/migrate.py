@@ -25,7 +25,7 @@ from chunkwise.driver.zarr2.metadata import MEMBERS, Zarr2Metadata
 from chunkwise.driver.zarr2.metadata import parse_metadata as parse_zarr2
 from chunkwise.driver.zarr3.metadata import make_document
 from chunkwise.driver.zarr3.metadata import parse_metadata as parse_zarr3
-from chunkwise.dtype.zarr3 import to_zarr3
+from chunkwise.dtypes.zarr3 import to_zarr3
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,

@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from chunkwise.arguments import as_text, is_text
+from chunkwise.engine.background import in_background
+from chunkwise.engine.future import Future
+from chunkwise.engine.metrics import collect, prometheus_lines
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.execute.background import in_background
-from chunkwise.execute.future import Future
-from chunkwise.execute.metrics import collect, prometheus_lines
 
 __all__ = [
     "experimental_collect_matching_metrics",

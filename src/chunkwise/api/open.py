@@ -18,7 +18,9 @@ from chunkwise.api.transaction_array import wrap_of
 from chunkwise.arguments import as_sequence
 from chunkwise.binding import JSON
 from chunkwise.catalogue import arrays
-from chunkwise.dtype.data_type import DTypeLike
+from chunkwise.dtypes.data_type import DTypeLike
+from chunkwise.engine.background import in_background
+from chunkwise.engine.future import Future
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -26,8 +28,6 @@ from chunkwise.errors import (
     OutOfRangeError,
     prefix,
 )
-from chunkwise.execute.background import in_background
-from chunkwise.execute.future import Future
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import index
 
-from chunkwise.array.protocol import ResizeRequest
+from chunkwise.arrays.protocol import ResizeRequest
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform
 

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction
 from chunkwise.api.transaction_array import wrap_of
-from chunkwise.array.based import Base, pool_under
-from chunkwise.array.stack import StackArray
-from chunkwise.array.stack_layer import Layer, StackLayers
+from chunkwise.arrays.based import Base, pool_under
+from chunkwise.arrays.stack import StackArray
+from chunkwise.arrays.stack_layer import Layer, StackLayers
 from chunkwise.driver.stack.combine import combine_layers, final_domain
 from chunkwise.driver.stack.spec import StackSpec, check_options
-from chunkwise.dtype.as_array import as_array
-from chunkwise.dtype.data_type import DataType, DTypeLike
+from chunkwise.dtypes.as_array import as_array
+from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, d, newaxis
 from chunkwise.spec.context import Context

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.array.stack import StackArray
+from chunkwise.arrays.stack import StackArray
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.coverage import Box, Overlap, overlaps, uncovered

@@ -14,8 +14,8 @@ from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.zarr1.format import Zarr1Format
 from chunkwise.driver.zarr2.format import Zarr2Format
 from chunkwise.driver.zarr3.format import Zarr3Format
+from chunkwise.engine.count_stored import StoredCount, count_stored
 from chunkwise.errors import prefix
-from chunkwise.execute.count_stored import StoredCount, count_stored
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.key_range import KeyRange

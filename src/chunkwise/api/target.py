@@ -25,8 +25,8 @@ from chunkwise.driver.n5.members import DATASET_MEMBERS, ITEM_NBYTES, array_data
 from chunkwise.driver.zarr1.document import from_zarr2
 from chunkwise.driver.zarr1.document import to_zarr2 as to_zarr2_members
 from chunkwise.driver.zarr2.schema import OBJECT_FILTERS
-from chunkwise.dtype.fill_value import same_fill
-from chunkwise.dtype.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
+from chunkwise.dtypes.fill_value import same_fill
+from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["DRIVERS", "Target", "target_spec"]

@@ -9,7 +9,7 @@ from chunkwise.api.form import UNITS, Form, inner_chain
 from chunkwise.api.target_codec import codec_json
 from chunkwise.binding import expect_object
 from chunkwise.catalogue import codecs as registered
-from chunkwise.dtype.zarr3 import fill_value_to_zarr3, to_zarr3
+from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["zarr3_metadata"]

@@ -18,17 +18,17 @@ from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.transaction import Transaction, check_rebind, check_transaction
 from chunkwise.api.transaction_array import check_open, in_transaction
 from chunkwise.arguments import as_flag
-from chunkwise.array.cast import cast_view
-from chunkwise.array.protocol import OpenArray
-from chunkwise.dtype.as_array import as_array
-from chunkwise.dtype.data_type import DataType, DTypeLike
+from chunkwise.arrays.cast import cast_view
+from chunkwise.arrays.protocol import OpenArray
+from chunkwise.dtypes.as_array import as_array
+from chunkwise.dtypes.data_type import DataType, DTypeLike
+from chunkwise.engine.background import in_background
+from chunkwise.engine.future import Future
+from chunkwise.engine.join import map_future
+from chunkwise.engine.metrics import Counter
+from chunkwise.engine.result_memory import empty_result
+from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.execute.background import in_background
-from chunkwise.execute.future import Future
-from chunkwise.execute.join import map_future
-from chunkwise.execute.metrics import Counter
-from chunkwise.execute.result_memory import empty_result
-from chunkwise.execute.write_futures import WriteFutures
 from chunkwise.index_space import (
     Indexable,
     IndexDomain,

@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from chunkwise.arguments import as_flag
+from chunkwise.engine.future import Future
+from chunkwise.engine.pool import Pool, pool_of
+from chunkwise.engine.transaction_state import TransactionState
 from chunkwise.errors import CancelledError, InvalidArgumentError
-from chunkwise.execute.future import Future
-from chunkwise.execute.pool import Pool, pool_of
-from chunkwise.execute.transaction_state import TransactionState
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.resources.concurrency import ConcurrencyLimit
 

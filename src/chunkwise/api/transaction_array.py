@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chunkwise.api.transaction import Transaction, overlay
-from chunkwise.array.protocol import OpenArray, Transactional, WrapStore
+from chunkwise.arrays.protocol import OpenArray, Transactional, WrapStore
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.protocol import KvStoreDriver, offers

@@ -17,10 +17,10 @@ from chunkwise.api.node import JOURNAL, Node
 from chunkwise.api.stored_node import list_keys, stored_array
 from chunkwise.api.walk import walk
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.engine.chunk_codec import Coder, open_coders
+from chunkwise.engine.pool import Pool, Stop
+from chunkwise.engine.shard_index import MISSING, ShardForm, shard_form
 from chunkwise.errors import ChunkwiseError
-from chunkwise.execute.chunk_codec import Coder, open_coders
-from chunkwise.execute.pool import Pool, Stop
-from chunkwise.execute.shard_index import MISSING, ShardForm, shard_form
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
 
 __all__ = ["BadKey", "NodeReport", "verify", "verify_array"]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction, check_transaction
-from chunkwise.array.virtual_chunked import open_virtual_chunked
+from chunkwise.arrays.virtual_chunked import open_virtual_chunked
 from chunkwise.driver.virtual_chunked.spec import VirtualChunkedSpec, complete_schema
-from chunkwise.dtype.data_type import DTypeLike
+from chunkwise.dtypes.data_type import DTypeLike
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout

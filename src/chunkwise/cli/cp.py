@@ -20,7 +20,7 @@ from chunkwise.cli.form_options import add_form_arguments, check_ranks, choose_f
 from chunkwise.cli.options import parse_nbytes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
-from chunkwise.execute.future import Future
+from chunkwise.engine.future import Future
 
 __all__ = ["add_arguments", "run"]
 

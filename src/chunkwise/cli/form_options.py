@@ -11,8 +11,8 @@ from chunkwise.api.compressor import Compressor, parse_compressor
 from chunkwise.api.location import Location
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_codec, parse_names, parse_sizes
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.zarr3 import parse_fill_value_zarr3
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.unit import Unit
 

@@ -13,7 +13,7 @@ from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.options import parse_codec, parse_names, parse_nbytes, parse_sizes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, format_shape
-from chunkwise.execute.future import Future
+from chunkwise.engine.future import Future
 from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import (
     DEFAULT_MEMORY,

@@ -8,7 +8,7 @@ from typing import Any
 from chunkwise.api.spec_file import open_place
 from chunkwise.api.stack_report import report_stack
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.array.stack import StackArray
+from chunkwise.arrays.stack import StackArray
 from chunkwise.cli.command import print_json
 from chunkwise.cli.quantities import format_shape, plural
 

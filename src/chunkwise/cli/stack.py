@@ -17,7 +17,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.form_options import fill_value_of
 from chunkwise.cli.quantities import format_shape, plural
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import d
 from chunkwise.plan.coverage import Box

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, dump
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.zarr3 import parse_fill_value_zarr3, parse_zarr3
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3, parse_zarr3
 from chunkwise.errors import SpecError
 
 __all__ = ["is_integer", "is_number", "number_dtype", "parse_number", "value_range"]

@@ -2,7 +2,7 @@
 
 A block that consists of whole chunks replaces them.  Of any other chunk, whoever writes a part of it reads
 it, changes it and stores it on condition that nobody else has stored it since; otherwise it is done again
-(:mod:`chunkwise.execute.write`).  So blocks may be written in any order, at the same time, by threads,
+(:mod:`chunkwise.engine.write`).  So blocks may be written in any order, at the same time, by threads,
 processes and machines, whether or not they are aligned; aligned ones cost no reads.
 """
 

@@ -1,7 +1,7 @@
 """Storage logic without storage: a flow yields requests and is sent the answers.
 
 Opening, creating and resizing take several round trips whose order matters.  Written as a generator
-that touches no store, that order is told once; a runner of a few lines (``execute/flow.py``) drives
+that touches no store, that order is told once; a runner of a few lines (``engine/flow.py``) drives
 it over a blocking store, another over an asynchronous one, a test over a dict.
 """
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.protocol import PreparedChain
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.grid.protocol import ChunkGrid
 
 __all__ = ["Recipe", "RecordPart", "ShardLevel", "StoredArray"]

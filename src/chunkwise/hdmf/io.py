@@ -12,8 +12,8 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from chunkwise.api.location import Location
+from chunkwise.engine.pool import Pool
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
-from chunkwise.execute.pool import Pool
 from chunkwise.hdmf.absence import UNFINISHED, no_store
 from chunkwise.hdmf.builders import BuilderTree
 from chunkwise.hdmf.growing import teach_hdmf

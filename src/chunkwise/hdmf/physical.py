@@ -22,12 +22,12 @@ from chunkwise.driver.n5.format import N5Format
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.zarr2.format import Zarr2Format
 from chunkwise.driver.zarr3.format import Zarr3Format
+from chunkwise.engine.count_stored import delete_outside
+from chunkwise.engine.future import Future
+from chunkwise.engine.pool import Pool
+from chunkwise.engine.read import read_into
+from chunkwise.engine.write import write_from
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, UnsupportedError, prefix
-from chunkwise.execute.count_stored import delete_outside
-from chunkwise.execute.future import Future
-from chunkwise.execute.pool import Pool
-from chunkwise.execute.read import read_into
-from chunkwise.execute.write import write_from
 from chunkwise.hdmf.pickle_codec import SafePickle
 from chunkwise.hdmf.safe_pickle import UnsafePickleError
 from chunkwise.hdmf.selection import Selection, parse_selection

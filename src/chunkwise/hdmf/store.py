@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from chunkwise.api.location import Location
 from chunkwise.api.node import load_json
+from chunkwise.engine.pool import Pool
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
-from chunkwise.execute.pool import Pool
 from chunkwise.hdmf.absence import no_store
 from chunkwise.hdmf.attributes import SPECLOC, load_attributes
 from chunkwise.hdmf.convention import Convention, convention_of

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.execute.future import Future
+from chunkwise.engine.future import Future
 from chunkwise.hdmf.convention import Convention
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.physical import PhysicalArray

@@ -13,8 +13,8 @@ from hdmf.build import GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
+from chunkwise.engine.pool import Pool
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.execute.pool import Pool
 from chunkwise.hdmf.absence import UNFINISHED
 from chunkwise.hdmf.builder_references import path_of
 from chunkwise.hdmf.builder_writer import BuilderWriter

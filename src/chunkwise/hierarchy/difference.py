@@ -24,7 +24,7 @@ from chunkwise.api.node import Node, require_node
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.walk import walk
 from chunkwise.binding import MISSING, dump
-from chunkwise.dtype.fill_value import same_fill
+from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.link import Link, parse_links, without_links
 from chunkwise.index_space import IndexDomain

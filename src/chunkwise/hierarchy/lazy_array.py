@@ -15,7 +15,7 @@ from chunkwise.api.array_node import ArrayNode
 from chunkwise.api.node import Node
 from chunkwise.api.open import _reduce
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.array.protocol import OpenArray
+from chunkwise.arrays.protocol import OpenArray
 from chunkwise.hierarchy.snapshot import Entry
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.index_space import IndexTransform

@@ -24,8 +24,8 @@ from chunkwise.api.open import open as open_spec
 from chunkwise.api.target import target_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump
-from chunkwise.dtype.as_array import as_array
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.as_array import as_array
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.spec.codec_spec import CodecSpec

@@ -13,7 +13,7 @@ from chunkwise.api.node import FormatName, Node, find_node
 from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.target import DRIVERS
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.array.found import open_found
+from chunkwise.arrays.found import open_found
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError

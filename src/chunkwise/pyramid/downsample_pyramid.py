@@ -21,8 +21,8 @@ from chunkwise.api.location import Location, Place, locate
 from chunkwise.api.new_array import open_array
 from chunkwise.api.node import JOURNAL, require_node
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.engine.future import Future, Promise
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.execute.future import Future, Promise
 from chunkwise.pyramid.convention import find_convention
 from chunkwise.pyramid.group import PyramidGroup
 from chunkwise.pyramid.level_writer import LevelWriter

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.context import Context, ContextResource, ContextSpec

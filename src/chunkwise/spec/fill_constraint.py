@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, dump
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.schema_value import array_from_json
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.schema_value import array_from_json
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.constraint import braces
 

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, MISSING, plain_json
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import (
     InvalidArgumentError,
 )

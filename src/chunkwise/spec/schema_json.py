@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from chunkwise.binding import JSON, Members, dump, expect_int, expect_string
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.data_type import dtype as as_dtype
-from chunkwise.dtype.schema_value import array_to_json
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.data_type import dtype as as_dtype
+from chunkwise.dtypes.schema_value import array_to_json
 from chunkwise.errors import SpecError, UnknownExtensionError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.chunk_layout import ChunkLayout

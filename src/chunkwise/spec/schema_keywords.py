@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.dtype.as_array import as_array
-from chunkwise.dtype.data_type import DataType, DTypeLike, dtypes
-from chunkwise.dtype.data_type import dtype as as_dtype
+from chunkwise.dtypes.as_array import as_array
+from chunkwise.dtypes.data_type import DataType, DTypeLike, dtypes
+from chunkwise.dtypes.data_type import dtype as as_dtype
 from chunkwise.errors import ChunkwiseError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.chunk_layout import ChunkLayout

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from chunkwise.arguments import check_same_type
 from chunkwise.binding import JSON, Members, dump, expect_object, expect_string, plain_json
 from chunkwise.catalogue import drivers
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import (
     InvalidArgumentError,
     SpecError,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from chunkwise.binding import MISSING, Members, expect_int
-from chunkwise.dtype.data_type import dtype as as_dtype
+from chunkwise.dtypes.data_type import dtype as as_dtype
 from chunkwise.spec.context import ContextSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
 from chunkwise.spec.schema import Schema

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from chunkwise.binding import dump
 from chunkwise.catalogue import DRIVERS, KVSTORES
-from chunkwise.dtype.data_type import dtypes
+from chunkwise.dtypes.data_type import dtypes
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.registry import Entry
 from chunkwise.spec.remote_url import remote_members

@@ -14,7 +14,7 @@ from chunkwise.api.location import Location
 from chunkwise.api.new_array import create_array
 from chunkwise.api.target import target_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.xarray.encode import Encoded
 

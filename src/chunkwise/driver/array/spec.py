@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.schema_value import array_from_json, array_to_json
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.schema_value import array_from_json, array_to_json
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.chunk_layout import ChunkLayout

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.binding import Members
 from chunkwise.driver.based_spec import BasedSpec, constrained, parse_base
-from chunkwise.dtype.conversion import converter, convertible
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.conversion import converter, convertible
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.index_space import IndexTransform
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chunkwise.binding import dump
-from chunkwise.dtype.fill_value import same_fill
+from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, prefix
 from chunkwise.index_space import merge_domains
 from chunkwise.spec.dimension_units import merge_dimension_units

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import dump
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.fill_value import same_fill
-from chunkwise.dtype.schema_value import array_from_json
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.fill_value import same_fill
+from chunkwise.dtypes.schema_value import array_from_json
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain, inf, merge_domains
 from chunkwise.index_space.label import MAX_RANK

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 from chunkwise.binding import JSON, Members
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chunkwise.binding import Members, dump, expect_bool, expect_string
-from chunkwise.dtype.data_type import DataType, dtypes
+from chunkwise.dtypes.data_type import DataType, dtypes
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, UnsupportedError
 from chunkwise.index_space import IndexDomain, inf
 from chunkwise.spec.chunk_layout import ChunkLayout

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from chunkwise.binding import JSON, Members, dump, expect_bool, expect_object, expect_string
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.chunked.open_flow import OpenRequest
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 from chunkwise.index_space import IndexDomain, IndexTransform, d
 from chunkwise.spec.driver_spec import DriverSpec

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from chunkwise.binding import JSON, Members, expect_string
 from chunkwise.driver.chunked.spec import parse_recheck
 from chunkwise.driver.json.pointer import parse_pointer
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.driver_spec import DriverSpec

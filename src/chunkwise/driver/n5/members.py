@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from chunkwise.binding import JSON, expect_array, expect_int, expect_string, parse_array
-from chunkwise.dtype.data_type import DataType, dtypes
+from chunkwise.dtypes.data_type import DataType, dtypes
 from chunkwise.errors import SpecError
 
 __all__ = [

@@ -26,7 +26,7 @@ from chunkwise.codec.n5_block import N5Block
 from chunkwise.codec.n5_compression import read_compression
 from chunkwise.codec.n5_string_block import N5StringBlock
 from chunkwise.driver.n5 import members
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix
 
 __all__ = ["N5Metadata", "block_codec", "parse_metadata", "resize", "to_json"]

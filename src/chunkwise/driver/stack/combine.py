@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain, inf
 from chunkwise.spec.dimension_units import DimensionUnits

@@ -9,8 +9,8 @@ from chunkwise.binding import JSON
 from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.driver.based_spec import parse_base
 from chunkwise.driver.stack.alike import elsewhere, is_movable
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.schema_value import array_from_json
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.schema_value import array_from_json
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.index_space.interval import INF
 from chunkwise.index_space.output_map import OutputIndexMap, single_map

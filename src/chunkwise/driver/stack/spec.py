@@ -28,8 +28,8 @@ from chunkwise.binding import JSON, MISSING, Members, parse_array
 from chunkwise.driver.stack.alike import for_each_kind
 from chunkwise.driver.stack.combine import Common, combine_layers, common_units, final_domain
 from chunkwise.driver.stack.layer_parser import LayerParser
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.schema_value import fill_value_from_json, fill_value_to_json
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.schema_value import fill_value_from_json, fill_value_to_json
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.context import Context

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_int, expect_one_of, parse_array
 from chunkwise.driver.zarr2.codec_spec import parse_compressor, parse_filters
 from chunkwise.driver.zarr2.metadata import Zarr2Metadata, object_codec
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.fill_value import same_fill
-from chunkwise.dtype.zarr2 import fill_value_to_zarr2, parse_fill_value_zarr2, parse_zarr2, to_zarr2
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.fill_value import same_fill
+from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, parse_fill_value_zarr2, parse_zarr2, to_zarr2
 from chunkwise.errors import FailedPreconditionError, SpecError, prefix
 
 __all__ = ["Zarr2Constraints", "check_constraints", "parse_constraints"]

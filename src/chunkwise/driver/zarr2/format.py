@@ -23,7 +23,7 @@ from chunkwise.driver.zarr2.schema import (
     domain_of,
     schema_of,
 )
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain

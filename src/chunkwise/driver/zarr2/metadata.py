@@ -24,8 +24,8 @@ from chunkwise.binding import (
 )
 from chunkwise.codec.protocol import ChunkSpec, Codec
 from chunkwise.codec.zarr2 import parse_zarr2_codecs
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.zarr2 import parse_fill_value_zarr2, parse_zarr2
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr2 import parse_fill_value_zarr2, parse_zarr2
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
 __all__ = ["MEMBERS", "OBJECT_CODECS", "Zarr2Metadata", "make_document", "object_codec", "parse_metadata"]

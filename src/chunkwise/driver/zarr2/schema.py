@@ -12,8 +12,8 @@ from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, check_constraints
 from chunkwise.driver.zarr2.metadata import OBJECT_CODECS, Zarr2Metadata, make_document, parse_metadata
 from chunkwise.driver.zarr2.record import fill_of_part
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.chunk_layout import ChunkLayout

@@ -26,9 +26,9 @@ from chunkwise.driver.zarr3.metadata import (
     parse_grid,
     parse_key_encoding,
 )
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.fill_value import same_fill
-from chunkwise.dtype.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.fill_value import same_fill
+from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
 from chunkwise.errors import FailedPreconditionError, SpecError, prefix
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.spec.unit import Unit

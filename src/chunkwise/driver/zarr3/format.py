@@ -19,7 +19,7 @@ from chunkwise.driver.zarr3.item import chunk_item
 from chunkwise.driver.zarr3.metadata import Zarr3Metadata, parse_metadata
 from chunkwise.driver.zarr3.record import record_chain, record_part
 from chunkwise.driver.zarr3.schema import check_metadata, constraint_schema, create_metadata, schema_of
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain

@@ -7,7 +7,7 @@ from typing import Any
 import numpy.typing as npt
 
 from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.grid.protocol import ChunkGrid
 
 __all__ = ["array_to_bytes_name", "chunk_item"]

@@ -27,8 +27,8 @@ from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.protocol import Codec
 from chunkwise.driver.zarr3.codec_constraints import parse_chain, resolve_chain, split_chain
 from chunkwise.driver.zarr3.item import array_to_bytes_name, chunk_item
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 from chunkwise.grid.protocol import ChunkGrid
 

@@ -32,7 +32,7 @@ from chunkwise.driver.zarr3.constraints import Zarr3Constraints, check_constrain
 from chunkwise.driver.zarr3.item import array_to_bytes_name
 from chunkwise.driver.zarr3.metadata import Zarr3Metadata, make_document, parse_metadata
 from chunkwise.driver.zarr3.record import fill_of_part
-from chunkwise.dtype.zarr3 import to_zarr3
+from chunkwise.dtypes.zarr3 import to_zarr3
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.chunk_layout import ChunkLayout

@@ -1,0 +1,145 @@
+"""What open arrays that adapt another one have in common."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from chunkwise.arrays.protocol import OpenArray, Transactional, WrapStore
+from chunkwise.catalogue import arrays
+from chunkwise.engine.pool import Pool, pool_of
+from chunkwise.errors import (
+    ChunkwiseError,
+    OutOfBoundsError,
+    OutOfRangeError,
+    UnsupportedError,
+    prefix,
+)
+from chunkwise.index_space import IndexTransform
+from chunkwise.index_space.output_map import single_map
+from chunkwise.kvstore.protocol import offers
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.resources.concurrency import ConcurrencyLimit
+from chunkwise.spec.spec import Spec
+
+__all__ = ["Base", "chunk_shape", "in_transaction", "open_base", "pool_under"]
+
+
+class Base:
+    """An open array and a transform onto it.
+
+    Parameters
+    ----------
+    array : OpenArray
+    transform : IndexTransform
+        From the index space of what is seen to that of `array`.
+    """
+
+    __slots__ = ("_known", "_transform", "array")
+
+    def __init__(self, array: OpenArray, transform: IndexTransform) -> None:
+        self.array = array
+        self._transform = transform
+        self._known = array.domain
+
+    @property
+    def transform(self) -> IndexTransform:
+        """The transform, with implicit bounds as they are known now."""
+        domain = self.array.domain
+        if domain is not self._known:
+            # What has shrunk below explicit bounds is noticed when it is read.
+            with suppress(ChunkwiseError):
+                self._transform = IndexTransform.identity(domain).compose(self._transform)
+            self._known = domain
+        return self._transform
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return the transform of a request onto `array`; raise if it leads out."""
+        try:
+            onto = self.transform.compose(transform)
+        except OutOfBoundsError as e:  # an IndexError only when users index
+            raise OutOfRangeError(e.message.removeprefix(f"{OutOfRangeError.status}: ")) from None
+        return self.array.bounded(onto)
+
+    def part(self, request: IndexTransform) -> IndexTransform:
+        """Return the transform of a request that lies in the domain of what is seen onto `array`.
+
+        As :meth:`bounded`, without a look at bounds of which it is known that they hold.
+        """
+        output = []
+        for m in self.transform._output:
+            if m._array is not None:
+                return self.bounded(request)
+            if m._dim is None:
+                output.append(m)
+                continue
+            inner = request._output[m._dim]
+            if inner._dim is None:
+                return self.bounded(request)
+            output.append(
+                single_map(m._offset + m._stride * inner._offset, m._stride * inner._stride, inner._dim)
+            )
+        return self.array.bounded(IndexTransform._make(request._domain, tuple(output)))
+
+    def in_transaction(self, wrap: WrapStore | None) -> Base:
+        """Return the same over the stores that `wrap` gives."""
+        return Base(in_transaction(self.array, wrap), self._transform)
+
+    def spec(self) -> Spec:
+        """Return the spec of what is seen."""
+        view_spec = getattr(self.array, "view_spec", None)
+        if view_spec is not None:
+            return Spec._of(*view_spec(self.transform))
+        return Spec._of(self.array.spec(), self.transform)
+
+
+def open_base(spec: Spec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> Base:
+    """Open the array of a bound spec; see :class:`~chunkwise.arrays.protocol.Transactional` for `wrap`.
+
+    Raises
+    ------
+    ChunkwiseError
+        With ``Error opening "n5" driver`` in front.
+    """
+    driver = spec._driver
+    try:
+        options = {} if wrap is None else {"wrap": wrap}
+        array: OpenArray = arrays.find(driver.driver)(driver, readable=readable, writable=writable, **options)
+        transform = IndexTransform.identity(array.domain)
+        if spec.transform is not None:
+            transform = transform.compose(spec.transform)
+    except ChunkwiseError as e:
+        raise prefix(e, f'Error opening "{driver.driver}" driver') from None
+    return Base(array, transform)
+
+
+def in_transaction(array: OpenArray, wrap: WrapStore | None) -> OpenArray:
+    """Return `array` over the stores that `wrap` gives.
+
+    Raises
+    ------
+    UnsupportedError
+        If it can't take part in transactions.
+    """
+    if offers(array, Transactional):
+        return array.in_transaction(wrap)
+    if wrap is not None:
+        raise UnsupportedError(f'"{array.spec().driver}" driver does not support transactions')
+    return array
+
+
+def chunk_shape(base: Base) -> list[int]:
+    """Return the shape of the chunks that a view is read in, with 1 where there are none."""
+    layout = base.array.schema().transformed(base.transform).chunk_layout
+    shape: Any = layout.read_chunk.shape or (None,) * base.transform.input_rank
+    return [n or 1 for n in shape]
+
+
+def pool_under(spec: DriverSpec) -> Pool:
+    """Return the threads of a bound spec, or of the first part of it that has any; else some of its own."""
+    if "data_copy_concurrency" in spec.resources:
+        return pool_of(spec.resource("data_copy_concurrency"))
+    for part in spec.parts():
+        if isinstance(part, DriverSpec):
+            return pool_under(part)
+    return pool_of(ConcurrencyLimit(None))

@@ -1,0 +1,314 @@
+"""The functions of a virtual array, called one chunk at a time, and what is remembered of their answers.
+
+Chunks go by as bytes where others are to keep them: a cache, or a transaction, to which this looks like a
+kvstore with a key for each chunk.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from math import inf, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.future import Future
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.index_space import IndexDomain
+from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
+from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, Reader, Stamped
+from chunkwise.plan.offset_grid import OffsetGrid
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["ChunkFunctions", "VirtualChunkedReadParameters", "VirtualChunkedWriteParameters"]
+
+Array = npt.NDArray[Any]
+Function = Callable[[IndexDomain, Array, Any], Any]
+Cell = tuple[int, ...]
+
+
+class VirtualChunkedReadParameters:
+    """What a read function is told besides the domain.
+
+    Attributes
+    ----------
+    if_not_equal : bytes
+        Generation of the chunk that is known already; empty if none is.  The array need not be filled if
+        the current generation is that one, which is then returned.
+    staleness_bound : float
+        Time, in seconds since the epoch, at which the chunk must have been current.
+    batch : None
+        Reserved.
+    """
+
+    __slots__ = ("batch", "if_not_equal", "staleness_bound")
+
+    def __init__(self, if_not_equal: bytes, staleness_bound: float) -> None:
+        self.if_not_equal = if_not_equal
+        self.staleness_bound = staleness_bound
+        self.batch = None
+
+
+class VirtualChunkedWriteParameters:
+    """What a write function is told besides the domain.
+
+    Attributes
+    ----------
+    if_equal : bytes
+        Generation that the chunk had when the part of it that is not overwritten was read; empty if none
+        was.  A write that finds another one must change nothing, and return an empty generation.
+    """
+
+    __slots__ = ("if_equal",)
+
+    def __init__(self, if_equal: bytes) -> None:
+        self.if_equal = if_equal
+
+
+class Chunk(NamedTuple):
+    """A chunk that was read.
+
+    Attributes
+    ----------
+    array : ndarray
+        Not to be changed.
+    generation : bytes
+        Empty if the function gave none.
+    """
+
+    array: Array
+    generation: bytes
+
+
+class ChunkFunctions:
+    """Read and write functions with the chunk grid that they are called for.
+
+    Parameters
+    ----------
+    read, write : callable or None
+    loop : asyncio.AbstractEventLoop or None
+        Where coroutines are run.
+    dtype : DataType
+    grid : OffsetGrid
+        Its cells lie inside the domain.
+    labels : sequence of str
+        Of the dimensions.
+    inner_order : sequence of int
+        Dimensions of the arrays in memory, outermost first.
+    cache : ValueCache or None
+    """
+
+    def __init__(
+        self,
+        read: Function | None,
+        write: Function | None,
+        *,
+        loop: asyncio.AbstractEventLoop | None,
+        dtype: DataType,
+        grid: OffsetGrid,
+        labels: Sequence[str],
+        inner_order: Sequence[int],
+        cache: ValueCache | None,
+    ) -> None:
+        self.read_function, self.write_function = read, write
+        self.loop = loop
+        self.dtype = dtype
+        self.grid = grid
+        self.labels = labels
+        self.inner_order = tuple(inner_order)
+        self.cache = cache
+
+    # -- one chunk ----------------------------------------------------------------------------------
+
+    def domain(self, cell: Cell) -> IndexDomain:
+        """Return the domain of a chunk."""
+        bounds = [self.grid.bounds(d, c) for d, c in enumerate(cell)]
+        return IndexDomain(
+            inclusive_min=[lo for lo, _ in bounds],
+            exclusive_max=[hi for _, hi in bounds],
+            labels=self.labels,
+        )
+
+    def empty(self, shape: Sequence[int]) -> Array:
+        """Return new memory for a chunk; what is no number has a value already."""
+        order = self.inner_order
+        memory = self.dtype.memory_dtype
+        out = np.empty([shape[d] for d in order], memory)
+        if memory.hasobject:
+            zero = self.dtype.zero()[()]
+            out.fill(zero)
+        inverse = [order.index(d) for d in range(len(order))]
+        return out.transpose(inverse)
+
+    def read_chunk(self, cell: Cell, bound: float, known: Chunk | None = None) -> Chunk:
+        """Return a chunk.
+
+        Parameters
+        ----------
+        cell : tuple of int
+        bound : float
+            Time at which it must have been current: of one that is kept, its own or a later one.
+        known : Chunk, optional
+            What was read of it before.
+        """
+        assert self.read_function is not None
+        key = _key(cell)
+        kept = None if self.cache is None else self.cache.get(self, key)
+        domain = self.domain(cell)
+        if kept is not None and kept.value is not None and known is None:
+            known = Chunk(self._decoded(kept.value, domain.shape), kept.generation)
+            if kept.time >= bound:
+                return known
+        array = self.empty(domain.shape)
+        params = VirtualChunkedReadParameters(known.generation if known is not None else b"", bound)
+        generation, at = self._call(self.read_function, domain, array, params)
+        if known is not None and generation and generation == known.generation:
+            array = known.array
+        if self.cache is not None:
+            self.cache.put(self, key, Kept(self._encoded(array), generation, at))
+        return Chunk(array, generation)
+
+    def write_chunk(self, cell: Cell, array: Array, if_equal: bytes) -> bool:
+        """Write a chunk; return False if it has another generation than `if_equal`."""
+        assert self.write_function is not None
+        own = self.empty(array.shape)
+        own[...] = array
+        own.flags.writeable = False
+        params = VirtualChunkedWriteParameters(if_equal)
+        generation, at = self._call(self.write_function, self.domain(cell), own, params)
+        if if_equal and generation == b"" and at != inf:
+            if self.cache is not None:
+                self.cache.drop(self, _key(cell))
+            return False
+        if self.cache is not None:
+            self.cache.put(self, _key(cell), Kept(self._encoded(own), generation, at))
+        return True
+
+    def _call(
+        self, function: Function, domain: IndexDomain, array: Array, params: Any
+    ) -> tuple[bytes, float]:
+        """Call a function and wait; return generation and time, which is infinite if there is none."""
+        answer = function(domain, array, params)
+        if isinstance(answer, Coroutine | Future):
+            try:
+                answer = Future[Any](answer, loop=self.loop)
+            except InvalidArgumentError:  # no loop to run it on
+                answer.close()
+                raise
+            answer = answer.result()
+        if answer is None:
+            return b"", inf
+        generation, at = getattr(answer, "generation", None), getattr(answer, "time", None)
+        if not isinstance(generation, bytes) or not isinstance(at, int | float):
+            raise TypeError(
+                "a chunk function must return None or a KvStore.TimestampedStorageGeneration, "
+                f"or a Future of it, not {type(answer).__name__}"
+            )
+        return generation, float(at)
+
+    # -- as bytes -----------------------------------------------------------------------------------
+
+    def _encoded(self, array: Array) -> bytes:
+        if array.dtype.hasobject:
+            return pickle.dumps(array.ravel().tolist())
+        return array.tobytes()
+
+    def _decoded(self, value: Buffer, shape: Sequence[int]) -> Array:
+        memory = self.dtype.memory_dtype
+        if memory.hasobject:
+            out = np.empty(prod(shape), object)
+            for i, element in enumerate(pickle.loads(value)):
+                out[i] = element
+            return out.reshape(shape)
+        return np.frombuffer(value, memory).reshape(shape)
+
+    # -- as a kvstore, for transactions ---------------------------------------------------------------
+
+    @property
+    def identity(self) -> Any:
+        """Equal only for these very functions."""
+        return "virtual_chunked", id(self)
+
+    def describe(self, key: str) -> str:
+        """Return ``virtual chunk {origin={0, 3}, shape={2, 3}}``."""
+        domain = self.domain(_cell(key))
+        origin, shape = ("{" + ", ".join(map(str, x)) + "}" for x in (domain.origin, domain.shape))
+        return f"virtual chunk {{origin={origin}, shape={shape}}}"
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Read a chunk; if the functions only write, it has none to show."""
+        assert byte_range is None, "a chunk is read as a whole"
+        now = time.time()
+        if self.read_function is None:
+            return Stamped(None, b"\0", now)
+        chunk = self.read_chunk(_cell(key), now)
+        generation = b"\0" + chunk.generation
+        if generation == if_not_equal:
+            return Stamped(None, generation, now)
+        return Stamped(self._encoded(chunk.array), generation, now)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of whole chunks."""
+        return lambda key: self.read(key).value
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Write a chunk."""
+        array = self._decoded(value, self.domain(_cell(key)).shape)
+        return b"\0" if self.write_chunk(_cell(key), array, (if_equal or b"\0")[1:]) else None
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Fail: a chunk can't be deleted."""
+        raise UnsupportedError("a virtual chunk can't be deleted")
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Fail: chunks can't be deleted."""
+        raise UnsupportedError("virtual chunks can't be deleted")
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Fail: there is no end of chunks."""
+        raise UnsupportedError("virtual chunks can't be listed")
+
+    def list_children(self, prefix: str) -> Children:
+        """Fail: there is no end of chunks."""
+        raise UnsupportedError("virtual chunks can't be listed")
+
+    # -- a chunk in a transaction ----------------------------------------------------------------------
+
+    def read_pending(self, pending: Any, cell: Cell) -> Array:
+        """Return a chunk as a transaction sees it."""
+        value = pending.read(_key(cell)).value
+        assert value is not None
+        return self._decoded(value, self.domain(cell).shape)
+
+    def write_pending(self, pending: Any, cell: Cell, array: Array) -> None:
+        """Write a whole chunk when the transaction is committed."""
+        pending.write(_key(cell), self._encoded(array))
+
+    def change_pending(self, pending: Any, cell: Cell, change: Callable[[Array], None]) -> None:
+        """Change a part of a chunk when the transaction is committed."""
+        shape = self.domain(cell).shape
+
+        def modification(stored: Buffer | None) -> Buffer:
+            if stored is None:
+                raise InvalidArgumentError("Write-only virtual chunked view requires chunk-aligned writes")
+            array = self._decoded(stored, shape).copy()
+            change(array)
+            return self._encoded(array)
+
+        pending.modify(_key(cell), modification)
+
+
+def _key(cell: Cell) -> str:
+    return "/".join(map(str, cell))
+
+
+def _cell(key: str) -> Cell:
+    return tuple(map(int, key.split("/"))) if key else ()

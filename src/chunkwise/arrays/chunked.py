@@ -1,0 +1,319 @@
+"""An open array of a chunked format: n5, zarr (v2), zarr1, zarr3."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.arrays.metadata_observers import metadata_written, wrapped
+from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.shared_metadata import SharedMetadata, oldest_allowed
+from chunkwise.driver.chunked.known_documents import layout_of
+from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
+from chunkwise.driver.chunked.resize_flow import replaced, resize_array
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.count_stored import count_stored, delete_outside
+from chunkwise.engine.flow import run
+from chunkwise.engine.future import Future
+from chunkwise.engine.kept_chunks import KeptChunkReader
+from chunkwise.engine.pool import Pool
+from chunkwise.engine.read import read_into
+from chunkwise.engine.single_chunk import SingleChunkReader
+from chunkwise.engine.single_chunk_write import SingleChunkWriter
+from chunkwise.engine.write import write_from
+from chunkwise.engine.write_futures import WriteFutures
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.schema import Schema
+
+__all__ = ["ChunkedArray"]
+
+
+class ChunkedArray:
+    """An array whose chunks lie in a kvstore.
+
+    The metadata is shared by all views, and with all other handles of the array in the same context; a
+    resize through any of them replaces it for all.
+    """
+
+    __slots__ = (
+        "_domain",
+        "_kv",
+        "_opened",
+        "_outside",
+        "_pool",
+        "_rechecks",
+        "_request",
+        "_schema",
+        "_shared",
+        "_single",
+        "_single_writer",
+        "_spec",
+        "_stored",
+        "_time",
+        "_wrap",
+        "readable",
+        "writable",
+    )
+
+    def __init__(
+        self,
+        spec: ChunkedSpec,
+        request: OpenRequest,
+        shared: SharedMetadata,
+        kv: KvStoreDriver,
+        pool: Pool,
+        *,
+        readable: bool,
+        writable: bool,
+        outside: ChunkedArray | None = None,
+        wrap: WrapStore | None = None,
+    ) -> None:
+        assert shared.opened is not None, "somebody opened the array"
+        self._outside = outside
+        self._wrap = wrap
+        self._spec = spec
+        self._request = request
+        self._kv = kv
+        self._pool = pool
+        self._shared = shared
+        self._time = time.time()
+        bound = spec.recheck_cached_metadata
+        self._rechecks = bound != "open" and bound is not False and not request.mode.assume_metadata
+        self.readable = readable
+        self.writable = writable
+        self._schema: tuple[Any, Schema] | None = None  # made when it is asked for, with its metadata
+        self._adopt(shared.opened)
+
+    def _adopt(self, opened: Opened) -> None:
+        self._opened = opened
+        request = self._request
+        layout = layout_of(request.format, opened.metadata, request.path, request.options)
+        self._domain = layout.domain
+        self._stored: StoredArray = layout.stored
+        self._single: KeptChunkReader | SingleChunkReader | None = None  # opened by the first read
+        self._single_writer: SingleChunkWriter | None = None
+
+    def in_transaction(self, wrap: WrapStore | None) -> ChunkedArray:
+        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        outside = self._outside or self
+        if wrap is None:
+            return outside
+        return outside.over(wrapped(self._spec, outside._kv, wrap), self._opened, wrap)
+
+    def over(self, kv: KvStoreDriver, opened: Opened, wrap: WrapStore) -> ChunkedArray:
+        """Return the array over `kv`, which is its store as a transaction sees it."""
+        return ChunkedArray(
+            self._spec,
+            self._request,
+            SharedMetadata(opened),  # what a transaction does to it is nobody else's business
+            kv,
+            self._pool,
+            readable=self.readable,
+            writable=self.writable,
+            outside=self,
+            wrap=wrap,
+        )
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements."""
+        return self._stored.dtype
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory."""
+        return self._stored.fill_value.dtype
+
+    @property
+    def stored(self) -> StoredArray:
+        """The array as it lies in its kvstore: grid, keys, codecs."""
+        return self._stored
+
+    @property
+    def rechecks(self) -> bool:
+        """Whether :meth:`current` may ask the storage."""
+        return self._rechecks
+
+    def current(self) -> StoredArray:
+        """Return `stored` after a look at the metadata, as the recheck option says."""
+        if self._rechecks or self._shared.opened is not self._opened:
+            self._current()
+        return self._stored
+
+    @property
+    def store(self) -> KvStoreDriver:
+        """The kvstore, with the keys that `stored` names."""
+        return self._kv
+
+    @property
+    def fill_missing(self) -> bool:
+        """Whether chunks that are not stored read as the fill value."""
+        return self._spec.fill_missing_data_reads
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a network is what its metadata waits for."""
+        return self._spec.is_remote
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The metadata document as stored."""
+        return deepcopy(self._opened.metadata.document)
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain as far as it is known."""
+        return self._domain
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
+        self._current()
+        return resolve_bounds(transform, self._domain)
+
+    def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
+        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        fill_missing = self._spec.fill_missing_data_reads
+        single = self._single
+        if single is None:
+            single = self._single = KeptChunkReader.of(
+                self._stored, self._kv, self._pool
+            ) or SingleChunkReader(self._stored, self._kv, self._pool)
+        done = single.read_into(transform, out, fill_missing=fill_missing)
+        return done or read_into(
+            self._stored,
+            self._kv,
+            transform,
+            out,
+            pool=self._pool,
+            fill_missing=fill_missing,
+        )
+
+    def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Write `source` where `transform`, which is bounded, says."""
+        store_fill = self._spec.store_data_equal_to_fill_value
+        single = self._single_writer
+        if single is None:
+            single = self._single_writer = SingleChunkWriter(
+                self._stored, self._kv, self._pool, store_data_equal_to_fill_value=store_fill
+            )
+        done = single.write_from(transform, source) or write_from(
+            self._stored,
+            self._kv,
+            transform,
+            source,
+            pool=self._pool,
+            store_data_equal_to_fill_value=store_fill,
+        )
+        # The source is referred to until it is encoded, so it may change only when all is stored.
+        return WriteFutures.of(done, done)
+
+    def _current(self) -> None:
+        """Ask the store for the metadata if what is known is too old; see what other handles found."""
+        if self._rechecks:
+            oldest = oldest_allowed(self._spec.recheck_cached_metadata, self._time)
+            if self._opened.time < oldest:
+                with self._shared.lock:
+                    known = self._shared.opened
+                    if known is None or known.time < oldest:
+                        self._shared.learn(run(read_metadata(self._request, known), self._kv))
+        if self._shared.opened is not self._opened:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Take over what is shared; raise if that is another array."""
+        with self._shared.lock:
+            opened = self._shared.opened
+            assert opened is not None
+            known = self._opened.metadata
+            if opened.metadata is known:
+                self._opened = opened
+                return
+            if not self._request.format.same_but_resized(known, opened.metadata):
+                raise replaced(self._request, known, opened.metadata)
+            self._adopt(opened)
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain as it is now, asking the storage as the recheck option says."""
+        try:
+            self._current()
+        except ChunkwiseError as e:
+            return Future.failed(e)
+        return Future.ready(self.domain)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Change the shape; chunks wholly outside are deleted unless only metadata is to change."""
+        if self._request.mode.assume_metadata:
+            return Future.failed(
+                InvalidArgumentError("Resize not supported because assume_metadata was specified")
+            )
+        rank = len(self._opened.metadata.shape)
+        changed = any(b is not None for b in (*request.inclusive_min, *request.exclusive_max))
+        if changed and self._stored.part is not None and not request.tied:
+            return Future.failed(
+                FailedPreconditionError(
+                    "Resize operation would affect other fields but `resize_tied_bounds` was not specified"
+                )
+            )
+        try:
+            with self._shared.lock:
+                opened, before = run(
+                    resize_array(
+                        self._request,
+                        self._opened,
+                        request.inclusive_min[:rank],
+                        request.exclusive_max[:rank],
+                        expand_only=request.expand_only,
+                        shrink_only=request.shrink_only,
+                    ),
+                    self._kv,
+                )
+                self._shared.learn(opened)
+                self._adopt(opened)
+            shape = opened.metadata.shape
+            if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
+                delete_outside(self._stored, self._kv, before)
+            if opened.written:
+                self._tell()
+        except ChunkwiseError as e:
+            return Future.failed(e)
+        return Future.ready(self.domain)
+
+    def look_outside(self) -> None:
+        """Have those who are outside the transaction, which was committed, see the metadata as it is now."""
+        outside = self._outside
+        if outside is None:
+            return
+        with outside._shared.lock, suppress(ChunkwiseError):  # who needs the metadata will ask again
+            known = outside._shared.opened
+            outside._shared.learn(run(read_metadata(outside._request, known), outside._kv))
+
+    def _tell(self) -> None:
+        """Have copies of the metadata brought up to date, if there are any."""
+        metadata_written(self._spec, self._request, (self._outside or self)._kv, self._wrap)
+
+    def schema(self) -> Schema:
+        """Everything that is known of the array, in its own index space."""
+        metadata = self._opened.metadata
+        if self._schema is None or self._schema[0] is not metadata:
+            self._schema = metadata, self._request.format.schema_of(metadata, self._request.options)
+        return self._schema[1].copy()
+
+    def spec(self) -> ChunkedSpec:
+        """Return a spec that opens this array again, with its context resources bound."""
+        return self._spec.with_metadata(self._opened.metadata)
+
+    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+        """Count the chunks that meet the view, and those of them that are stored."""
+        try:
+            transform = self.bounded(transform)
+            return Future.ready(StorageStatistics(*count_stored(self._stored, self._kv, transform)))
+        except ChunkwiseError as e:
+            return Future.failed(e)

@@ -1,0 +1,208 @@
+"""An open array at a lower resolution than another one, which is reduced whenever it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.arrays.based import Base, chunk_shape, open_base, pool_under
+from chunkwise.arrays.layer_sites import FILES, open_finder
+from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.site_reader import open_site
+from chunkwise.driver.downsample.spec import (
+    DownsampleSpec,
+    base_region,
+    check_factors,
+    downsampled_domain,
+    downsampled_schema,
+)
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.downsample import downsample_into, open_reduction
+from chunkwise.engine.future import Future
+from chunkwise.engine.join import map_future
+from chunkwise.engine.large_cell import open_accumulator
+from chunkwise.engine.pool import Pool
+from chunkwise.engine.write_futures import WriteFutures
+from chunkwise.errors import InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.index_space import (
+    IndexDomain,
+    IndexTransform,
+    OutputIndexMap,
+    merge_domains,
+    resolve_bounds,
+)
+from chunkwise.spec.schema import Schema
+
+__all__ = ["DownsampleArray", "open_downsample"]
+
+Array = npt.NDArray[Any]
+
+
+class DownsampleArray:
+    """Cells of another array, each reduced to one element; read-only.
+
+    Parameters
+    ----------
+    base : Base
+        What is reduced.
+    pool : Pool
+    spec : DownsampleSpec
+        Bound; says how.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the method has no meaning for the data type, or the number of factors is not the rank.
+    """
+
+    __slots__ = ("_base", "_chunk", "_pool", "_reduce", "_spec", "readable", "writable")
+
+    def __init__(self, base: Base, pool: Pool, spec: DownsampleSpec) -> None:
+        check_factors(spec.factors, base.transform.input_rank)
+        self._base = base
+        self._pool = pool
+        self._spec = spec
+        self._chunk: list[int] | None = None
+        # Cells of one element are what they are; even the mean leaves -0.0 alone.
+        whole = spec.method == "stride" or all(f == 1 for f in spec.factors)
+        reduce = None if spec.method == "stride" else open_reduction(spec.method, base.array.dtype)
+        self._reduce = None if whole else reduce
+        self.readable = base.array.readable
+        self.writable = False
+
+    def in_transaction(self, wrap: WrapStore | None) -> DownsampleArray:
+        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        return DownsampleArray(self._base.in_transaction(wrap), self._pool, self._spec)
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements, that of the base."""
+        return self._base.array.dtype
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory."""
+        return self._base.array.numpy_dtype()
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain, as far as it is known."""
+        return downsampled_domain(self._base.transform.domain, self._spec.factors, self._spec.method)
+
+    def base(self, transform: IndexTransform) -> tuple[OpenArray, IndexTransform]:
+        """Return the region of the base that a view of this array shows."""
+        onto = self._base.transform
+        region = base_region(transform, self._spec.factors, onto.domain, self._spec.method)
+        return self._base.array, onto[region]
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
+        self._base.array.bounded(IndexTransform.identity(self._base.array.domain))
+        return resolve_bounds(transform, self.domain)
+
+    def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
+        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        base = self._base.array
+        onto = self._base.transform
+        if self._reduce is None:
+            return base.read_into(onto.compose(_scaled(transform, self._spec.factors)), out)
+        if self._chunk is None:
+            self._chunk = chunk_shape(self._base)
+
+        find = open_finder(self._base, onto.domain).find
+
+        def open_read() -> Callable[[IndexTransform, Array], object]:
+            def read(part: IndexTransform, values: Array) -> None:
+                if not read_box(part, values):
+                    base.read_into(self._base.part(part), values).result()
+
+            site = find(FILES.open_reader())
+            read_box = (lambda *_: False) if site is None else open_site(site)
+            return read
+
+        return downsample_into(
+            transform,
+            out,
+            factors=self._spec.factors,
+            lower=onto.input_inclusive_min,
+            upper=onto.input_exclusive_max,
+            chunk=self._chunk,
+            dtype=base.numpy_dtype(),
+            open_read=open_read,
+            reduce=self._reduce,
+            accumulate=open_accumulator(self._spec.method, base.dtype),
+            pool=self._pool,
+        )
+
+    def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
+        """Fail: it can't be said which elements of the base would make `source`."""
+        failed: Future[None] = Future.failed(InvalidArgumentError("Destination does not support writing."))
+        return WriteFutures.of(failed, failed)
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain as it is now, asking the storage of the base."""
+        return map_future(lambda _: self.domain, self._base.array.resolve())
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Fail: the base is resized by itself."""
+        return Future.failed(UnsupportedError("Resize not supported"))
+
+    def schema(self) -> Schema:
+        """The schema of the base at the lower resolution."""
+        schema = self._base.array.schema().transformed(self._base.transform)
+        return downsampled_schema(schema, self._spec.factors, self._spec.method)
+
+    def spec(self) -> DownsampleSpec:
+        """Return a spec that opens this array again."""
+        return DownsampleSpec(
+            schema=Schema(rank=len(self._spec.factors)),
+            context=self._spec.context,
+            base=self._base.spec(),
+            factors=self._spec.factors,
+            method=self._spec.method,
+        )
+
+    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+        """Count the chunks of the base in the region that a view shows."""
+        array, region = self.base(self.bounded(transform))
+        return array.count_stored(region)
+
+
+def _scaled(transform: IndexTransform, factors: tuple[int, ...]) -> IndexTransform:
+    """Return the transform to the first element of each cell."""
+    output = []
+    for m, f in zip(transform.output, factors, strict=True):
+        if m.stride is None:
+            output.append(OutputIndexMap(m.offset * f))
+        elif m.index_array is None:
+            assert m.input_dimension is not None
+            output.append(
+                OutputIndexMap(input_dimension=m.input_dimension, offset=m.offset * f, stride=m.stride * f)
+            )
+        else:
+            output.append(OutputIndexMap(m.index_array, offset=m.offset * f, stride=m.stride * f))
+    return IndexTransform(transform.domain, output)
+
+
+def open_downsample(
+    spec: DownsampleSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
+) -> DownsampleArray:
+    """Open the array of a bound spec.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is to be opened for writing only, or its domain is not the one that the spec demands.
+    """
+    if not readable:
+        raise InvalidArgumentError("only reading is supported")
+    base = open_base(spec.base, readable=True, writable=False, wrap=wrap)
+    array = DownsampleArray(base, pool_under(spec), spec)
+    if spec.schema.domain is not None:
+        try:
+            merge_domains(spec.schema.domain, array.domain)
+        except InvalidArgumentError as e:
+            raise prefix(e, "downsampled domain does not match domain in schema") from None
+    return array

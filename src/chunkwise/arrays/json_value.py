@@ -1,0 +1,234 @@
+"""An open JSON value: an array of rank 0 and data type json.
+
+What was read is kept, as bytes, for as long as the staleness bound allows.  A write reads the whole value,
+changes its part, and stores it on condition that nobody else has changed it meanwhile; else it starts again.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.driver.json.pointer import MISSING_VALUE, read_at, written_at
+from chunkwise.driver.json.spec import JsonSpec
+from chunkwise.driver.json.text import decode_json, encode_json
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.future import Future
+from chunkwise.engine.pool import Pool, pool_of
+from chunkwise.engine.write_futures import WriteFutures
+from chunkwise.errors import (
+    ChunkwiseError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+    prefix,
+)
+from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.kvstore.protocol import KvStoreDriver, Stamped
+from chunkwise.spec.schema import Schema
+
+__all__ = ["JsonArray", "open_json"]
+
+
+class JsonArray:
+    """A JSON value, or a part of one, in a key of a kvstore.
+
+    Parameters
+    ----------
+    spec : JsonSpec
+        Bound.
+    kv : KvStoreDriver
+    key : str
+    pool : Pool
+    readable, writable : bool
+    outside : JsonArray, optional
+        The array outside the transaction that this one belongs to.
+    """
+
+    __slots__ = (
+        "_domain",
+        "_key",
+        "_known",
+        "_kv",
+        "_opened",
+        "_outside",
+        "_pool",
+        "_spec",
+        "_tokens",
+        "readable",
+        "writable",
+    )
+
+    def __init__(
+        self,
+        spec: JsonSpec,
+        kv: KvStoreDriver,
+        key: str,
+        pool: Pool,
+        *,
+        readable: bool,
+        writable: bool,
+        outside: JsonArray | None = None,
+    ) -> None:
+        self._spec = spec
+        self._kv = kv
+        self._key = key
+        self._pool = pool
+        self._tokens = spec.tokens
+        self._domain = IndexDomain(rank=0)
+        self._opened = time.time()
+        self._known: Stamped | None = None
+        self._outside = outside
+        self.readable = readable
+        self.writable = writable
+
+    def in_transaction(self, wrap: WrapStore | None) -> JsonArray:
+        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        outside = self._outside or self
+        if wrap is None:
+            return outside
+        kv = wrap(outside._kv, getattr(self._spec.kvstore, "atomic", True))
+        return JsonArray(
+            self._spec,
+            kv,
+            self._key,
+            self._pool,
+            readable=self.readable,
+            writable=self.writable,
+            outside=outside,
+        )
+
+    @property
+    def dtype(self) -> DataType:
+        """The type json."""
+        return DataType("json")
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of objects."""
+        return self.dtype.memory_dtype
+
+    @property
+    def store(self) -> KvStoreDriver:
+        """The kvstore."""
+        return self._kv
+
+    @property
+    def domain(self) -> IndexDomain:
+        """The domain of rank 0."""
+        return self._domain
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform`: there is nothing to lead out of."""
+        return resolve_bounds(transform, self._domain)
+
+    def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
+        """Fill `out` with the value; the future gives `out`."""
+
+        def read(_: None) -> None:
+            value = self._read()
+            for index in np.ndindex(*out.shape):
+                out[index] = value
+
+        return self._run(read, lambda: out)
+
+    def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Write the last element of `source`."""
+        if source.size == 0:
+            done: Future[None] = Future.ready(None)
+            return WriteFutures.of(done, done)
+        value = source[(-1,) * source.ndim]
+        done = self._run(lambda _: self._write(value), lambda: None)
+        return WriteFutures.of(done, done)
+
+    def _run(self, work: Any, finish: Any) -> Future[Any]:
+        # A local store answers sooner than another thread takes over.
+        inline = getattr(self._kv, "request_concurrency", None) is None
+        return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline)
+
+    def _read(self) -> Any:
+        where = self._kv.describe(self._key)
+        known = self._current()
+        if known.value is None:
+            raise NotFoundError(f"Error reading {where}")
+        try:
+            return read_at(decode_json(known.value), self._tokens)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error reading {where}") from None
+
+    def _current(self) -> Stamped:
+        """Return the stored bytes, asked for again if what is known of them is too old."""
+        bound = self._spec.recheck_cached_data
+        known = self._known
+        if known is not None:
+            if bound is False:
+                return known
+            if known.time >= (
+                self._opened if bound == "open" else time.time() if bound is True else float(bound)
+            ):
+                return known
+        found = self._kv.read(self._key, if_not_equal=known.generation if known is not None else None)
+        if known is not None and found.value is None and found.generation == known.generation:
+            found = known._replace(time=found.time)
+        self._keep(found)
+        return found
+
+    def _keep(self, stamped: Stamped) -> None:
+        value = None if stamped.value is None else bytes(stamped.value)
+        self._known = stamped._replace(value=value)
+
+    def _write(self, new: Any) -> None:
+        where = self._kv.describe(self._key)
+        while True:
+            generation: bytes | None = None
+            value = MISSING_VALUE
+            if self._tokens:
+                stored = self._kv.read(self._key)
+                generation = stored.generation
+                if stored.value is not None:
+                    try:
+                        value = decode_json(stored.value)
+                    except ChunkwiseError as e:
+                        raise prefix(e, f"Error reading {where}") from None
+            try:
+                raw = encode_json(written_at(value, self._tokens, new))
+            except ChunkwiseError as e:
+                raise prefix(e, f"Error writing {where}") from None
+            written = self._kv.write(self._key, raw, if_equal=generation)
+            if written is not None:
+                self._keep(Stamped(raw, written, time.time()))
+                return
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain."""
+        return Future.ready(self._domain)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Fail: there is no bound to change."""
+        return Future.failed(UnsupportedError("Resize not supported"))
+
+    def schema(self) -> Schema:
+        """Type and domain."""
+        return self._spec.effective_schema()
+
+    def spec(self) -> JsonSpec:
+        """Return a spec that opens this value again."""
+        return replace(self._spec, schema=Schema(dtype=self.dtype, rank=0))
+
+    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+        """Fail: a part of a value is no chunk."""
+        return Future.failed(UnsupportedError("Storage statistics not supported"))
+
+
+def open_json(spec: JsonSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> JsonArray:
+    """Open the value of a bound spec, which nothing is read for."""
+    if spec.kvstore is None:
+        raise InvalidArgumentError('"kvstore" must be specified')
+    kv, key = spec.kvstore.open_driver()
+    pool = pool_of(spec.resource("data_copy_concurrency"))
+    array = JsonArray(spec, kv, key, pool, readable=readable, writable=writable)
+    return array.in_transaction(wrap)

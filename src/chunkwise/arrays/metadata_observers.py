@@ -1,0 +1,91 @@
+"""Telling who keeps copies of metadata documents that one was written: consolidated metadata of groups.
+
+The observers are rows of the catalogue, since what a group is, is known in a higher layer only.  They are
+called only if a group above the array has copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chunkwise import catalogue
+from chunkwise.arrays.protocol import WrapStore
+from chunkwise.driver.chunked.open_flow import OpenRequest
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.errors import PermissionDeniedError
+from chunkwise.kvstore.adapter.cache import CacheStore
+from chunkwise.kvstore.adapter.whole_store import whole_store
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["metadata_changed", "metadata_written", "whole_path", "wrapped"]
+
+
+def metadata_written(
+    spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver, wrap: WrapStore | None
+) -> None:
+    """Tell that the document of an array was written, within the transaction that `wrap` is of.
+
+    Parameters
+    ----------
+    spec : ChunkedSpec
+    request : OpenRequest
+    kv : KvStoreDriver
+        Outside the transaction.
+    wrap : callable, optional
+    """
+    if request.format.consolidated:
+        whole, path = whole_path(kv.base if isinstance(kv, CacheStore) else kv, request.path)
+        metadata_changed(whole, path, None if wrap is None else wrapped(spec, whole, wrap))
+
+
+def wrapped(spec: ChunkedSpec, kv: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
+    """Return the store of an array as the transaction sees it that `wrap` is of."""
+    return wrap(kv, getattr(spec.kvstore, "atomic", True))
+
+
+def metadata_changed(kv: KvStoreDriver, path: str, seen: KvStoreDriver | None = None) -> None:
+    """Tell that documents of an array were created, changed or deleted.
+
+    Parameters
+    ----------
+    kv : KvStoreDriver
+        As large a part of the storage as there is, so that groups above the array can be seen.
+    path : str
+        Prefix of the keys of the array in it.
+    seen : KvStoreDriver, optional
+        `kv` as the transaction sees it that the change is part of.
+
+    Raises
+    ------
+    ChunkwiseError
+        If a copy can't be brought up to date: the array itself is as it should be.
+    """
+    if _has_copies(kv, path):
+        for name in catalogue.METADATA_OBSERVERS:
+            catalogue.metadata_observers.find(name)(kv if seen is None else seen, path)
+
+
+def _has_copies(kv: KvStoreDriver, path: str) -> bool:
+    try:
+        for group in _upwards(path):
+            if kv.read(group + ".zmetadata").value is not None:
+                return True
+            document = kv.read(group + "zarr.json").value
+            if document is not None and b"consolidated_metadata" in bytes(document):
+                return True
+    except PermissionDeniedError:
+        pass  # what may not be looked at is nobody's group
+    return False
+
+
+def _upwards(path: str) -> Iterator[str]:
+    yield path
+    while path:
+        path = path[: path[:-1].rfind("/") + 1]
+        yield path
+
+
+def whole_path(kv: KvStoreDriver, path: str) -> tuple[KvStoreDriver, str]:
+    """Return the largest store that `kv` is a part of, and what the prefix `path` is there."""
+    whole, above = whole_store(kv)
+    return whole, above + path

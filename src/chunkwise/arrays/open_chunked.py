@@ -1,0 +1,91 @@
+"""Opening arrays of the chunked formats: a bound spec becomes a :class:`ChunkedArray`."""
+
+from __future__ import annotations
+
+import time
+
+from chunkwise.arrays.cache_pool import cache_of, cached
+from chunkwise.arrays.chunked import ChunkedArray
+from chunkwise.arrays.metadata_observers import metadata_written, whole_path, wrapped
+from chunkwise.arrays.protocol import WrapStore
+from chunkwise.arrays.shared_metadata import (
+    SharedMetadata,
+    keep_document,
+    kept_document,
+    oldest_allowed,
+    shared_metadata,
+)
+from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, check_container, open_array
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.engine.flow import run
+from chunkwise.engine.pool import pool_of
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["open_chunked"]
+
+
+def open_chunked(
+    spec: ChunkedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
+) -> ChunkedArray:
+    """Open or create the array of a bound spec.
+
+    Parameters
+    ----------
+    spec : ChunkedSpec
+    readable, writable : bool
+        What it is to be opened for.
+    wrap : callable, optional
+        Gives the kvstore as a transaction sees it.
+    """
+    if spec.kvstore is None:
+        raise InvalidArgumentError('"kvstore" must be specified')
+    kv, path = spec.kvstore.open_driver()
+    request = spec.open_request(path, kv.describe)
+    pool = pool_of(spec.resource("data_copy_concurrency"))
+    mode = request.mode
+    assumed = mode.assume_metadata or mode.assume_cached_metadata
+    if request.format.contained and not assumed and ".n5" in kv.describe(path):  # or no container is in sight
+        whole, where = whole_path(kv, path)
+        run(check_container(request, where), whole)
+    stored = cached(spec, kv, request.path)
+    seen = kv if wrap is None else wrapped(spec, stored, wrap)
+    if wrap is None:
+        shared, opened = _open_shared(spec, request, kv)
+    else:
+        opened = run(open_array(request), seen)
+        shared = SharedMetadata(opened)
+    if opened.written:
+        metadata_written(spec, request, kv, wrap)
+    array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
+    return array if wrap is None else array.over(seen, opened, wrap)
+
+
+def _open_shared(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver) -> tuple[SharedMetadata, Opened]:
+    """Open or create an array, with the help of what is known in its context already."""
+    pool = spec.metadata_pool
+    mode = request.mode
+    if mode.assume_metadata:
+        opened = run(open_array(request), kv)
+        return SharedMetadata(opened), opened
+    shared = shared_metadata(pool, kv, request)
+    cache = cache_of(pool)
+    with shared.lock:
+        known = shared.opened or kept_document(cache, kv, request)
+        if mode.assume_cached_metadata:
+            assumed = run(open_array(request), kv)
+            if known is None:
+                known = assumed
+            elif not request.format.same_but_resized(assumed.metadata, known.metadata):
+                return SharedMetadata(assumed), assumed
+            shared.learn(known)
+            return shared, known
+        oldest = oldest_allowed(spec.recheck_cached_metadata, time.time())
+        opened = run(open_array(request, known, oldest), kv)
+        shared.learn(opened)
+        if cache is not None:
+            if mode.delete_existing:
+                cache.drop_range(kv.identity, KeyRange.of_prefix(request.path))
+            keep_document(cache, kv, request, opened)
+    return shared, opened

@@ -1,0 +1,114 @@
+"""What the public ``TensorStore`` asks of an open array, whatever is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.future import Future
+from chunkwise.engine.write_futures import WriteFutures
+from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.schema import Schema
+
+__all__ = ["OpenArray", "ResizeRequest", "StorageStatistics", "Transactional", "WrapStore"]
+
+WrapStore: TypeAlias = Callable[[KvStoreDriver, bool], KvStoreDriver]
+"""``wrap(kv, atomic)``: the store as a transaction sees it; `atomic` says whether keys can change at once."""
+
+
+class ResizeRequest(NamedTuple):
+    """New bounds in the array's own index space; None leaves a bound as it is.
+
+    Attributes
+    ----------
+    inclusive_min, exclusive_max : sequence of (int or None)
+    metadata_only : bool
+        Leave chunks outside the new bounds where they are.
+    expand_only, shrink_only : bool
+        Refuse to shrink, or to grow.
+    tied : bool
+        Whether what is not part of the array, other fields of its records, may be affected.
+    """
+
+    inclusive_min: Sequence[int | None]
+    exclusive_max: Sequence[int | None]
+    metadata_only: bool = False
+    expand_only: bool = False
+    shrink_only: bool = False
+    tied: bool = False
+
+
+class StorageStatistics(NamedTuple):
+    """How many of the chunks that meet a region are stored.
+
+    Attributes
+    ----------
+    n_chunks, n_stored : int
+    """
+
+    n_chunks: int
+    n_stored: int
+
+
+class OpenArray(Protocol):
+    """An array that can be read, written, or both, in its own index space.
+
+    Every transform that is passed in maps a request onto that space.
+    """
+
+    @property
+    def dtype(self) -> DataType: ...
+    @property
+    def readable(self) -> bool: ...
+    @property
+    def writable(self) -> bool: ...
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain as far as it is known, without asking the storage."""
+        ...
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds as they are now; raise if it leads out of the array."""
+        ...
+
+    def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
+        """Fill `out`, of the input shape of a bounded transform; the future gives `out`."""
+        ...
+
+    def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Write `source`, of the transform's input shape and the array's NumPy type."""
+        ...
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain as it is now, asking the storage as the recheck option says."""
+        ...
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]: ...
+
+    def schema(self) -> Schema:
+        """Everything that is known of the array, in its own index space."""
+        ...
+
+    def spec(self) -> DriverSpec:
+        """Return a spec that opens this array again, with its context resources bound."""
+        ...
+
+    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]: ...
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory."""
+        ...
+
+
+class Transactional(Protocol):
+    """An array that can be looked at and changed in a transaction."""
+
+    def in_transaction(self, wrap: WrapStore | None) -> OpenArray:
+        """Return the same array over the stores that `wrap` gives; None is outside any transaction."""
+        ...

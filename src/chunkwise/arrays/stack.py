@@ -1,0 +1,261 @@
+"""An open stack: layers in one index space, each opened by the operations that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.arrays.based import Base, pool_under
+from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.arrays.site_reader import SiteReader
+from chunkwise.arrays.stack_layer import Layer, StackLayers, naming
+from chunkwise.arrays.stack_work import run_parts
+from chunkwise.driver.stack.combine import common_units
+from chunkwise.driver.stack.spec import StackSpec
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.future import Future
+from chunkwise.engine.pool import Pool
+from chunkwise.engine.write_futures import WriteFutures
+from chunkwise.errors import UnsupportedError
+from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.plan.layers import LayerBoxes
+from chunkwise.plan.stack import divide_stack, plan_stack
+from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
+from chunkwise.spec.schema import Schema
+
+__all__ = ["StackArray", "open_stack"]
+
+Array = npt.NDArray[Any]
+
+
+class StackArray:
+    """Layers over each other.
+
+    A read or write of up to 64 layers holds these open while it lasts, one of more layers a single one for
+    each worker.
+
+    Parameters
+    ----------
+    layers : StackLayers
+    domain : IndexDomain
+        Explicit.
+    spec : StackSpec
+        Bound; its layers are shown only if all `layers` are specs.
+    pool : Pool
+    readable, writable : bool
+    """
+
+    __slots__ = (
+        "_boxes",
+        "_domain",
+        "_last_plan",
+        "_layers",
+        "_pool",
+        "_spec",
+        "readable",
+        "writable",
+    )
+
+    def __init__(
+        self,
+        layers: StackLayers,
+        domain: IndexDomain,
+        spec: StackSpec,
+        pool: Pool,
+        *,
+        readable: bool,
+        writable: bool,
+    ) -> None:
+        self._layers = layers
+        self._domain = domain
+        self._spec = spec
+        self._pool = pool
+        self.readable = readable
+        self.writable = writable
+        self._last_plan: tuple[IndexTransform, bool, StackParts] | None = None
+        self._boxes = LayerBoxes(
+            [layer.domain.inclusive_min for layer in layers.layers],
+            [layer.domain.exclusive_max for layer in layers.layers],
+            domain.rank,
+        )
+
+    def in_transaction(self, wrap: WrapStore | None) -> StackArray:
+        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        return StackArray(
+            self._layers.in_transaction(wrap),
+            self._domain,
+            self._spec,
+            self._pool,
+            readable=self.readable,
+            writable=self.writable,
+        )
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements of all layers."""
+        return self._spec.common.dtype
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory."""
+        return self.dtype.memory_dtype
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain, which does not change."""
+        return self._domain
+
+    @property
+    def boxes(self) -> LayerBoxes:
+        """Where the layers lie."""
+        return self._boxes
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds resolved; raise if it leads out of the stack."""
+        return resolve_bounds(transform, self._domain)
+
+    def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
+        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+
+        fill_value = self._spec.fill_value
+        leaves: dict[int, tuple[Leaf, Array]] = {}
+
+        def view_of(leaf: Leaf) -> Array:
+            known = leaves.get(id(leaf))
+            if known is None:
+                known = leaves[id(leaf)] = leaf, leaf.view(out)
+            return known[1]
+
+        def read(base: Base | None, part: StackPart) -> Future[Any]:
+            request, at = part.where()
+            view = view_of(part.leaf)
+            if base is None:
+                view[at] = fill_value
+                return Future.ready(None)
+            with naming(part.layer):
+                request = base.part(request) if part.strided else base.bounded(request)
+            if not part.indexed:
+                return base.array.read_into(request, view[at])
+            values = np.empty(request.input_shape, out.dtype)
+            base.array.read_into(request, values).result()
+            view[at] = values
+            return Future.ready(None)
+
+        def finish() -> Array:
+            for leaf, _ in leaves.values():
+                leaf.finish(out)
+            return out
+
+        try:
+            return run_parts(
+                self._divided(transform, holes=fill_value is not None),
+                read,
+                layers=self._layers,
+                nbytes=out.nbytes,
+                pool=self._pool,
+                write=False,
+                finish=finish,
+                open_sites=lambda stop: SiteReader(self._layers, view_of, stop),
+            )
+        except Exception as e:
+            return Future.failed(e)
+
+    def requests(self, transform: IndexTransform) -> Iterator[tuple[OpenArray, IndexTransform]]:
+        """Open the layers that a read of `transform`, which is bounded, meets; yield what it asks of each."""
+        bases: dict[int, Base | None] = {}
+        itemsize, lowest = max(1, self.dtype.itemsize), self._domain.inclusive_min
+        holes = self._spec.fill_value is not None
+        for part in plan_stack(transform, self._boxes, lowest, itemsize, holes=holes):
+            if part.layer not in bases:
+                bases[part.layer] = self._layers.opened(part.layer, write=False)
+            base = bases[part.layer]
+            if base is not None:
+                yield base.array, base.bounded(part.where()[0])
+
+    def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
+        """Write `source` where `transform`, which is bounded, says: to the topmost layer at each index."""
+
+        def write(base: Base | None, part: StackPart) -> Future[Any]:
+            assert base is not None
+            request, at = part.where()
+            view = part.leaf.view(source, last=True)
+            with naming(part.layer):
+                request = base.bounded(request)
+            done = base.array.write_from(request, view[at])
+            if part.indexed:
+                done.result()
+            return done.commit
+
+        done: Future[None]
+        try:
+            done = run_parts(
+                self._divided(transform),
+                write,
+                layers=self._layers,
+                nbytes=source.nbytes,
+                pool=self._pool,
+                write=True,
+            )
+        except Exception as e:
+            done = Future.failed(e)
+        return WriteFutures.of(done, done)
+
+    def _divided(self, transform: IndexTransform, *, holes: bool = False) -> Iterable[StackPart | StackParts]:
+        """Divide a request among the layers; a view that is read again has its plan already."""
+        known = self._last_plan
+        if known is not None and known[0] is transform and known[1] is holes:
+            return [known[2]]
+        itemsize = max(1, self.dtype.itemsize)
+        found = divide_stack(transform, self._boxes, self._domain.inclusive_min, itemsize, holes=holes)
+        first = list(islice(found, 2))
+        if len(first) == 1 and isinstance(first[0], StackParts):
+            self._last_plan = transform, holes, first[0]
+        return chain(first, found)
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain; layers that have grown don't change it."""
+        return Future.ready(self._domain)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Fail: layers are resized by themselves."""
+        return Future.failed(UnsupportedError("Resize not supported"))
+
+    def schema(self) -> Schema:
+        """Type, domain, and the units that layers agree on."""
+        rank = self._domain.rank
+        own = self._spec.schema.dimension_units or (None,) * rank
+        units = common_units((layer.schema() for layer in self._layers.layers), rank)
+        out = Schema(dtype=self.dtype, domain=self._domain)
+        if any(own) or any(units):
+            out.update(dimension_units=[a or b for a, b in zip(own, units, strict=True)])
+        if self._spec.fill_value is not None:
+            out.update(fill_value=self._spec.fill_value)
+        return out
+
+    def spec(self) -> StackSpec:
+        """Return a spec with the layers as they are now."""
+        schema = self._spec.schema.with_domain(self._domain)
+        layers = tuple(layer.as_spec() for layer in self._layers.layers)
+        return replace(self._spec, schema=schema, layers=layers)
+
+    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+        """Fail: layers that are hidden would count too."""
+        return Future.failed(UnsupportedError("Storage statistics not supported"))
+
+
+def open_stack(
+    spec: StackSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
+) -> StackArray:
+    """Open the stack of a bound spec, which opens none of its layers."""
+    layers = []
+    for layer in spec.layers:
+        domain = layer.domain
+        assert domain is not None
+        layers.append(Layer(None, layer, domain))
+    return StackArray(
+        StackLayers(layers, wrap), spec.domain, spec, pool_under(spec), readable=readable, writable=writable
+    )

@@ -1,0 +1,253 @@
+"""An open array whose chunks are made, or taken, by functions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.arrays.chunk_functions import ChunkFunctions
+from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.driver.virtual_chunked.spec import VirtualChunkedSpec
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.future import Future
+from chunkwise.engine.key_lock import key_lock
+from chunkwise.engine.pool import Pool, Stop, pool_of
+from chunkwise.engine.write_futures import WriteFutures
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.kvstore.adapter.value_cache import ValueCache
+from chunkwise.plan.offset_grid import OffsetGrid
+from chunkwise.plan.plan import Plan, chunk_order, plan_read, plan_write, selections, wholes
+from chunkwise.spec.schema import Schema
+
+__all__ = ["VirtualChunkedArray", "open_virtual_chunked"]
+
+Array = npt.NDArray[Any]
+
+# Most that wait for coroutines at a time.
+_N_WAITING = 32
+
+
+class _Piece(NamedTuple):
+    """What a request has to do with one chunk."""
+
+    cell: tuple[int, ...]
+    inside: tuple[Any, ...]
+    at: tuple[Any, ...]
+    whole: bool
+
+
+class VirtualChunkedArray:
+    """An array behind a read function, a write function or both.
+
+    Each worker holds one chunk.  Functions are called by the threads of the pool, several at once.
+
+    Parameters
+    ----------
+    functions : ChunkFunctions
+    spec : VirtualChunkedSpec
+        Bound; its schema is complete.
+    pool : Pool
+    readable, writable : bool
+    pending : object, optional
+        The chunks as a transaction sees them.
+    """
+
+    __slots__ = ("_domain", "_functions", "_pending", "_pool", "_spec", "readable", "writable")
+
+    def __init__(
+        self,
+        functions: ChunkFunctions,
+        spec: VirtualChunkedSpec,
+        pool: Pool,
+        *,
+        readable: bool,
+        writable: bool,
+        pending: Any = None,
+    ) -> None:
+        domain = spec.schema.domain
+        assert domain is not None
+        self._functions = functions
+        self._domain = domain
+        self._spec = spec
+        self._pool = pool
+        self._pending = pending
+        self.readable = readable and functions.read_function is not None
+        self.writable = writable and functions.write_function is not None
+
+    def in_transaction(self, wrap: WrapStore | None) -> VirtualChunkedArray:
+        """Return the array as a transaction sees it, or, with None, as it is outside."""
+        return VirtualChunkedArray(
+            self._functions,
+            self._spec,
+            self._pool,
+            readable=self.readable,
+            writable=self.writable,
+            pending=None if wrap is None else wrap(self._functions, True),
+        )
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements."""
+        return self._functions.dtype
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements in memory."""
+        return self.dtype.memory_dtype
+
+    @property
+    def domain(self) -> IndexDomain:
+        """Domain, which does not change."""
+        return self._domain
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds resolved; raise if it leads out of the array."""
+        return resolve_bounds(transform, self._domain)
+
+    def read_into(self, transform: IndexTransform, out: Array) -> Future[Array]:
+        """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
+        functions, pending = self._functions, self._pending
+        if out.size == 0:
+            return Future.ready(out)
+        plan = plan_read(transform, functions.grid)
+        view, order = plan.layout.view(out), chunk_order(plan.axes)
+        bound = time.time()
+
+        def read(piece: _Piece) -> None:
+            if pending is not None:
+                array = functions.read_pending(pending, piece.cell)
+            else:
+                array = functions.read_chunk(piece.cell, bound).array
+            view[piece.at] = array.transpose(order)[piece.inside]
+
+        def finish() -> Array:
+            plan.layout.broadcast(out)
+            return out
+
+        return self._run(plan, read, finish)
+
+    def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
+        """Write `source` where `transform`, which is bounded, says."""
+        functions, pending = self._functions, self._pending
+        if source.size == 0:
+            nothing: Future[None] = Future.ready(None)
+            return WriteFutures.of(nothing, nothing)
+        plan = plan_write(transform, functions.grid)
+        view, order = plan.layout.view(source, last=True), chunk_order(plan.axes)
+
+        def put(array: Array, piece: _Piece) -> None:
+            array.transpose(order)[piece.inside] = view[piece.at]
+
+        def write(piece: _Piece) -> None:
+            if not piece.whole and functions.read_function is None:
+                raise InvalidArgumentError("Write-only virtual chunked view requires chunk-aligned writes")
+            if piece.whole:
+                array = functions.empty(functions.domain(piece.cell).shape)
+                put(array, piece)
+                if pending is not None:
+                    functions.write_pending(pending, piece.cell, array)
+                else:
+                    functions.write_chunk(piece.cell, array, b"")
+            elif pending is not None:
+                # The source may change before the commit.
+                values = view[piece.at].copy()
+                own = piece._replace(at=(...,))
+
+                def change(array: Array) -> None:
+                    array.transpose(order)[own.inside] = values
+
+                functions.change_pending(pending, piece.cell, change)
+            else:
+                self._change(piece, put)
+
+        done = self._run(plan, write, lambda: None)
+        return WriteFutures.of(done, done)
+
+    def _change(self, piece: _Piece, put: Callable[[Array, _Piece], None]) -> None:
+        functions = self._functions
+        with key_lock(functions.identity, str(piece.cell)):
+            chunk = None
+            while True:
+                chunk = functions.read_chunk(piece.cell, -inf, chunk)
+                array = functions.empty(chunk.array.shape)
+                array[...] = chunk.array
+                put(array, piece)
+                if functions.write_chunk(piece.cell, array, chunk.generation):
+                    return
+
+    def _run(self, plan: Plan, work: Callable[[_Piece], None], finish: Callable[[], Any]) -> Future[Any]:
+        def open_worker(stop: Stop) -> Callable[[_Piece], None]:
+            def do(piece: _Piece) -> None:
+                if not stop:
+                    work(piece)
+
+            return do
+
+        n_workers = self._pool.n_workers if self._functions.loop is None else _N_WAITING
+        return self._pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers)
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain."""
+        return Future.ready(self._domain)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Fail: what functions can do does not change."""
+        return Future.failed(UnsupportedError("Resize not supported"))
+
+    def schema(self) -> Schema:
+        """Type, domain, chunks and units."""
+        return self._spec.schema.copy()
+
+    def spec(self) -> VirtualChunkedSpec:
+        """Return a spec with the functions, which has no JSON form."""
+        return self._spec
+
+    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+        """Fail: nothing is stored here."""
+        return Future.failed(UnsupportedError("Storage statistics not supported"))
+
+
+def _pieces(plan: Plan) -> Iterator[_Piece]:
+    inside, at = selections(plan.axes)
+    return map(_Piece, plan.cells(), inside, at, wholes(plan.axes))
+
+
+def open_virtual_chunked(
+    spec: VirtualChunkedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
+) -> VirtualChunkedArray:
+    """Open the array of a bound spec with a complete schema."""
+    schema = spec.schema
+    layout, domain = schema.chunk_layout, schema.domain
+    assert schema.dtype is not None and domain is not None
+    functions = ChunkFunctions(
+        spec.read_function,
+        spec.write_function,
+        loop=spec.loop,
+        dtype=schema.dtype,
+        grid=OffsetGrid(
+            tuple(n or 1 for n in layout.read_chunk.shape or ()),
+            tuple(o or 0 for o in layout.grid_origin or ()),
+            domain.inclusive_min,
+            domain.exclusive_max,
+        ),
+        labels=domain.labels,
+        inner_order=layout.inner_order or (),
+        cache=_cache(spec.resource("cache_pool")),
+    )
+    pool = pool_of(spec.resource("data_copy_concurrency"))
+    array = VirtualChunkedArray(functions, spec, pool, readable=readable, writable=writable)
+    return array if wrap is None else array.in_transaction(wrap)
+
+
+def _cache(pool: Any) -> ValueCache | None:
+    if not pool.total_bytes_limit:
+        return None
+    if pool.cache is None:
+        pool.cache = ValueCache(pool.total_bytes_limit)
+    cache: ValueCache = pool.cache
+    return cache

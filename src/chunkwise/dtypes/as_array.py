@@ -1,0 +1,137 @@
+"""What users pass as values, a NumPy array or Python objects, as an array of a data type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.dtypes.convert_text import fitted, objects
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.integer import is_small, sign_extended
+
+__all__ = ["as_array"]
+
+
+def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.NDArray[Any]:
+    """Return `value` as an array of ``dtype.memory_dtype``; the same array if it is one already.
+
+    Parameters
+    ----------
+    value : array-like
+        Arrays are converted if NumPy calls that safe.  Python scalars and lists are converted one by one, so
+        that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.
+    dtype : DataType
+    max_rank : int, optional
+        Greatest rank that is acceptable.  For json, lists below that depth are elements.
+
+    Raises
+    ------
+    TypeError
+        If an array is not safely converted, or a Python value has no such conversion.
+    OverflowError
+        If a Python integer is out of the range of `dtype`.
+    ValueError
+        If lists are ragged or the rank is too great, or a string is no number or doesn't fit.
+    """
+    array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
+    if max_rank is not None and array.ndim > max_rank:
+        raise ValueError(f"array has rank {array.ndim}, but at most {max_rank} dimensions are possible")
+    return array
+
+
+def _is_array(value: Any) -> bool:
+    if isinstance(value, np.generic | str | bytes):
+        return False
+    return isinstance(value, np.ndarray | memoryview) or hasattr(type(value), "__array__")
+
+
+def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
+    memory = dtype.memory_dtype
+    if isinstance(value, np.ndarray) and value.dtype == memory and value.dtype.isnative:
+        return sign_extended(value, dtype) if is_small(dtype) else value
+    if _is_array(value):
+        out = _safely(np.asarray(value), memory)
+    elif isinstance(value, np.generic):
+        with np.errstate(all="ignore"):
+            out = np.asarray(value).astype(memory)
+    elif dtype.kind in ("bytes", "char", "text", "raw", "byte"):
+        out = _sized(value, dtype)
+    else:
+        with np.errstate(all="ignore"):
+            out = np.array(value, memory)
+    return sign_extended(out, dtype) if is_small(dtype) else out
+
+
+def _safely(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArray[Any]:
+    # NumPy matches fields by position and calls that safe.
+    if memory.names != array.dtype.names:
+        raise TypeError(
+            f"Cannot cast array data from {array.dtype!r} to {memory!r} according to the rule 'safe'"
+        )
+    return array.astype(memory, casting="safe", copy=False)
+
+
+def _sized(value: Any, dtype: DataType) -> npt.NDArray[Any]:
+    """Convert strings without what NumPy does to those that are too long: cut them off."""
+    memory = dtype.memory_dtype
+    if dtype.kind == "text":
+        natural = np.array(value, np.str_)
+        return fitted(natural.ravel().tolist(), dtype).reshape(natural.shape)
+    natural = np.array(value, np.bytes_)
+    padded = DataType(f"S{memory.itemsize}")
+    out = fitted(natural.ravel().tolist(), padded).reshape(natural.shape)
+    return out.view(memory) if dtype.kind in ("raw", "byte") else out
+
+
+def _objects(value: Any, dtype: DataType, max_rank: int | None) -> npt.NDArray[Any]:
+    if _is_array(value):
+        array = np.asarray(value)
+        if array.dtype.kind != "O":
+            array = array.astype(object)
+    else:
+        array = _from_lists(value, max_rank)
+    check = {"string": _bytes, "ustring": _text, "json": _json}[dtype.kind]
+    return objects(map(check, array.ravel().tolist()), array.shape, array.size)
+
+
+def _from_lists(value: Any, max_rank: int | None) -> npt.NDArray[Any]:
+    array = np.array(value, object)
+    if max_rank is None or array.ndim <= max_rank:
+        return array
+    shape = array.shape[:max_rank]
+    out = np.empty(shape, object)
+    for index in np.ndindex(*shape):
+        element = value
+        for i in index:
+            element = element[i]
+        out[index] = element
+    return out
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError(f"expected bytes, {type(value).__name__} found")
+    return bytes(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected str, {type(value).__name__} found")
+    return str(value)
+
+
+def _json(value: Any) -> Any:
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if isinstance(value, list | tuple):
+        return [_json(v) for v in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _json(v) for key, v in value.items()}
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biufUO":
+        return _json(value.tolist())
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"Object '{type(value).__name__}' does not support conversion to JSON")

@@ -1,0 +1,46 @@
+"""``complex64`` and ``complex128``: real part, then imaginary part.
+
+Fill value: a list of both, each as for the floating-point type of half the size.  In Zarr v2, base64 of the
+stored bytes is read as well, as TensorStore does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import JSON, parse_array
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.fixed import decode_base64
+from chunkwise.dtypes.floating import parse_float, print_float
+from chunkwise.dtypes.names import Form
+
+__all__ = ["component_of", "parse_complex", "print_complex"]
+
+_COMPONENT = {"complex64": DataType("float32"), "complex128": DataType("float64")}
+
+
+def component_of(dtype: DataType) -> DataType:
+    """Return the type of the real part."""
+    return _COMPONENT[dtype.name]
+
+
+def parse_complex(
+    value: JSON, dtype: DataType, form: Form, stored: np.dtype[Any] | None = None
+) -> npt.NDArray[Any]:
+    """Return a fill value; `stored` tells the byte order of its base64 form."""
+    if form == "zarr2" and isinstance(value, str):
+        raw = decode_base64(value, dtype.itemsize, exact=True)
+        return np.frombuffer(raw, stored or dtype.memory_dtype).astype(dtype.memory_dtype).reshape(())
+    part = component_of(dtype)
+    pair = parse_array(value, lambda v: parse_float(v, part, form), 2)
+    return np.array(pair, part.memory_dtype).view(dtype.memory_dtype).reshape(())
+
+
+def print_complex(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> JSON:
+    """Return the JSON form of a fill value."""
+    part = component_of(dtype)
+    real, imag = np.ascontiguousarray(fill).reshape(1).view(part.memory_dtype)
+    return [print_float(np.asarray(real), part, form), print_float(np.asarray(imag), part, form)]

@@ -1,0 +1,133 @@
+"""Fill values: from the JSON of each format to an array of shape ``()`` in memory, and back.
+
+``parse_fill_value`` and ``fill_value_to_json`` choose the family's functions; the forms are described there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import JSON
+from chunkwise.dtypes.boolean import parse_bool, print_bool
+from chunkwise.dtypes.complex_number import parse_complex, print_complex
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.datetime import parse_datetime, print_datetime
+from chunkwise.dtypes.extension import Extension
+from chunkwise.dtypes.fixed import parse_fixed_bytes, parse_fixed_text, print_fixed_bytes, print_fixed_text
+from chunkwise.dtypes.floating import parse_float, print_float
+from chunkwise.dtypes.integer import parse_int, print_int, show
+from chunkwise.dtypes.names import Form, Kind
+from chunkwise.dtypes.struct import parse_struct, print_struct
+from chunkwise.dtypes.variable import parse_variable, print_variable
+from chunkwise.errors import ChunkwiseError, SpecError
+
+__all__ = ["parse_element", "print_element", "same_fill"]
+
+_PARSE: dict[Kind, Callable[[JSON, DataType, Form], npt.NDArray[Any]]] = {
+    "bool": parse_bool,
+    "int": parse_int,
+    "float": parse_float,
+    "char": parse_fixed_bytes,
+    "byte": parse_fixed_bytes,
+    "bytes": parse_fixed_bytes,
+    "raw": parse_fixed_bytes,
+    "text": parse_fixed_text,
+    "datetime": parse_datetime,
+    "string": parse_variable,
+    "ustring": parse_variable,
+    "json": parse_variable,
+}
+_PRINT: dict[Kind, Callable[[npt.NDArray[Any], DataType, Form], JSON]] = {
+    "bool": print_bool,
+    "int": print_int,
+    "float": print_float,
+    "complex": print_complex,
+    "char": print_fixed_bytes,
+    "byte": print_fixed_bytes,
+    "bytes": print_fixed_bytes,
+    "raw": print_fixed_bytes,
+    "text": print_fixed_text,
+    "datetime": print_datetime,
+    "string": print_variable,
+    "ustring": print_variable,
+    "json": print_variable,
+}
+
+
+def parse_element(
+    value: JSON, dtype: DataType, form: Form, stored: np.dtype[Any] | None = None
+) -> npt.NDArray[Any]:
+    """Return the element that `value` is in `form`, with shape ``()``.
+
+    Parameters
+    ----------
+    value : JSON
+        Fill value as in the document.
+    dtype : DataType
+        Its type.
+    form : {"zarr3", "zarr2", "json"}
+        Where it comes from.
+    stored : numpy.dtype, optional
+        The type with the byte order it is stored in; matters for base64 of complex and structured types.
+
+    Raises
+    ------
+    SpecError
+        If that is no value of the type.
+    """
+    if dtype.kind == "struct":
+        return parse_struct(value, dtype, form, stored, lambda v, member: parse_element(v, member, form))
+    if dtype.kind == "complex":
+        return parse_complex(value, dtype, form, stored)
+    if dtype.extension is not None:
+        return _parse_extension(value, dtype, dtype.extension)
+    return _PARSE[dtype.kind](value, dtype, form)
+
+
+def _parse_extension(value: JSON, dtype: DataType, extension: Extension) -> npt.NDArray[Any]:
+    try:
+        return np.array(extension.parse_fill_value(value), dtype.memory_dtype).reshape(())
+    except ChunkwiseError:
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError) as e:  # as other packages refuse a value
+        raise SpecError(f"Expected value of {dtype.name}, but received: {show(value)} ({e})") from e
+
+
+def print_element(
+    fill: npt.NDArray[Any], dtype: DataType, form: Form, stored: np.dtype[Any] | None = None
+) -> JSON:
+    """Return the JSON of an element, given as an array of shape ``()``; inverse of :func:`parse_element`."""
+    fill = np.asarray(fill, dtype.memory_dtype) if dtype.kind != "json" else fill
+    if dtype.kind == "struct":
+        return print_struct(fill, dtype, form, stored)
+    if dtype.extension is not None:
+        return dtype.extension.print_fill_value(fill)
+    return _PRINT[dtype.kind](fill, dtype, form)
+
+
+def same_fill(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:
+    """Whether two fill values are the same bits: NaN is itself, 0.0 is not -0.0, None is only None."""
+    if a is None or b is None:
+        return a is b
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.hasobject:
+        return all(map(_same_object, a.ravel().tolist(), b.ravel().tolist()))
+    return a.tobytes() == b.tobytes()
+
+
+def _same_object(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same_object(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(_same_object, a, b))
+    return bool(a == b)

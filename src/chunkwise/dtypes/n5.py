@@ -1,0 +1,60 @@
+"""Data types in the ``attributes.json`` of N5: ``dataType`` is one of ten numeric names or ``string``.
+
+zarr-python 2 writes other NumPy names there (``bool``, ``float16``, ``datetime64[ns]``) with big-endian
+elements; they are read, not written.
+"""
+
+from __future__ import annotations
+
+from chunkwise.binding import JSON, expect_string
+from chunkwise.dtypes.data_type import DataType, dtypes
+from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError
+
+__all__ = ["parse_n5", "to_n5"]
+
+_NAMES = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64")
+_FOREIGN = ("bool", "float16", "complex64", "complex128")
+
+
+def parse_n5(value: JSON) -> DataType:
+    """Return the data type that ``dataType`` of an N5 dataset means.
+
+    Raises
+    ------
+    UnsupportedError
+        For ``object``, whose blocks are serialised Java objects.
+    SpecError
+        For any other name that no writer of N5 uses.
+    """
+    name = expect_string(value)
+    if name in _NAMES or name in _FOREIGN:
+        return dtypes[name]
+    if name == "string":
+        return dtypes["ustring"]
+    if name == "object":
+        raise UnsupportedError("N5 data type object (serialised Java objects) is not supported")
+    if name.startswith(("datetime64[", "timedelta64[")):
+        try:
+            return DataType(name)
+        except InvalidArgumentError:
+            pass
+    raise SpecError(_unsupported(name))
+
+
+def to_n5(dtype: DataType) -> str:
+    """Return ``dataType`` of an N5 dataset for `dtype`.
+
+    Raises
+    ------
+    SpecError
+        If N5 has no such type.
+    """
+    if dtype.name in _NAMES:
+        return dtype.name
+    if dtype.kind == "ustring":
+        return "string"
+    raise SpecError(_unsupported(dtype.name))
+
+
+def _unsupported(name: str) -> str:
+    return f"{name} data type is not one of the supported data types: {', '.join(_NAMES)}"

@@ -1,0 +1,183 @@
+"""Data types and fill values in ``.zarray`` and, the same forms, in the ``meta`` of Zarr v1.
+
+Specification: Zarr v2, "Data type encoding" and "Fill value encoding".  A type is a NumPy type string with
+byte order (``"<f4"``), a list of fields, or, written by TensorStore, a plain name (``"bfloat16"``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import JSON, expect_array, expect_int, expect_string, parse_array
+from chunkwise.dtypes.data_type import DataType, dtypes
+from chunkwise.dtypes.fill_value import parse_element, print_element
+from chunkwise.dtypes.integer import show
+from chunkwise.dtypes.names import pack
+from chunkwise.dtypes.struct import members_of
+from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError, prefix
+
+__all__ = [
+    "OBJECT_CODECS",
+    "fill_value_to_zarr2",
+    "parse_fill_value_zarr2",
+    "parse_zarr2",
+    "stored_dtype",
+    "to_zarr2",
+]
+
+OBJECT_CODECS = {
+    "vlen-utf8": dtypes["ustring"],
+    "vlen-bytes": dtypes["string"],
+    "json2": dtypes["json"],
+    "json": dtypes["json"],
+    "msgpack2": dtypes["json"],
+    "msgpack": dtypes["json"],
+    "pickle": dtypes["json"],
+}
+"""The first filter of an array of ``|O`` and the data type that makes it."""
+
+_PLAIN = {
+    name: d for name, d in dtypes.items() if d.kind in ("int", "float") and d.memory_dtype.isbuiltin != 1
+}
+_TYPE_STRING = re.compile(r"([<>|])([biufcSUVmM])([0-9]+)(\[[^\]]*\])?")
+
+
+def parse_zarr2(value: JSON, object_codec: str | None = None) -> tuple[DataType, np.dtype[Any]]:
+    """Return the data type that member ``dtype`` of a Zarr v2 array means, and the type with its byte order.
+
+    Parameters
+    ----------
+    value : JSON
+        Type string, plain name or list of fields.
+    object_codec : str, optional
+        ``id`` of the first filter, which decides what ``|O`` is.
+
+    Raises
+    ------
+    SpecError
+        If that is no type of Zarr v2, or ``|O`` without a filter that makes objects.
+    """
+    if isinstance(value, list):
+        fields = parse_array(value, _field)
+        try:
+            stored = pack(fields)
+        except (TypeError, ValueError) as e:
+            raise SpecError(f"Invalid structured zarr dtype {show(value)}: {e}") from None
+        return DataType(stored), stored
+    name = expect_string(value)
+    if name in _PLAIN:
+        return _PLAIN[name], _PLAIN[name].memory_dtype
+    if name == "|O":
+        if object_codec not in OBJECT_CODECS:
+            found = "there is none" if object_codec is None else f'it is "{object_codec}"'
+            raise SpecError(
+                f'zarr dtype "|O" needs a first filter that makes objects, '
+                f"one of {', '.join(OBJECT_CODECS)}; {found}"
+            )
+        return OBJECT_CODECS[object_codec], np.dtype(object)
+    stored = _from_type_string(name)
+    return DataType(stored), stored
+
+
+def _from_type_string(name: str) -> np.dtype[Any]:
+    match = _TYPE_STRING.fullmatch(name)
+    if match is not None:
+        order, kind, size, unit = match[1], match[2], int(match[3]), match[4]
+        # Only a type that has bytes to order may, and must, say how.
+        if (order != "|" or size == 1 or kind in "SV") and size > 0 and (unit is None or kind in "mM"):
+            try:
+                stored = np.dtype(name)
+                DataType(stored)
+                return stored
+            except (TypeError, ValueError):
+                pass
+    raise SpecError(f"Unsupported zarr dtype: {show(name)}")
+
+
+def _field(value: JSON) -> tuple[Any, ...]:
+    parts = expect_array(value)
+    if len(parts) not in (2, 3):
+        raise SpecError(f"Expected [name, dtype] or [name, dtype, shape], but received: {show(value)}")
+    name = expect_string(parts[0])
+    try:
+        dtype, stored = parse_zarr2(parts[1])
+        if dtype.memory_dtype.hasobject:
+            raise SpecError(f"Expected a dtype of fixed size, but received: {show(parts[1])}")
+        if len(parts) == 2:
+            return name, stored
+        return name, stored, tuple(parse_array(parts[2], lambda v: expect_int(v, 0)))
+    except InvalidArgumentError as e:
+        raise prefix(e, f'Error parsing field "{name}"') from None
+
+
+def to_zarr2(dtype: DataType, endian: str = "little") -> JSON:
+    """Return member ``dtype`` of a Zarr v2 array for `dtype`.
+
+    For string, ustring and json that is ``"|O"``; the caller adds the filter that goes with it.
+
+    Parameters
+    ----------
+    dtype : DataType
+    endian : {"little", "big"}
+        Byte order to store elements in.
+
+    Raises
+    ------
+    UnsupportedError
+        If Zarr v2 has no such type: char, byte, and those of other packages.
+    """
+    if dtype.kind in ("char", "byte", "extension"):
+        raise UnsupportedError(f"Data type not supported: {dtype.name}")
+    if dtype.memory_dtype.hasobject:
+        return "|O"
+    if dtype.name in _PLAIN:
+        return dtype.name
+    if dtype.kind == "struct":
+        return [
+            [name, to_zarr2(member, endian), *([list(shape)] if shape else [])]
+            for name, member, shape in members_of(dtype)
+        ]
+    return dtype.memory_dtype.newbyteorder("<" if endian == "little" else ">").str
+
+
+def stored_dtype(dtype: DataType, endian: str = "little") -> np.dtype[Any]:
+    """Return the NumPy type, with byte order, of elements stored as ``to_zarr2(dtype, endian)`` says."""
+    if dtype.memory_dtype.hasobject or dtype.name in _PLAIN:
+        return dtype.memory_dtype
+    return parse_zarr2(to_zarr2(dtype, endian))[1]
+
+
+def parse_fill_value_zarr2(
+    value: JSON, dtype: DataType, stored: np.dtype[Any] | None = None
+) -> npt.NDArray[Any] | None:
+    """Return member ``fill_value`` of a Zarr v2 array as an array of shape ``()``; None for null.
+
+    Parameters
+    ----------
+    value : JSON
+    dtype : DataType
+        Type of the array.
+    stored : numpy.dtype, optional
+        The type with its byte order from :func:`parse_zarr2`; by default little-endian.  Base64 of
+        structured and complex values is of the bytes as stored.
+
+    Raises
+    ------
+    SpecError
+        If it is no value of `dtype` in one of the forms of the specification or of the peers.
+    """
+    return None if value is None else parse_element(value, dtype, "zarr2", stored)
+
+
+def fill_value_to_zarr2(
+    fill: npt.NDArray[Any] | None, dtype: DataType, stored: np.dtype[Any] | None = None
+) -> JSON:
+    """Return member ``fill_value`` of a Zarr v2 array; inverse of :func:`parse_fill_value_zarr2`.
+
+    Every NaN becomes ``"NaN"``: Zarr v2 has one only.
+    """
+    return None if fill is None else print_element(fill, dtype, "zarr2", stored)

@@ -1,0 +1,157 @@
+"""Which chunks are stored: for statistics, and for deleting those that a resize leaves outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.shard_index import MISSING, ShardForm, shard_form
+from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
+from chunkwise.plan.partition import Transform
+from chunkwise.plan.plan import plan_read
+from chunkwise.plan.shard import plan_shards, shard_parts
+
+__all__ = ["StoredCount", "count_stored", "delete_outside", "stored_cells"]
+
+# From so many chunks on they are listed: a request for each would take longer than a listing.
+_MANY = 1000
+
+
+class StoredCount(NamedTuple):
+    """Chunks that meet a region; inner chunks, where there are shards.
+
+    Attributes
+    ----------
+    n_chunks, n_stored : int
+    """
+
+    n_chunks: int
+    n_stored: int
+
+
+def count_stored(array: StoredArray, kv: KvStoreDriver, transform: Transform) -> StoredCount:
+    """Count the chunks that `transform` meets, and those of them that are stored.
+
+    Of many chunks the stored ones are listed, so that an array much larger than its content costs nothing.
+    """
+    grid = array.grid if array.shard is None else array.shard.grid
+    box = _box(transform, grid)
+    if box is not None and prod(map(len, box)) > _MANY:
+        return _count_listed(array, kv, box)
+    if array.shard is None:
+        plan = plan_read(transform, grid)
+        found = sum(1 for key in plan.keys(array.keys) if _exists(kv, key))
+        return StoredCount(plan.n_chunks, found)
+    plan = plan_read(transform, grid)
+    form = shard_form(array, array.shard)
+    n_stored = 0
+    read_index = _open_index(kv, form)
+    for part in shard_parts(plan_shards(plan.axes, form.chunks_per_shard), array.keys):
+        index = read_index(part.key)
+        if index is not None:
+            n_stored += int((index[part.positions(), 0] != MISSING).sum())
+    return StoredCount(plan.n_chunks, n_stored)
+
+
+def _box(transform: Transform, grid: ChunkGrid) -> list[range] | None:
+    """Return the cells that a transform meets along each dimension, if those are a box of them."""
+    if 0 in transform.input_shape:
+        return None
+    ranges = []
+    used = set()
+    for dim, m in enumerate(transform.output):
+        first, last = m.offset, m.offset
+        stride = m.stride or 0
+        if m.index_array is not None and stride:
+            return None
+        if m.input_dimension is not None and stride:
+            if m.input_dimension in used or (abs(stride) > 1 and abs(stride) > min(grid.chunk_shape or (1,))):
+                return None
+            used.add(m.input_dimension)
+            start = transform.input_inclusive_min[m.input_dimension]
+            first += stride * start
+            last = first + stride * (transform.input_shape[m.input_dimension] - 1)
+        low, high = sorted((first, last))
+        ranges.append(range(grid.cell(dim, low)[0], grid.cell(dim, high)[0] + 1))
+    return ranges
+
+
+def _count_listed(array: StoredArray, kv: KvStoreDriver, box: list[range]) -> StoredCount:
+    """Count the stored chunks in a box of cells by listing them."""
+    n_chunks = prod(map(len, box))
+    if array.shard is None:
+        n_stored = sum(
+            all(number in along for number, along in zip(cell, box, strict=True))
+            for _, cell in stored_cells(array, kv)
+        )
+        return StoredCount(n_chunks, n_stored)
+    form = shard_form(array, array.shard)
+    read_index = _open_index(kv, form)
+    n_stored = 0
+    for key, cell in stored_cells(array, kv):
+        inside = tuple(
+            slice(max(0, along.start - number * n), min(n, max(0, along.stop - number * n)))
+            for number, n, along in zip(cell, form.chunks_per_shard, box, strict=True)
+        )
+        if any(part.start >= part.stop for part in inside):
+            continue
+        index = read_index(key)
+        if index is not None:
+            stored = (index[:, 0] != MISSING).reshape(form.chunks_per_shard)
+            n_stored += int(stored[inside].sum())
+    return StoredCount(n_chunks, n_stored)
+
+
+def _open_index(kv: KvStoreDriver, form: ShardForm) -> Callable[[str], npt.NDArray[np.uint64] | None]:
+    """Return a function that reads the index of a shard; it gives None for a missing shard."""
+    fetch = kv.open_reader()
+
+    def read(key: str) -> npt.NDArray[np.uint64] | None:
+        if form.at_end:
+            encoded = fetch(key, -form.index_nbytes) if _exists(kv, key) else None
+        else:
+            encoded = fetch(key, 0, form.index_nbytes)
+        return None if encoded is None else form.decode(encoded)
+
+    return read
+
+
+def _exists(kv: KvStoreDriver, key: str) -> bool:
+    return kv.read(key, byte_range=ByteRange(0, 0)).value is not None
+
+
+def stored_cells(array: StoredArray, kv: KvStoreDriver) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the key and cell of every stored object of an array, inside its shape or not."""
+    rank = array.grid.rank
+    prefix = array.keys.prefix if rank else array.keys.scalar
+    keys = KeyRange.of_prefix(prefix)
+    for key in kv.list(keys.start, keys.stop):
+        cell = array.keys.cell(key, rank)
+        if cell is not None:
+            yield key, cell
+
+
+def delete_outside(array: StoredArray, kv: KvStoreDriver, before: tuple[int, ...]) -> int:
+    """Delete the chunks that lie wholly outside the array but were inside when its shape was `before`.
+
+    Returns
+    -------
+    int
+        How many were deleted.
+    """
+    limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
+    outside = [
+        key
+        for key, cell in stored_cells(array, kv)
+        if any(number >= limit for number, limit in zip(cell, limits, strict=True))
+    ]
+    for key in outside:
+        kv.delete(key)
+    return len(outside)

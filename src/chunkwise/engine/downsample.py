@@ -1,0 +1,219 @@
+"""Reading a downsampled array: pieces of the base are read, and each cell is reduced to one element."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.json_order import json_order
+from chunkwise.engine.coroutine import in_event_loop
+from chunkwise.engine.future import Future
+from chunkwise.engine.large_cell import Accumulator
+from chunkwise.engine.pool import Pool, Stop
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.plan.boxes import boxes
+from chunkwise.plan.downsample import CellPiece, plan_downsample
+from chunkwise.plan.reduce_extreme import extreme_float, extreme_int
+from chunkwise.plan.reduce_mean import mean_bool, mean_float, mean_int
+from chunkwise.plan.reduce_planes import rows
+from chunkwise.plan.reduce_rank import median, mode
+
+__all__ = ["METHODS", "Reduction", "downsample_into", "open_reduction"]
+
+METHODS = ("stride", "mean", "min", "max", "median", "mode")
+
+Array: TypeAlias = npt.NDArray[Any]
+Reduction: TypeAlias = Callable[[Array], Array]
+"""From a block of shape ``(n0, e0, n1, e1, ...)`` to one value for each cell, of shape ``(n0, n1, ...)``."""
+
+Read: TypeAlias = Callable[[IndexTransform, Array], object]
+
+_PIECE_NBYTES = 1 << 20  # less keeps threads busy with passing the interpreter lock; more, with memory
+_INLINE_NBYTES = 1 << 20
+_LARGE_CELL = 8  # times the size of a piece
+
+
+def open_reduction(method: str, dtype: DataType) -> Reduction:
+    """Return the function that reduces blocks of `dtype`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the method has no meaning for `dtype`.
+    """
+    kind, memory = dtype.kind, dtype.memory_dtype
+    if method == "mode":
+        if memory.hasobject:
+            return partial(_mode_objects, order=json_order if kind == "json" else None)
+        if kind in ("char", "byte", "raw", "struct"):
+            return _mode_bytes
+        return _in(_work_type(dtype), mode)
+    if kind == "bool":
+        by_name: dict[str, Reduction] = {
+            "mean": mean_bool,
+            "min": partial(extreme_int, which="min"),
+            "max": partial(extreme_int, which="max"),
+            "median": median,
+        }
+        return by_name[method]
+    work = _work_type(dtype)
+    if method == "mean" and kind in ("float", "complex"):
+        return lambda block: mean_float(block, work)
+    if method == "mean" and kind == "int":
+        return _in(work, mean_int)
+    if method == "median" and kind in ("int", "float"):
+        return _in(work, median)
+    if method in ("min", "max") and kind in ("int", "float"):
+        extreme: Reduction = partial(
+            extreme_float if kind == "float" else extreme_int, which="min" if method == "min" else "max"
+        )
+        if kind == "float" and not _has_infinity(memory):
+            extreme = _without_infinity(extreme)
+        return _in(work, extreme)
+    raise InvalidArgumentError(f'Downsample method "{method}" does not support data type "{dtype.name}"')
+
+
+def downsample_into(
+    transform: IndexTransform,
+    out: Array,
+    *,
+    factors: Sequence[int],
+    lower: Sequence[int],
+    upper: Sequence[int],
+    chunk: Sequence[int],
+    dtype: np.dtype[Any],
+    open_read: Callable[[], Read],
+    reduce: Reduction,
+    accumulate: Callable[[], Accumulator] | None,
+    pool: Pool,
+) -> Future[Array]:
+    """Fill `out` with what `transform` selects of a downsampled array; the future gives `out`.
+
+    Each worker holds one piece of the base, of 1 MiB or one chunk or one cell, whichever is the largest,
+    and what reducing it takes: for the median and the mode about as much again.  A cell of more than 8
+    MiB is taken in piece by piece where `accumulate` allows it.
+
+    Parameters
+    ----------
+    transform : IndexTransform
+        From the request to indices of the downsampled array.
+    out : ndarray
+        Of the shape of the request.
+    factors, lower, upper, chunk : sequence of int
+        As for :func:`~chunkwise.plan.downsample.plan_downsample`.
+    dtype : numpy.dtype
+        Of the base.
+    open_read : callable
+        Gives one worker ``read(transform, array)``, which fills an array from the base, and waits for it.
+    reduce : callable
+    accumulate : callable or None
+        See :func:`~chunkwise.engine.large_cell.open_accumulator`.
+    pool : Pool
+    """
+    n_elements = max(1, _PIECE_NBYTES // dtype.itemsize)
+    plan = plan_downsample(transform, factors, lower, upper, chunk=chunk, n_elements=n_elements)
+    view = plan.layout.view(out)
+
+    def open_worker(stop: Stop) -> Callable[[CellPiece], None]:
+        scratch = np.empty(0, dtype)
+        read = open_read()
+
+        def work(piece: CellPiece) -> None:
+            nonlocal scratch
+            if stop:
+                return
+            request = piece.request()
+            if accumulate is not None and request.size > _LARGE_CELL * n_elements:
+                cell = piece.single()
+                if cell is not None:
+                    piece.put(view, _large_cell(cell, accumulate(), out.dtype, read))
+                    return
+            if scratch.size < request.size:
+                scratch = np.empty(request.size, dtype)
+            values = scratch[: request.size].reshape(request.input_shape)
+            read(request, values)
+            with np.errstate(all="ignore"):
+                piece.put(view, reduce(piece.block(values)).astype(out.dtype, copy=False))
+
+        return work
+
+    def _large_cell(cell: IndexDomain, accumulator: Accumulator, target: np.dtype[Any], read: Read) -> Array:
+        with np.errstate(all="ignore"):
+            wanted = True
+            while wanted:
+                for box in boxes(cell.inclusive_min, cell.exclusive_max, chunk, n_elements):
+                    domain = IndexDomain(
+                        inclusive_min=[s.start for s in box], exclusive_max=[s.stop for s in box]
+                    )
+                    values = np.empty(domain.shape, dtype)
+                    read(IndexTransform.identity(domain), values)
+                    accumulator.add(values)
+                wanted = accumulator.again()
+            return np.full((1,) * cell.rank, accumulator.result()).astype(target)
+
+    def finish() -> Array:
+        plan.layout.broadcast(out)
+        return out
+
+    inline = plan.n_elements * dtype.itemsize <= _INLINE_NBYTES and not in_event_loop()
+    return pool.run(plan.pieces, open_worker, finish, n_workers=pool.n_workers, inline=inline)
+
+
+def _work_type(dtype: DataType) -> np.dtype[Any]:
+    """Return the NumPy type to compute in: what NumPy is slow with, or has not, gets a wider one."""
+    memory = dtype.memory_dtype
+    if dtype.kind == "float" and memory.itemsize < 4:
+        return np.dtype(np.float32)
+    if dtype.kind == "int" and memory.kind not in "iu":
+        return np.dtype(np.int8)
+    return memory
+
+
+def _in(work: np.dtype[Any], reduce: Reduction) -> Reduction:
+    return lambda block: reduce(block.astype(work, copy=False))
+
+
+def _has_infinity(memory: np.dtype[Any]) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.isinf(np.array(np.inf).astype(memory).astype(np.float32)))
+
+
+def _without_infinity(extreme: Reduction) -> Reduction:
+    # Such a type has no better answer for a cell of nothing but NaN.
+    def reduce(block: Array) -> Array:
+        out = extreme(block)
+        return np.where(np.isinf(out), np.float32(np.nan), out)
+
+    return reduce
+
+
+def _mode_bytes(block: Array) -> Array:
+    """Return the mode of elements of bytes, which are ordered as such."""
+    bits = np.ascontiguousarray(block).view(f"V{block.dtype.itemsize}").reshape(block.shape)
+    known, codes = np.unique(bits, return_inverse=True)
+    chosen: Array = known[mode(codes.reshape(block.shape))]
+    return chosen.view(block.dtype)
+
+
+def _mode_objects(block: Array, order: Callable[[Any], Any] | None) -> Array:
+    """Return the mode of objects, which takes Python for each of them; of equal ones the last."""
+    cells = rows(block)
+    out = np.empty(cells.shape[:-1], object)
+    for at in np.ndindex(*out.shape):
+        elements = {}
+        keys = []
+        for element in cells[at]:
+            key = element if order is None else order(element)
+            keys.append(key)
+            elements[key] = element
+        counts = Counter(keys)
+        most = max(counts.values())
+        out[at] = elements[min(key for key, n in counts.items() if n == most)]
+    return out

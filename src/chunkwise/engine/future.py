@@ -1,0 +1,386 @@
+"""The result of work that may still be under way, usable from threads and from asyncio alike.
+
+A future needs no lock: whoever pops the only token from ``_claim`` may complete it, and each waiter
+and callback is an entry of a deque that is popped exactly once, by the completing thread or by the
+one that came late.  Both operations are atomic in CPython, with and without the GIL, so there is
+nothing that a fork could leave locked.  A future that is complete from the start has neither.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from _thread import TIMEOUT_MAX, allocate_lock
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+
+from chunkwise.arguments import as_float
+from chunkwise.engine.coroutine import run_coroutine
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["BrokenPromiseError", "Future", "Promise", "promise_of", "waiting_future"]
+
+T = TypeVar("T")
+
+_PENDING, _VALUE, _ERROR, _CANCELLED = range(4)
+
+# Windows delivers Ctrl-C only between waits, so waits there are short ones; seconds.
+_LONGEST_WAIT = 0.1 if sys.platform == "win32" else TIMEOUT_MAX
+
+_n_forks = 0
+
+
+def _count_fork() -> None:
+    global _n_forks
+    _n_forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
+class BrokenPromiseError(ChunkwiseError, ValueError):
+    """The work ended without a result: its promise was dropped."""
+
+    status = "UNKNOWN"
+
+
+class Future(Generic[T]):
+    """Handle of a result, perhaps of one that is still being computed.
+
+    Parameters
+    ----------
+    future : Future, coroutine or any other value
+        A Future is returned as it is; a coroutine is scheduled on an event loop; any other value
+        gives a completed future.
+    loop : asyncio.AbstractEventLoop, optional
+        Where a coroutine is to run; by default the running loop.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a coroutine, if there is neither `loop` nor a running loop.
+    """
+
+    __slots__ = ("__weakref__", "_callbacks", "_claim", "_forks", "_start", "_state", "_value")
+
+    _state: int
+    _value: Any
+    _claim: list[None]
+    _callbacks: deque[Callable[[Any], Any]]
+    _start: list[Callable[[Any], Any]]
+    _forks: int
+
+    def __new__(cls, future: Any, *, loop: asyncio.AbstractEventLoop | None = None) -> Future[T]:
+        if isinstance(future, Future):
+            return future
+        if isinstance(future, Coroutine):
+            promise, pending = Promise[T].new()
+            run_coroutine(future, loop, promise)
+            return pending
+        return cls.ready(future)
+
+    @classmethod
+    def ready(cls, value: T) -> Future[T]:
+        """Return a future that is complete with `value`."""
+        self = _new(cls)
+        self._value = value
+        self._state = _VALUE
+        return self
+
+    @classmethod
+    def failed(cls, error: BaseException) -> Future[T]:
+        """Return a future that is complete with `error`."""
+        self = _new(cls)
+        self._value = error
+        self._state = _ERROR
+        return self
+
+    @classmethod
+    def deferred(cls, start: Callable[[Promise[T]], object]) -> Future[T]:
+        """Return a future whose work, ``start(promise)``, begins when the result is first asked for."""
+        self = _pending()
+        self._start.append(lambda future: start(promise_of(future)))
+        return self
+
+    def result(self, timeout: float | None = None, deadline: float | None = None) -> T:
+        """Wait for the result and return it.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Longest time to wait, in seconds.
+        deadline : float, optional
+            Last time to wait until, in seconds since the epoch.
+
+        Raises
+        ------
+        TimeoutError
+            If there is no result by then.
+        asyncio.CancelledError
+            If the future was cancelled.
+        Exception
+            Whatever the work failed with.
+        """
+        if self._state != _VALUE:
+            if self._state == _PENDING:
+                self._wait(timeout, deadline)
+            if self._state == _ERROR:
+                try:
+                    raise self._value
+                finally:
+                    self = None  # type: ignore[assignment]  # else error, traceback, frame and self are a cycle
+            if self._state == _CANCELLED:
+                _raise_cancelled()
+        return cast(T, self._value)
+
+    def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
+        """Wait for the end and return what the work failed with, or None.
+
+        Parameters and errors are those of :meth:`result`, except that the failure is returned.
+        """
+        if self._state == _PENDING:
+            self._wait(timeout, deadline)
+        if self._state == _CANCELLED:
+            _raise_cancelled()
+        return self._value if self._state == _ERROR else None
+
+    def done(self) -> bool:
+        """Return whether the work has ended: with a result, failed or cancelled."""
+        return self._state != _PENDING
+
+    def cancelled(self) -> bool:
+        """Return whether the future was cancelled."""
+        return self._state == _CANCELLED
+
+    def cancel(self) -> bool:
+        """Give the result up; return whether it was still pending.
+
+        Work that is under way stops as soon as it notices.
+        """
+        return _complete(self, _CANCELLED, None)
+
+    def force(self) -> None:
+        """Start work that would otherwise start when the result is first asked for."""
+        if self._state == _PENDING and self._start:
+            try:
+                start = self._start.pop()
+            except IndexError:  # another thread was faster
+                return
+            self._forks = _n_forks
+            start(self)
+
+    def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
+        """Call `callback` with this future when it is done, at once if it is done already.
+
+        Work that waits to be asked for is started.  An exception that is raised by a later call is
+        printed to stderr.
+        """
+        self._on_done(callback)
+        if self._state == _PENDING:
+            self.force()
+
+    def _on_done(self, callback: Callable[[Future[T]], Any]) -> None:
+        if self._state != _PENDING:
+            callback(self)
+            return
+        self._callbacks.append(callback)
+        if self._state != _PENDING:
+            _run_callbacks(self)
+
+    def remove_done_callback(self, callback: Callable[[Future[T]], Any]) -> int:
+        """Forget `callback`; return how often it was registered."""
+        n_removed = 0
+        while self._state == _PENDING:
+            try:
+                self._callbacks.remove(callback)
+            except ValueError:
+                break
+            except IndexError:  # another thread changed the deque during the search
+                continue
+            n_removed += 1
+        return n_removed
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if self._state == _PENDING:
+            from asyncio import CancelledError, get_running_loop  # loaded already, for there is a loop
+
+            loop = get_running_loop()
+            waiter = loop.create_future()
+
+            def settle() -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            def wake(_: Future[T]) -> None:
+                with suppress(RuntimeError):  # the loop was closed; nobody waits any more
+                    loop.call_soon_threadsafe(settle)
+
+            self.add_done_callback(wake)
+            try:
+                yield from waiter
+            except CancelledError:
+                self.cancel()
+                raise
+            finally:
+                self.remove_done_callback(wake)
+        return self.result()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+    def _wait(self, timeout: float | None, deadline: float | None) -> None:
+        left = _seconds_left(timeout, deadline)
+        gate = allocate_lock()
+        gate.acquire()
+
+        def wake(_: Future[T]) -> None:
+            gate.release()
+
+        self.add_done_callback(wake)
+        give_up = None if left is None else time.monotonic() + left
+        try:
+            while self._state == _PENDING:
+                if self._forks != _n_forks:
+                    raise FailedPreconditionError(
+                        "The work was under way in a parent process when this process was forked, "
+                        "and its result will not arrive here"
+                    )
+                wait = _LONGEST_WAIT
+                if give_up is not None:
+                    wait = min(wait, give_up - time.monotonic())
+                    if wait <= 0:
+                        raise TimeoutError
+                gate.acquire(True, wait)  # a signal handler that raises ends it
+        finally:
+            self.remove_done_callback(wake)
+
+
+class Promise(Generic[T]):
+    """The end of a :class:`Future` at which the result is put in; made by :meth:`new`.
+
+    The first of result, failure and cancellation counts, later ones are ignored.  A promise that is
+    dropped without either fails its future.
+    """
+
+    __slots__ = ("__weakref__", "_future")
+
+    _future: Future[T]
+
+    def __new__(cls) -> Promise[T]:
+        raise TypeError(f"cannot create '{cls.__name__}' instances; use Promise.new()")
+
+    @staticmethod
+    def new() -> tuple[Promise[T], Future[T]]:
+        """Return a promise and its future."""
+        future: Future[T] = _pending()
+        return promise_of(future), future
+
+    def set_result(self, result: T) -> None:
+        """Complete the future with `result`."""
+        _complete(self._future, _VALUE, result)
+
+    def set_exception(self, exception: BaseException) -> None:
+        """Complete the future with a failure."""
+        if not isinstance(exception, BaseException):
+            raise TypeError(f"Expected an exception, but received: {exception!r}")
+        _complete(self._future, _ERROR, exception)
+
+    def set_cancelled(self) -> None:
+        """Cancel the future, for work that was itself cancelled."""
+        _complete(self._future, _CANCELLED, None)
+
+    def done(self) -> bool:
+        """Return whether a result is no longer wanted: set already, or cancelled."""
+        return self._future._state != _PENDING
+
+    @property
+    def future(self) -> Future[T]:
+        """The future of this promise."""
+        return self._future
+
+    def __del__(self) -> None:
+        if self._future._state == _PENDING:
+            _complete(self._future, _ERROR, BrokenPromiseError())
+
+
+_new = object.__new__
+
+
+def _pending() -> Future[Any]:
+    future = _new(Future)
+    future._state = _PENDING
+    future._value = None
+    future._claim = [None]
+    future._callbacks = deque()
+    future._start = []
+    future._forks = _n_forks
+    return future
+
+
+def waiting_future(start: Callable[[Future[Any]], object]) -> Future[Any]:
+    """Return a pending future that calls ``start(future)`` when its result is first asked for.
+
+    Whoever knows the result puts it in through :func:`promise_of`; the future itself needs no promise
+    that is kept until then.
+    """
+    future = _pending()
+    future._start.append(start)
+    return future
+
+
+def promise_of(future: Future[T]) -> Promise[T]:
+    """Return a promise for `future`; dropping it while the future is pending fails the future."""
+    promise = _new(Promise)
+    promise._future = future
+    return promise
+
+
+def _complete(future: Future[Any], state: int, value: Any) -> bool:
+    """Complete a pending future; return False if it is complete, or about to be."""
+    if future._state != _PENDING:
+        return False
+    try:
+        future._claim.pop()
+    except IndexError:
+        return False
+    future._value = value
+    future._state = state
+    future._start.clear()
+    _run_callbacks(future)
+    return True
+
+
+def _run_callbacks(future: Future[Any]) -> None:
+    callbacks = future._callbacks
+    while True:
+        try:
+            callback = callbacks.popleft()
+        except IndexError:
+            return
+        try:
+            callback(future)
+        except BaseException:  # whoever completes a future isn't to fail, nor other callbacks to be left out
+            traceback.print_exc()
+
+
+def _raise_cancelled() -> NoReturn:
+    from asyncio import CancelledError  # the package is slow to load, and most programs never cancel
+
+    raise CancelledError
+
+
+def _seconds_left(timeout: float | None, deadline: float | None) -> float | None:
+    if timeout is not None:
+        timeout = as_float(timeout, "timeout")
+    if deadline is not None:
+        until = as_float(deadline, "deadline") - time.time()
+        timeout = until if timeout is None else min(timeout, until)
+    return timeout

@@ -1,0 +1,155 @@
+"""Making one future of others: a function of its result, the results of several, a count of parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from chunkwise.engine.future import Future, Promise
+
+__all__ = ["Countdown", "gather", "link", "map_future"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def link(future: Future[T], promise: Promise[T]) -> None:
+    """Put the outcome of `future` into `promise`; cancelling the latter's future cancels `future`."""
+
+    def pass_on(done: Future[T]) -> None:
+        if done.cancelled():
+            promise.set_cancelled()
+        elif (error := done.exception()) is not None:
+            promise.set_exception(error)
+        else:
+            promise.set_result(done.result())
+
+    if not future.done():
+        promise.future._on_done(_cancel_with(future))
+    future._on_done(pass_on)
+
+
+def map_future(function: Callable[[T], U | Future[U]], future: Future[T]) -> Future[U]:
+    """Return a future of ``function(result of future)``; if that is a Future itself, of its result.
+
+    `function` runs at once if `future` is done, else in the thread that completes it; what it raises
+    fails the returned future, as a failure of `future` does.  Asking for the result of the returned
+    future starts deferred work of `future`, and cancelling it cancels `future`.
+    """
+
+    def apply(done: Future[T]) -> Future[U]:
+        if (
+            failure := done.exception()
+        ) is not None:  # raising it would tie it to this frame, and so to `done`
+            return Future.failed(failure)
+        try:
+            value = function(done.result())
+        except Exception as error:
+            return Future.failed(error)
+        return value if isinstance(value, Future) else Future.ready(value)
+
+    if future.done() and not future.cancelled():
+        return apply(future)
+    promise: Promise[U]
+    promise, mapped = Promise.new()
+    mapped._start.append(lambda _: future.force())
+    mapped._on_done(_cancel_with(future))
+
+    def pass_on(done: Future[T]) -> None:
+        if done.cancelled():
+            promise.set_cancelled()
+        elif not promise.done():
+            link(apply(done), promise)
+
+    future._on_done(pass_on)
+    return mapped
+
+
+def gather(futures: Sequence[Future[T]]) -> Future[list[T]]:
+    """Return a future of all results in order; it is done when all are, and fails with the first failure."""
+    if all(f.done() for f in futures):
+        try:
+            return Future.ready([f.result() for f in futures])
+        except Exception as error:
+            return Future.failed(error)
+    promise, gathered = Promise[list[T]].new()
+    countdown = Countdown(len(futures), promise, lambda: [f.result() for f in futures])
+
+    def start(_: Any) -> None:
+        for future in futures:
+            future.force()
+
+    def pass_on(done: Future[T]) -> None:
+        if done.cancelled():
+            promise.set_cancelled()
+        countdown.part_done(None if done.cancelled() else done.exception())
+
+    gathered._start.append(start)
+    for future in futures:
+        gathered._on_done(_cancel_with(future))
+        future._on_done(pass_on)
+    return gathered
+
+
+def _cancel_with(future: Future[Any]) -> Callable[[Future[Any]], None]:
+    def cancel(done: Future[Any]) -> None:
+        if done.cancelled():
+            future.cancel()
+
+    return cancel
+
+
+class Countdown(Generic[T]):
+    """Completes a promise when all parts of its work have ended; the first error is the one it gets.
+
+    The promise is kept waiting after an error, so that no part is still writing to the caller's
+    memory when the caller hears of it; parts look at :attr:`stopped` to end soon.
+
+    Parameters
+    ----------
+    n : int
+        Number of parts, each of which calls :meth:`part_done` once; with none the promise is
+        completed at once.
+    promise : Promise
+        What to complete.
+    result : callable
+        Makes the result when all parts have ended well; runs in the thread of the last one.
+    """
+
+    __slots__ = ("_error", "_left", "_lock", "_promise", "_result")
+
+    def __init__(self, n: int, promise: Promise[T], result: Callable[[], T]) -> None:
+        self._left = n
+        self._lock = Lock()
+        self._promise = promise
+        self._result = result
+        self._error: BaseException | None = None
+        if n == 0:
+            self._complete()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the parts that are left are in vain: one has failed, or nobody wants the result."""
+        return self._error is not None or self._promise.done()
+
+    def part_done(self, error: BaseException | None = None) -> None:
+        """Count one part as ended, with `error` if it failed."""
+        with self._lock:
+            if self._error is None:
+                self._error = error
+            self._left -= 1
+            if self._left:
+                return
+        self._complete()
+
+    def _complete(self) -> None:
+        if self._error is None:
+            try:
+                value = self._result()
+            except BaseException as error:
+                self._error = error
+            else:
+                self._promise.set_result(value)
+                return
+        self._promise.set_exception(self._error)

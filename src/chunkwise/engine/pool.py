@@ -1,0 +1,295 @@
+"""Threads that work through the batches of reads and writes.
+
+A job is a number of batches and a way to open a worker for them.  It enters the queue once for each
+thread that it may use, not once for each batch; whoever takes an entry opens a worker, which owns its
+reader, its codecs' contexts and its scratch memory, and takes batches until none is left.  Between two
+batches a job makes room for others that wait.
+
+Threads are started when there is work for them, are daemons, and are not inherited by a fork: the
+child starts its own.  When Python ends they are told to stop, and waited for: a daemon goes on in a codec
+while what it works on is taken apart.  Work that is handed in from a thread of a pool is done at once by
+that thread, so that waiting for it can't wait for itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import count
+from queue import SimpleQueue
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from chunkwise.engine.future import Future, Promise
+
+__all__ = ["OpenWorker", "Pool", "Stop", "n_threads", "pool_of", "work_here"]
+
+B = TypeVar("B")
+T = TypeVar("T")
+
+Stop: TypeAlias = "list[None]"
+"""True as soon as the work is no longer wanted; looked at once for each chunk."""
+
+OpenWorker: TypeAlias = Callable[[Stop], Callable[[B], None]]
+"""Called in the thread that is going to work; returns what is called with each batch."""
+
+
+class _Here(threading.local):
+    """Whether this thread belongs to a pool."""
+
+    working = False
+
+
+_here = _Here()
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_jobs: set[_Job[Any, Any]] = set()
+_LAST_WAIT = 10.0  # seconds, for a chunk, or for a server that does not answer
+
+
+class Pool:
+    """Threads shared by all reads and writes of a context.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        How many batches are decoded or encoded at the same time; by default the number of processors
+        that this process may use.
+    bounded : bool
+        Whether the number is a user's, who wants no more threads for local files that mostly wait either.
+    """
+
+    def __init__(self, n_workers: int | None = None, *, bounded: bool = False) -> None:
+        self.n_workers = n_workers or _n_processors()
+        self.bounded = bounded
+        self._reset()
+        _pools.add(self)
+
+    def _reset(self) -> None:
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._n_threads = 0
+
+    def __del__(self) -> None:
+        for _ in range(self._n_threads):
+            self._queue.put(None)
+
+    def run(
+        self,
+        batches: Sequence[B],
+        open_worker: OpenWorker[B],
+        finish: Callable[[], T],
+        *,
+        n_workers: int,
+        inline: bool = False,
+        settle: Callable[[], None] | None = None,
+    ) -> Future[T]:
+        """Work through `batches`; the first failure stops the rest and is the failure of the future.
+
+        Parameters
+        ----------
+        batches : sequence
+            Pieces of work, each for one worker.
+        open_worker : callable
+            Opens a worker; see :data:`OpenWorker`.
+        finish : callable
+            Called once after the last batch; gives the result.
+        n_workers : int
+            How many threads to use; may exceed :attr:`n_workers` for work that mostly waits.
+        inline : bool
+            Whether to do it now, in the calling thread, because that is quicker than handing it over.
+        settle : callable, optional
+            Called once before `finish`, and also where that is not called after a failure: waits for what
+            the workers have begun and others do.
+        """
+        if inline or not batches or _here.working:
+            return _run_here(batches, open_worker, finish, settle)
+        promise: Promise[T]  # not Promise[T].new(): the alias takes as long as what it calls
+        promise, future = Promise.new()
+        n = max(1, min(n_workers, len(batches)))
+        job = _Job(batches, open_worker, finish, promise, self, n, settle)
+        self._start_threads(n)
+        for _ in range(n):
+            self._queue.put(_Turn(job))
+        return future
+
+    def _start_threads(self, n_wanted: int) -> None:
+        # A thread that is busy with another job makes room between two batches.
+        if self._n_threads >= n_wanted:
+            return
+        with self._lock:
+            while self._n_threads < n_wanted:
+                self._n_threads += 1
+                threading.Thread(target=_serve, args=(self._queue,), name="chunkwise", daemon=True).start()
+
+
+def work_here() -> None:
+    """Make the calling thread one that does all work itself, as if it belonged to a pool."""
+    _here.working = True
+
+
+def n_threads() -> int:
+    """Return how many threads all pools have started."""
+    return sum(pool._n_threads for pool in list(_pools))
+
+
+def _n_processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _serve(queue: SimpleQueue[Callable[[], None] | None]) -> None:
+    _here.working = True
+    while (turn := queue.get()) is not None:
+        turn()
+        del turn  # or its arrays live until there is other work
+
+
+def _run_here(
+    batches: Sequence[B],
+    open_worker: OpenWorker[B],
+    finish: Callable[[], T],
+    settle: Callable[[], None] | None,
+) -> Future[T]:
+    try:
+        try:
+            if batches:
+                work = open_worker([])
+                for batch in batches:
+                    work(batch)
+        finally:
+            if settle is not None:
+                settle()
+        return Future.ready(finish())
+    except Exception as e:
+        return Future.failed(e)
+
+
+class _Job(Generic[B, T]):
+    """The batches of one read or write, and how far they are."""
+
+    def __init__(
+        self,
+        batches: Sequence[B],
+        open_worker: OpenWorker[B],
+        finish: Callable[[], T],
+        promise: Promise[T],
+        pool: Pool,
+        n_turns: int,
+        settle: Callable[[], None] | None,
+    ) -> None:
+        self.batches = deque(batches)
+        self.open_worker = open_worker
+        self.finish = finish
+        self.promise = promise
+        self.pool = pool  # which must not end before its jobs
+        self.queue = pool._queue
+        self.stop: Stop = []
+        self.errors: list[BaseException] = []
+        self._ended = count(1)
+        self._n_turns = n_turns
+        self._settle = settle
+        _jobs.add(self)
+        stop = self.stop
+        promise.future.add_done_callback(lambda _: stop.append(None))  # cancelled
+
+    def end_turn(self) -> None:
+        """Count a worker that has stopped; the last one completes the promise."""
+        if next(self._ended) < self._n_turns:
+            return
+        if self._settle is not None:
+            try:
+                self._settle()
+            except BaseException as e:
+                self.errors.append(e)
+        _jobs.discard(self)
+        if not self.errors and not self.stop:
+            try:
+                self.promise.set_result(self.finish())
+                return
+            except BaseException as e:
+                self.errors.append(e)
+        if self.errors:
+            self.promise.set_exception(self.errors[0])
+
+
+class _Turn(Generic[B]):
+    """A job's place in the queue, with the worker that was opened for it."""
+
+    __slots__ = ("_job", "_work")
+
+    def __init__(self, job: _Job[B, Any]) -> None:
+        self._job = job
+        self._work: Callable[[B], None] | None = None
+
+    def __call__(self) -> None:
+        job = self._job
+        try:
+            if not job.stop and job.batches:
+                if self._work is None:
+                    self._work = job.open_worker(job.stop)
+                while not job.stop:
+                    try:
+                        batch = job.batches.popleft()
+                    except IndexError:
+                        break
+                    self._work(batch)
+                    if not job.queue.empty() and job.batches:
+                        job.queue.put(self)
+                        return
+        except BaseException as e:
+            job.errors.append(e)
+            job.stop.append(None)
+        job.end_turn()
+
+
+def _stop_jobs() -> None:
+    """Let no thread be at work when Python takes itself apart."""
+    end = time.monotonic() + _LAST_WAIT
+    while _jobs and time.monotonic() < end:
+        for job in list(_jobs):  # other threads may hand in more
+            job.stop.append(None)
+        time.sleep(0.001)
+
+
+atexit.register(_stop_jobs)
+
+
+def _forget_threads() -> None:
+    _here.working = False
+    _jobs.clear()
+    for pool in _pools:
+        pool._reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+class _Limit(Protocol):
+    """A concurrency limit of a context: how many threads, None for those of the whole process."""
+
+    limit: int | None
+    pool: Any
+
+
+_shared: list[Pool] = []
+_shared_lock = threading.Lock()
+
+
+def pool_of(limit: _Limit) -> Pool:
+    """Return the pool that works under `limit`, made when it is first asked for."""
+    if limit.pool is None:
+        with _shared_lock:
+            if limit.limit is not None:
+                limit.pool = limit.pool or Pool(limit.limit, bounded=True)
+            else:
+                if not _shared:
+                    _shared.append(Pool())
+                limit.pool = _shared[0]
+    pool: Pool = limit.pool
+    return pool

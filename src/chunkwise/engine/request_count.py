@@ -1,0 +1,124 @@
+"""How many requests reading takes, told before it is read.
+
+It follows what :mod:`chunkwise.engine.read` and :mod:`chunkwise.engine.shard_read` do.  An unsharded
+chunk is one request.  A shard of which most is wanted is one; any other is one for its index, unless that
+is remembered, and one for each run of inner chunks that are close.  How many runs there are only the
+index tells, so that without one there is a range from one run to a run for each inner chunk.  What a cache
+holds takes no request.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.engine.shard_index import MISSING, shard_form
+from chunkwise.engine.shard_read import GAP, LARGEST_REQUEST, WHOLE_SHARE
+from chunkwise.kvstore.protocol import Readable
+from chunkwise.plan.partition import Transform
+from chunkwise.plan.plan import plan_read
+from chunkwise.plan.ranges import coalesce_ranges
+from chunkwise.plan.shard import plan_shards, shard_parts
+
+__all__ = ["RequestCount", "count_requests"]
+
+
+class RequestCount(NamedTuple):
+    """What reading a region asks of the storage.
+
+    Attributes
+    ----------
+    n_chunks : int
+        Chunks, or inner chunks of shards, that are touched.
+    n_objects : int
+        Keys that are read.
+    n_shards : int
+        Those of them that are shards.
+    n_requests, n_requests_at_most : int
+        Requests; they differ where only the index of a shard could tell.
+    n_decoded_bytes : int
+        Size of the touched chunks, decoded.
+    n_stored_bytes : int or None
+        Bytes that are asked for; None where the storage has to tell the size.
+    n_indexes_known : int
+        Indexes of shards that need not be read again.
+    n_cache_hits : int
+        Keys that a cache holds, so that nothing is asked for.
+    concurrency : int or None
+        Requests that are kept under way; None for storage that is not remote.
+    """
+
+    n_chunks: int
+    n_objects: int
+    n_shards: int
+    n_requests: int
+    n_requests_at_most: int
+    n_decoded_bytes: int
+    n_stored_bytes: int | None
+    n_indexes_known: int
+    n_cache_hits: int
+    concurrency: int | None
+
+
+def count_requests(array: StoredArray, kv: Readable, transform: Transform) -> RequestCount:
+    """Return what reading what `transform` selects would ask of `kv`; asks nothing of it."""
+    concurrency: int | None = getattr(kv, "request_concurrency", None)
+    if array.shard is not None:
+        return _of_shards(array, array.shard, kv, transform, concurrency)
+    plan = plan_read(transform, array.grid)
+    n_chunks, holds = plan.n_chunks, getattr(kv, "holds", None)
+    n_hits = 0 if holds is None else sum(map(holds, plan.keys(array.keys)))
+    n, size = n_chunks - n_hits, array.chain.encoded_nbytes
+    n_bytes = None if size is None and n else n * (size or 0)
+    decoded = n_chunks * array.chain.item.nbytes
+    return RequestCount(n_chunks, n_chunks, 0, n, n, decoded, n_bytes, 0, n_hits, concurrency)
+
+
+def _of_shards(
+    array: StoredArray, shard: ShardLevel, kv: Any, transform: Transform, concurrency: int | None
+) -> RequestCount:
+    plan = plan_read(transform, shard.grid)
+    form = shard_form(array, shard)
+    memory, coalescing = getattr(kv, "remembered", None), getattr(kv, "coalescing", None)
+    gap = GAP if coalescing is None else coalescing.gap
+    largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
+    suffix = not form.at_end or getattr(getattr(kv, "bucket", None), "suffix_ranges", True)
+    holds = getattr(kv, "holds", None)
+    n_shards = least = most = n_known = n_hits = 0
+    n_bytes: int | None = 0
+    for part in shard_parts(plan_shards(plan.axes, form.chunks_per_shard), array.keys):
+        positions = part.positions()
+        n_shards += 1
+        if holds is not None and holds(part.key):
+            n_hits += 1
+            continue
+        if len(positions) >= WHOLE_SHARE * form.n_chunks:
+            least, most, n_bytes = least + 1, most + 1, None
+            continue
+        known = None if memory is None else memory.get(part.key)
+        if known is not None:
+            runs, size = _runs(known[0][positions], gap, largest)
+            checks = 1 if runs != 1 else 0  # whether the shard is still that of the index
+            least, most, n_known = least + runs + checks, most + runs + checks, n_known + 1
+            n_bytes = None if n_bytes is None else n_bytes + size
+            continue
+        index = 1 if suffix else 2
+        n_bytes = None
+        least += index + 1
+        most += index + len(positions) + (1 if len(positions) > 1 else 0)
+    decoded = plan.n_chunks * shard.chain.item.nbytes
+    return RequestCount(
+        plan.n_chunks, n_shards, n_shards, least, most, decoded, n_bytes, n_known, n_hits, concurrency
+    )
+
+
+def _runs(index: npt.NDArray[np.uint64], gap: int, largest: int) -> tuple[int, int]:
+    """Return the number of requests for inner chunks with these entries, and their bytes."""
+    entries = index[index[:, 0] != MISSING]
+    entries = entries[np.argsort(entries[:, 0], kind="stable")]
+    offsets, stops = entries[:, 0], entries[:, 0] + entries[:, 1]
+    runs = coalesce_ranges(offsets, entries[:, 1], gap=gap, largest=largest)
+    return len(runs), sum(int(stops[run].max()) - int(offsets[run.start]) for run in runs)

@@ -1,0 +1,120 @@
+"""The index of a shard: where each inner chunk is.
+
+Source: Zarr v3 codec *sharding_indexed*, "Binary shard format".
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.protocol import PreparedChain
+from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.engine.failure import braced
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError
+from chunkwise.kvstore.protocol import Buffer
+
+__all__ = ["MISSING", "ShardForm", "shard_form"]
+
+MISSING = 2**64 - 1
+_LARGEST = 2**63 - 1
+
+
+class ShardForm(NamedTuple):
+    """What all shards of an array have in common.
+
+    Attributes
+    ----------
+    chunks_per_shard : tuple of int
+        Inner chunks along each dimension.
+    n_chunks : int
+        Their product.
+    index_chain : PreparedChain
+        Codec chain of the index.
+    index_nbytes : int
+        Encoded size of the index.
+    at_end : bool
+        Whether the index is the end of the shard; else it is the start.
+    """
+
+    chunks_per_shard: tuple[int, ...]
+    n_chunks: int
+    index_chain: PreparedChain
+    index_nbytes: int
+    at_end: bool
+
+    def decode(self, encoded: Buffer) -> npt.NDArray[np.uint64]:
+        """Return offsets and lengths, shape ``(n_chunks, 2)``, from the encoded index.
+
+        Raises
+        ------
+        DataCorruptionError
+            If the checksum differs, or a chunk lies beyond any shard.
+        """
+        index = np.empty((*self.chunks_per_shard, 2), np.uint64)
+        self.index_chain.open_decoder()(encoded, index)
+        index = index.reshape(-1, 2)
+        offsets, lengths = index[:, 0], index[:, 1]
+        missing = (offsets == MISSING) & (lengths == MISSING)
+        wrong = ~missing & ((offsets > _LARGEST) | (lengths > _LARGEST) | (offsets + lengths > _LARGEST))
+        if wrong.any():
+            entry = int(np.argmax(wrong))
+            raise DataCorruptionError(
+                f"Invalid shard index entry {entry} with offset={offsets[entry]}, length={lengths[entry]}"
+            )
+        return index
+
+    def decode_shard(self, shard: memoryview) -> npt.NDArray[np.uint64]:
+        """Return offsets and lengths from a complete shard, all of them inside it.
+
+        Raises
+        ------
+        DataCorruptionError
+            As for :meth:`decode`, or if the shard is too short for its index or for a chunk.
+        """
+        size = len(shard)
+        if size < self.index_nbytes:
+            raise DataCorruptionError(
+                f"Existing shard has size of {size} bytes, but expected at least {self.index_nbytes} bytes"
+            )
+        part = shard[size - self.index_nbytes :] if self.at_end else shard[: self.index_nbytes]
+        index = self.decode(part)
+        stops = index[:, 0] + index[:, 1]
+        beyond = (index[:, 0] != MISSING) & (stops > size)
+        if beyond.any():
+            entry = int(np.argmax(beyond))
+            raise DataCorruptionError(
+                f"Shard index entry {entry} with byte range [{index[entry, 0]}, {stops[entry]}) "
+                f"is invalid for shard of size {size}"
+            )
+        return index
+
+    def encode(self, index: npt.NDArray[np.uint64]) -> bytes:
+        """Return the encoded form of offsets and lengths."""
+        return bytes(self.index_chain.open_encoder()(index.reshape(*self.chunks_per_shard, 2)))
+
+    def entry(self, position: int) -> str:
+        """Return how messages name an inner chunk: ``shard entry {1, 1}/{2, 2}``."""
+        place = np.unravel_index(position, self.chunks_per_shard) if self.chunks_per_shard else ()
+        return f"shard entry {braced([int(i) for i in place])}/{braced(self.chunks_per_shard)}"
+
+
+def shard_form(array: StoredArray, shard: ShardLevel) -> ShardForm:
+    """Work out the form of the shards of `array`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If inner chunks don't divide the shard evenly, or the size of the index depends on its content.
+    """
+    outer, inner = array.grid.chunk_shape, shard.grid.chunk_shape
+    if outer is None or inner is None or any(o % i for o, i in zip(outer, inner, strict=True)):
+        raise InvalidArgumentError(f"Inner chunks of shape {inner} do not divide shards of shape {outer}")
+    counts = tuple(o // i for o, i in zip(outer, inner, strict=True))
+    chain: Any = shard.index_chain(counts)
+    if chain.encoded_nbytes is None:
+        raise InvalidArgumentError("The codecs of the shard index do not have a fixed encoded size")
+    return ShardForm(counts, prod(counts), chain, chain.encoded_nbytes, shard.index_location == "end")

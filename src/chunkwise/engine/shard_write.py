@@ -1,0 +1,283 @@
+"""Writing inner chunks of shards; the unit is the shard.
+
+1. The plan is made on the grid of inner chunks and grouped by shard.
+2. A shard of which every inner chunk is overwritten entirely is put together from the source alone.
+   Any other is read first, and stored on condition that it is still the one that was read.
+3. Inner chunks that are not touched are copied as they are, undecoded; those touched in part are decoded
+   and changed.  One that equals the fill value is left out, and a shard without any is deleted.
+4. The shard is written once, inner chunks in C order.  A worker holds one shard at a time: the one that
+   was read and the one that it is putting together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.encode import open_compressor_into
+from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.engine.change import as_modifiable, open_writer
+from chunkwise.engine.chunk_codec import Coder
+from chunkwise.engine.deferred import OneValue, defer
+from chunkwise.engine.failure import describe
+from chunkwise.engine.fill import open_fill_test
+from chunkwise.engine.future import Future
+from chunkwise.engine.key_lock import key_lock
+from chunkwise.engine.pool import Pool, Stop
+from chunkwise.engine.runs import Gather
+from chunkwise.engine.safe_write import aligned_is_safe, can_delete, check_promise
+from chunkwise.engine.shard_body import ShardBody
+from chunkwise.engine.shard_index import MISSING, ShardForm, shard_form
+from chunkwise.engine.workers import write_load
+from chunkwise.errors import prefix
+from chunkwise.kvstore.protocol import Buffer, Readable, Writable
+from chunkwise.plan.partition import Transform
+from chunkwise.plan.plan import chunk_order, plan_write, selections, wholes
+from chunkwise.plan.shard import ShardAxis, ShardPart, plan_shards, shard_parts
+from chunkwise.plan.split import split
+
+__all__ = ["write_shards_from"]
+
+Batch: TypeAlias = "tuple[ShardAxis, ...]"
+Index: TypeAlias = "npt.NDArray[np.uint64]"
+
+
+_HEADERS = 128  # bytes, more than the codecs that encode to a place put in front
+
+
+class _Store(Readable, Writable, Protocol):
+    @property
+    def identity(self) -> Hashable: ...
+
+
+def write_shards_from(
+    array: StoredArray,
+    shard: ShardLevel,
+    kv: _Store,
+    transform: Transform,
+    source: npt.NDArray[Any],
+    *,
+    pool: Pool,
+    store_fill: bool,
+) -> Future[None]:
+    """Store `source` as :func:`chunkwise.engine.write.write_from` does, in a sharded array."""
+    plan = plan_write(transform, shard.grid)
+    if plan.n_chunks == 0:
+        return Future.ready(None)
+    if as_modifiable(kv) is not None:
+        source = source.copy()  # it is looked at again when the transaction is committed
+    form = shard_form(array, shard)
+    view = plan.layout.view(source, last=True)
+    axes = plan_shards(plan.axes, form.chunks_per_shard)
+    n_shards = 1
+    for axis in axes:
+        n_shards *= axis.n_entries
+    load = write_load(pool, kv, shard.chain, n_shards, form.n_chunks, view, sharded=True)
+
+    def open_worker(stop: Stop) -> Callable[[Batch], None]:
+        return _ShardWriter(array, shard, form, kv, view, store_fill, stop).write
+
+    batches = split(axes, load.n_batches)
+    return pool.run(batches, open_worker, _nothing, n_workers=load.n_workers, inline=load.inline)
+
+
+def _nothing() -> None:
+    return None
+
+
+class _ShardWriter:
+    """One worker."""
+
+    def __init__(
+        self,
+        array: StoredArray,
+        shard: ShardLevel,
+        form: ShardForm,
+        kv: _Store,
+        view: npt.NDArray[Any],
+        store_fill: bool,
+        stop: Stop,
+    ) -> None:
+        self.array = array
+        self.shard = shard
+        self.chain = shard.chain
+        self.form = form
+        self.kv = kv
+        self.identity = kv.identity
+        self.view = view
+        self.stop = stop
+        self.store_fill = store_fill
+        self.is_fill = None if store_fill else open_fill_test(array.fill_value)
+        self.later = as_modifiable(kv)
+        self.coders: dict[tuple[int, ...], Coder] = {}
+        self.body = ShardBody(form)
+        self.placed: list[Callable[[Buffer, memoryview], int] | None] = []
+        self.context = ""
+        self.position: int | None = None  # of the inner chunk under way, for messages
+        self.gather = Gather(shard.chain, view)
+        self.writer = open_writer(kv)
+
+    def write(self, axes: Batch) -> None:
+        """Write a product of shards."""
+        for part in shard_parts(axes, self.array.keys):
+            if self.stop:
+                return
+            try:
+                self.write_shard(part)
+            except Exception as e:
+                where = describe(self.kv, part.key)
+                context = self.context
+                if self.position is not None:
+                    context += f" {self.form.entry(self.position)} in"
+                raise prefix(e, f"Error {context} {where}") from e.__cause__
+        if self.writer is not None:
+            self.writer.flush()
+
+    def write_shard(self, part: ShardPart) -> None:
+        kv, form = self.kv, self.form
+        positions = part.positions()
+        is_whole = list(wholes(part.axes))
+        if len(positions) == form.n_chunks and all(is_whole):
+            value = self.put_together(part, positions, is_whole, None, None)
+            self.context, self.position = "writing", None
+            store = kv if self.writer is None else self.writer
+            if value is None:
+                store.delete(part.key)
+            else:
+                store.write(part.key, value)
+            return
+        if self.later is None:
+            self.change(part, positions, is_whole)
+            return
+
+        def do(store: OneValue) -> None:
+            writer = _ShardWriter(self.array, self.shard, form, store, self.view, self.store_fill, [])
+            writer.change(part, positions, is_whole)
+
+        self.context, self.position = "writing", None
+        defer(self.later, part.key, do)
+
+    def change(self, part: ShardPart, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
+        """Overwrite a part of a stored shard; what another writer stores meanwhile is not lost."""
+        kv, form = self.kv, self.form
+        with key_lock(self.identity, part.key):
+            while True:
+                self.context, self.position = "reading", None
+                stored = kv.read(part.key)
+                old = index = None
+                if stored.value is not None:
+                    old = memoryview(stored.value).cast("B")
+                    index = form.decode_shard(old)
+                value = self.put_together(part, positions, is_whole, old, index)
+                self.context, self.position = "writing", None
+                if value is None and old is not None and not can_delete(kv):
+                    value = form.encode(np.full((form.n_chunks, 2), MISSING, np.uint64))
+                if value is not None:
+                    with aligned_is_safe(self.array.grid.chunk_shape):
+                        check_promise(kv, part.key)
+                        done = kv.write(part.key, value, if_equal=stored.generation)
+                elif old is None:
+                    return
+                else:
+                    done = kv.delete(part.key, if_equal=stored.generation)
+                if done is not None:
+                    return
+
+    def put_together(
+        self,
+        part: ShardPart,
+        positions: npt.NDArray[np.int64],
+        is_whole: list[bool],
+        old: memoryview | None,
+        index: Index | None,
+    ) -> Buffer | None:
+        """Return the new shard, valid until the next call, or None if all inner chunks are missing."""
+        form = self.form
+        self.context = "writing"
+        if old is None and len(positions) == form.n_chunks and all(is_whole):
+            runs = self.gather.chunks(part.axes)
+            if runs is not None:
+                return self.put_runs(positions, *runs)
+        chunk_at, out_at = map(list, selections(part.axes))
+        order = chunk_order(part.axes)
+        coder = self.coders.get(order) or self.coders.setdefault(order, Coder(self.chain, order))
+        indexed = any(axis.indexed for axis in part.axes)
+        numbers = dict(zip(positions.tolist(), range(len(positions)), strict=True))
+        body = self.body
+        body.clear()
+        stored = [(MISSING, MISSING)] * form.n_chunks if index is None else index.tolist()
+        for position, (offset, length) in enumerate(stored):
+            number = numbers.get(position)
+            encoded: Buffer | None = None
+            if old is not None and offset != MISSING:
+                encoded = old[offset : offset + length]
+            if number is not None:
+                encoded = self.encode(
+                    coder,
+                    position,
+                    encoded,
+                    chunk_at[number],
+                    self.view[out_at[number]],
+                    whole=is_whole[number],
+                    indexed=indexed,
+                )
+            if encoded is not None:
+                body.append(position, encoded)
+        return body.finish()
+
+    def put_runs(
+        self,
+        positions: npt.NDArray[np.int64],
+        compress: Callable[[Buffer], Buffer] | None,
+        chunks: Iterator[tuple[npt.NDArray[Any], memoryview]],
+    ) -> Buffer | None:
+        """Return the shard of all the given inner chunks; see :meth:`put_together`."""
+        body = self.body
+        body.clear()
+        is_fill, into = self.is_fill, None if compress is None else self.compress_into()
+        room = self.chain.item.nbytes + (self.chain.item.nbytes >> 6) + _HEADERS
+        for position, (chunk, buffer) in zip(positions.tolist(), chunks, strict=True):
+            self.position = position
+            if is_fill is not None and is_fill(chunk):
+                continue
+            if into is None or not body.encode(position, buffer, room, into):
+                body.append(position, buffer if compress is None else compress(buffer))
+        return body.finish()
+
+    def compress_into(self) -> Callable[[Buffer, memoryview], int] | None:
+        """Return what encodes the bytes of an inner chunk to its place, if anything does."""
+        if not self.placed:
+            self.placed.append(open_compressor_into(self.chain.stages))  # type: ignore[attr-defined]
+        return self.placed[0]
+
+    def encode(
+        self,
+        coder: Coder,
+        position: int,
+        before: Buffer | None,
+        inside: tuple[Any, ...],
+        values: npt.NDArray[Any],
+        *,
+        whole: bool,
+        indexed: bool,
+    ) -> Buffer | None:
+        """Return an inner chunk with `values` put in, or None if it need not be stored."""
+        self.position = position
+        if whole and not indexed:
+            chunk = values
+        else:
+            chunk = coder.scratch
+            if not whole:
+                if before is None:
+                    chunk[...] = self.array.fill_value
+                else:
+                    self.context = "reading"
+                    coder.decode(before, chunk)
+                    self.context = "writing"
+            coder.ordered[inside] = values
+        if self.is_fill is not None and self.is_fill(chunk):
+            return None
+        return coder.encode(chunk)

@@ -1,0 +1,239 @@
+"""The life of a transaction: open, then committed or aborted; and what it may do while it is open."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from chunkwise.engine.future import Future, promise_of, waiting_future
+from chunkwise.engine.join import map_future
+from chunkwise.engine.pool import Pool, Stop
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.kvstore.adapter.pending import Change, PendingStore
+from chunkwise.kvstore.adapter.pending_commit import check_reads, commit_all, commit_key
+from chunkwise.kvstore.adapter.whole_store import PendingPart, whole_store
+from chunkwise.kvstore.atomic import AtomicWritable
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import KvStoreDriver, offers
+
+__all__ = ["TransactionState"]
+
+_MAX_WRITERS = 16  # a write waits for the disk most of the time
+
+
+class _OneChange(NamedTuple):
+    base: KvStoreDriver
+    key: str
+    change: Change
+
+
+class TransactionState:
+    """Pending changes of any number of stores.
+
+    Parameters
+    ----------
+    atomic : bool
+        All or nothing: only one store then, and only one key of it unless it can write several at once.
+    repeatable_read : bool
+        What has been read must not change before the commit.
+    pool : callable
+        Gives the threads that write, when they are needed.
+
+    Attributes
+    ----------
+    phase : {"open", "committing", "aborted"}
+        "committing" from the moment on at which a commit is asked for.
+    """
+
+    def __init__(self, *, atomic: bool, repeatable_read: bool, pool: Callable[[], Pool]) -> None:
+        self.atomic = atomic
+        self.phase: Literal["open", "committing", "aborted"] = "open"
+        self._repeatable_read = repeatable_read
+        self._pool = pool
+        self._lock = threading.RLock()
+        self._stores: dict[Any, PendingStore] = {}
+        self._all_at_once: set[PendingStore] = set()
+        self._first: tuple[PendingStore, str] | None = None
+        self._done = False
+        self._error: BaseException | None = None
+        # A future keeps the state alive, because waiting for it commits; not the other way round.
+        self._futures: weakref.WeakSet[Future[None]] = weakref.WeakSet()
+        self._waited_for: list[Future[None]] = []
+        self._after_commit: list[Callable[[], object]] = []
+        self._when_over: list[Callable[[], object]] = []
+
+    # -- while it is open ---------------------------------------------------------------------------
+
+    def overlay(self, base: KvStoreDriver, *, atomic: bool) -> KvStoreDriver:
+        """Return `base` as this transaction sees it.
+
+        Parameters
+        ----------
+        base : KvStoreDriver
+            What the changes are made to in the end.
+        atomic : bool
+            Whether several keys of it may be changed atomically, as far as the storage can do that.
+        """
+        whole, prefix = whole_store(base)
+        with self._lock:
+            store = self._stores.get(whole.identity)
+            if store is None:
+                store = PendingStore(whole, _weakly(self), repeatable_read=self._repeatable_read)
+                self._stores[whole.identity] = store
+                if atomic and offers(whole, AtomicWritable):
+                    self._all_at_once.add(store)
+        return PendingPart(store, prefix) if prefix else store
+
+    def admit(self, store: PendingStore, what: str | KeyRange, writes: bool) -> None:
+        """Raise unless `store` may do something with a key or a range now.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the transaction is over, or would not be atomic any more; that aborts it.
+        """
+        if self.phase != "open":
+            raise InvalidArgumentError(
+                "Transaction not open (aborted)"
+                if self.phase == "aborted"
+                else "Transaction not open (commit already started)"
+            )
+        if not self.atomic or not (writes or self._repeatable_read):
+            return
+        error = self._not_atomic(store, what)
+        if error is not None:
+            self.abort(error)
+            raise error
+
+    def _not_atomic(self, store: PendingStore, what: str | KeyRange) -> InvalidArgumentError | None:
+        key = what if isinstance(what, str) else what.start
+        with self._lock:
+            if self._first is None:
+                self._first = store, key
+        first, first_key = self._first
+        if first is store and store in self._all_at_once:
+            return None
+        if isinstance(what, KeyRange):
+            return InvalidArgumentError(
+                f"Cannot delete range starting at {store.describe(key)} as single atomic transaction"
+            )
+        if first is store and first_key == key:
+            return None
+        return InvalidArgumentError(
+            f"Cannot read/write {first.describe(first_key)} and read/write {store.describe(key)} "
+            "as single atomic transaction"
+        )
+
+    def after_commit(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called when all changes have been made, before anybody is told."""
+        with self._lock:
+            self._after_commit.append(callback)
+
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called when no more changes are made, however it ends, before anybody is told."""
+        with self._lock:
+            self._when_over.append(callback)
+
+    # -- its end ------------------------------------------------------------------------------------
+
+    def future(self) -> Future[None]:
+        """Return a future of the end; waiting for it commits."""
+        with self._lock:
+            if self._done:
+                return Future.ready(None) if self._error is None else Future.failed(self._error)
+            future: Future[None] = waiting_future(self._commit_for)
+            self._futures.add(future)
+            return future
+
+    def _commit_for(self, future: Future[None]) -> None:
+        with self._lock:
+            if not self._done:
+                self._waited_for.append(future)  # it has callbacks to call, even if nobody else has it
+        self.commit()
+
+    def commit(self) -> Future[None]:
+        """Begin to make all changes; later calls return a future of the same commit."""
+        with self._lock:
+            begins = self.phase == "open"
+            if begins:
+                self.phase = "committing"
+            future = self.future()
+        if begins:
+            self._make_changes().add_done_callback(lambda made: self._finish(made.exception()))
+        return future
+
+    def abort(self, error: BaseException) -> None:
+        """Drop all changes, unless a commit was begun; the end is `error` then."""
+        with self._lock:
+            if self.phase != "open":
+                return
+            self.phase = "aborted"
+        self._finish(error)
+
+    def _finish(self, error: BaseException | None) -> None:
+        with self._lock:
+            self._error = error
+            self._done = True
+            futures = list(self._futures)
+            self._waited_for.clear()
+            callbacks = [*self._when_over, *(self._after_commit if error is None else [])]
+            self._after_commit, self._when_over = [], []
+            for store in self._stores.values():
+                store.changes.clear()
+        for callback in callbacks:
+            callback()
+        for future in futures:
+            promise = promise_of(future)
+            if error is None:
+                promise.set_result(None)
+            else:
+                promise.set_exception(error)
+
+    def _make_changes(self) -> Future[None]:
+        stores = list(self._stores.values())
+        changes = [
+            _OneChange(store.base, key, change) for store in stores for key, change in store.changes.items()
+        ]
+        quick = all(offers(store.base, AtomicWritable) for store in stores)
+
+        def open_worker(_: Stop) -> Callable[[_OneChange], None]:
+            return lambda one: commit_key(*one)
+
+        def prepare(_: None) -> None:
+            for store in stores:
+                check_reads(store)
+            for store in stores:
+                if self.atomic and store in self._all_at_once:
+                    assert offers(store.base, AtomicWritable)
+                    commit_all(store, store.base)
+                    changes.clear()
+                    continue
+                for keys in store.deleted:
+                    store.base.delete_range(keys.start, keys.stop)
+
+        def write_rest(_: None) -> Future[None]:
+            n = min(_MAX_WRITERS, len(changes))
+            return pool.run(changes, open_worker, _nothing, n_workers=n, inline=quick)
+
+        pool = self._pool()
+        prepared = pool.run([None], lambda _: prepare, _nothing, n_workers=1, inline=quick)
+        return map_future(write_rest, prepared)
+
+
+def _weakly(state: TransactionState) -> Callable[[PendingStore, str | KeyRange, bool], None]:
+    """Return `state.admit` for a store, which must not keep the transaction alive by itself."""
+    reference = weakref.ref(state)
+
+    def admit(store: PendingStore, what: str | KeyRange, writes: bool) -> None:
+        found = reference()
+        if found is None:
+            raise InvalidArgumentError("Transaction not open (aborted)")
+        found.admit(store, what, writes)
+
+    return admit
+
+
+def _nothing() -> None:
+    return None

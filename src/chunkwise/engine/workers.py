@@ -1,0 +1,187 @@
+"""How many threads a read or write is worth, and into how many batches it is cut.
+
+A chunk costs many passes of the interpreter lock between threads, one for each system call.  Two threads
+beat one only if what happens without the lock takes longer than that: copying and, above all,
+(de)compressing.  Rates and limits are measured on local files in memory, where waiting for the lock
+hurts most, with 16³ to 64³ chunks of uint16, one worker against two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy.typing as npt
+
+from chunkwise.codec.protocol import PreparedChain
+from chunkwise.engine.pool import Pool
+
+__all__ = ["Workload", "read_load", "sent_load", "write_load"]
+
+_View: TypeAlias = "npt.NDArray[Any] | None"
+
+
+class _Rates(NamedTuple):
+    """Costs in nanoseconds; those of codecs and copying are for each decoded byte, and without the lock.
+
+    Attributes
+    ----------
+    strided : float
+        What copying takes more if the elements of the caller's rows are not next to each other, as in a
+        reversed or transposed array.
+    chunk : int
+        Python and system calls of a chunk.
+    shared : int
+        Time without the lock in a chunk at which two threads are even with one.
+    batch : int
+        What a batch takes if it is not among the last.
+    """
+
+    copy: float
+    strided: float
+    codecs: dict[str, float]
+    other_codec: float
+    chunk: int
+    shared: int
+    batch: int
+
+
+_READ = _Rates(
+    0.15,
+    0.25,
+    {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 0.25, "lz4": 0.25, "transpose": 0.3},
+    1.35,
+    10_000,
+    40_000,
+    2_000_000,
+)
+_WRITE = _Rates(
+    0.45,
+    0.25,
+    {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 1.0, "lz4": 1.0, "transpose": 0.3},
+    7.0,
+    40_000,
+    120_000,
+    8_000_000,
+)
+# Handing work over and back takes some 100 µs; what takes less than this in ns is done by the caller.
+_INLINE_SHARED = 500_000
+_INLINE_ALONE = 2_000_000
+_BATCHES_PER_WORKER = 4
+# Chunks of a batch that are sent to a server while the next ones are encoded.
+_SENT_BATCH = 8
+# If encoding one takes so long without the lock, one more thread works while others wait for the lock.
+_LONG = 1_000_000
+# So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
+_DISK = 50_000_000
+# The other threads wait for the last batches, so these are no longer than this; shards are not cut for it.
+_LAST_BATCH = 2_000_000
+_SHARD_BATCH = 10_000_000
+
+
+class Workload(NamedTuple):
+    """How a plan is worked through.
+
+    Attributes
+    ----------
+    n_workers : int
+        Threads to use.
+    n_batches : int
+        Pieces to cut the plan into.
+    inline : bool
+        Whether the calling thread does it at once.
+    smaller : int
+        Pieces to cut each of the last `n_workers` batches into.
+    """
+
+    n_workers: int
+    n_batches: int
+    inline: bool
+    smaller: int = 1
+
+
+def read_load(
+    pool: Pool, kv: Any, chain: PreparedChain, n_chunks: int, view: _View = None, *, sharded: bool = False
+) -> Workload:
+    """Decide how to read `n_chunks` chunks of `chain` from `kv`; see :func:`write_load`."""
+    requests = getattr(kv, "request_concurrency", None)
+    return _load(_READ, pool, kv, requests, chain, n_chunks, 1, view, sharded)
+
+
+def write_load(
+    pool: Pool,
+    kv: Any,
+    chain: PreparedChain,
+    n_objects: int,
+    n_chunks: int = 1,
+    view: _View = None,
+    *,
+    sharded: bool = False,
+) -> Workload:
+    """Decide how to write.
+
+    Parameters
+    ----------
+    pool : Pool
+        Who could work on it.
+    kv : Writable
+        Where to.  A store that has an attribute ``request_concurrency`` answers slowly, so that this
+        many requests are kept under way; one with ``write_concurrency`` has that to say of writes only.
+        ``io_limit`` is how many threads may use it at all.  Each may be None.
+    chain : PreparedChain
+        Codec chain of one chunk.
+    n_objects, n_chunks : int
+        How many objects there are to be written, and how many chunks are in each.
+    view : ndarray, optional
+        The caller's array in the order of the plan.
+    sharded : bool
+        Whether the chunks are inner ones, which take no system calls of their own.
+    """
+    requests = getattr(kv, "request_concurrency", None)
+    if requests is None:
+        requests = getattr(kv, "write_concurrency", None)
+        if requests is not None:
+            busy = n_chunks * chain.item.nbytes * _rate(_WRITE, chain, view)
+            waiting = 0 if pool.bounded else int(pool.n_workers * _DISK / max(1, busy))
+            requests = min(requests, pool.n_workers + waiting)
+    return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks, view, sharded)
+
+
+def sent_load(pool: Pool, chain: PreparedChain, n_chunks: int, view: _View = None) -> Workload:
+    """Decide how to encode chunks that a store takes meanwhile: about one thread for each processor."""
+    long = chain.item.nbytes * _rate(_WRITE, chain, view) >= _LONG
+    n = min(pool.n_workers + (long and not pool.bounded), n_chunks)
+    return Workload(n, max(n * _BATCHES_PER_WORKER, n_chunks // _SENT_BATCH), False)
+
+
+def _load(
+    rates: _Rates,
+    pool: Pool,
+    kv: Any,
+    requests: int | None,
+    chain: PreparedChain,
+    n_objects: int,
+    n_chunks: int,
+    view: _View,
+    sharded: bool,
+) -> Workload:
+    limit = getattr(kv, "io_limit", None) or n_objects
+    if requests is not None:
+        n = max(1, min(requests, n_objects, limit))
+        return Workload(n, n * _BATCHES_PER_WORKER, False)
+    unlocked = chain.item.nbytes * _rate(rates, chain, view)
+    shared = pool.n_workers > 1 and n_objects > 1 and unlocked >= rates.shared
+    total = n_objects * n_chunks * (rates.chunk + unlocked)
+    if total <= (_INLINE_SHARED if shared else _INLINE_ALONE):
+        return Workload(1, 1, True)
+    most = min(pool.n_workers, limit)
+    n = most if shared else 1
+    n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else rates.batch)))
+    smaller = 1 if sharded else int(total / n_batches / _LAST_BATCH) + 1
+    return Workload(n, n_batches, False, smaller)
+
+
+def _rate(rates: _Rates, chain: PreparedChain, view: _View) -> float:
+    """Return the time that a decoded byte takes without the lock."""
+    rate = rates.copy + sum(rates.codecs.get(codec.name, rates.other_codec) for codec in chain.codecs)
+    strided = view is not None and view.ndim > 0 and view.strides[-1] != view.itemsize
+    return rate + rates.strided if strided else rate

@@ -1,0 +1,69 @@
+"""Counting stored chunks: request by request and by listing, which must agree; arrays of any extent."""
+
+import numpy as np
+import pytest
+
+import chunkwise as ts
+from chunkwise.engine import count_stored as module
+
+FORMS = {
+    "n5": ("n5", {}),
+    "zarr": ("zarr", {}),
+    "zarr3": ("zarr3", {}),
+    "shards": ("zarr3", {"read_chunk": {"shape": [2, 3]}, "write_chunk": {"shape": [4, 6]}}),
+}
+VIEWS = {
+    "all": lambda s: s,
+    "part": lambda s: s[3:17, 5:6],
+    "strided": lambda s: s[1:19:2, 4:],
+    "backwards": lambda s: s[::-1, 18:2:-3],
+    "row": lambda s: s[7],
+    "point": lambda s: s[7, 7],
+    "transposed": lambda s: s.T[2:9, 11:],
+    "far apart": lambda s: s[::7],
+    "points": lambda s: s.vindex[[1, 9, 17], [0, 5, 18]],
+    "diagonal": lambda s: s[ts.d[0, 1].diagonal],
+    "nothing": lambda s: s[4:4],
+}
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_listing_agrees_with_asking(form, monkeypatch):
+    driver, layout = FORMS[form]
+    store = ts.open(
+        {"driver": driver, "kvstore": "memory://a/"},
+        create=True,
+        dtype="uint8",
+        shape=[20, 19],
+        schema=ts.Schema(chunk_layout=ts.ChunkLayout(layout or {"chunk": {"shape": [2, 3]}})),
+    ).result()
+    rng = np.random.default_rng(0)
+    for i, j in zip(rng.integers(0, 20, 25), rng.integers(0, 19, 25), strict=True):
+        store[int(i), int(j)] = 1
+    for view in VIEWS.values():
+        counted = []
+        for many in (10**9, 0):
+            monkeypatch.setattr(module, "_MANY", many)
+            viewed = view(store)
+            counted.append(viewed._array.count_stored(viewed._transform).result())
+        assert counted[0] == counted[1]
+
+
+def asked(view):
+    found = view.storage_statistics(query_not_stored=True, query_fully_stored=True).result()
+    return found.not_stored, found.fully_stored
+
+
+def test_an_array_of_any_extent(tmp_path):
+    for driver, layout in FORMS.values():
+        store = ts.open(
+            {"driver": driver, "kvstore": f"file://{tmp_path}/{driver}{len(layout)}/"},
+            create=True,
+            dtype="uint8",
+            shape=[2**40, 2**40],
+            schema=ts.Schema(chunk_layout=ts.ChunkLayout(layout or {"chunk": {"shape": [2, 3]}})),
+        ).result()
+        assert asked(store) == (True, False)
+        store[2**39, 2**39] = 1
+        assert asked(store) == (False, False)
+        assert asked(store[: 2**39]) == (True, False)

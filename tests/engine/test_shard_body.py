@@ -1,0 +1,77 @@
+"""A shard that is put together holds what was put in, whatever its inner chunks take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkwise.codec.bytes import Bytes
+from chunkwise.codec.chain import prepare_chain
+from chunkwise.codec.crc32c import Crc32c
+from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.engine.shard_body import ShardBody
+from chunkwise.engine.shard_index import MISSING, ShardForm
+
+N = 6
+
+
+def form(*, at_end: bool) -> ShardForm:
+    item = ChunkSpec((N, 2), np.dtype("u8"), np.array(MISSING, "u8"))
+    chain = prepare_chain([Bytes("little"), Crc32c()], item)
+    assert chain.encoded_nbytes is not None
+    return ShardForm((N,), N, chain, chain.encoded_nbytes, at_end)
+
+
+def put(content: bytes, out: memoryview) -> int:
+    """Encode to the same bytes, if there is room and there are not seven of them."""
+    if len(content) > len(out) or len(content) == 7:
+        return 0
+    out[: len(content)] = content
+    return len(content)
+
+
+shards = st.lists(
+    st.dictionaries(st.integers(0, N - 1), st.tuples(st.binary(max_size=300), st.booleans())),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(shards, st.booleans(), st.integers(0, 300))
+def test_it_holds_what_was_put_in(contents, at_end, room):
+    its_form = form(at_end=at_end)
+    body = ShardBody(its_form)
+    for chunks in contents:
+        body.clear()
+        for position, (content, placed) in sorted(chunks.items()):
+            if not (placed and body.encode(position, content, room, put)):
+                body.append(position, content)
+        shard = body.finish()
+        if not chunks:
+            assert shard is None
+            continue
+        assert shard is not None
+        index = its_form.decode_shard(memoryview(bytes(shard)))
+        found = {
+            position: bytes(shard[offset : offset + length])
+            for position, (offset, length) in enumerate(index.tolist())
+            if offset != MISSING
+        }
+        assert found == {position: content for position, (content, _) in chunks.items()}
+        assert len(shard) == sum(map(len, found.values())) + its_form.index_nbytes
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_what_comes_after_is_no_part_of_it(at_end):
+    body = ShardBody(form(at_end=at_end))
+    body.clear()
+    body.append(0, b"x" * 1000)
+    body.finish()
+    body.clear()
+    body.append(5, b"y")
+    shard = body.finish()
+    assert shard is not None
+    assert b"x" not in bytes(shard)

@@ -1,0 +1,263 @@
+"""Shards: what is read and written of them, and what happens to bad ones."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import pytest
+import tensorstore
+
+from chunkwise.codec.bytes import Bytes
+from chunkwise.codec.gzip import Gzip
+from chunkwise.engine.pool import Pool
+from chunkwise.engine.read import read_into
+from chunkwise.engine.write import write_from
+from chunkwise.errors import DataCorruptionError, NotFoundError
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.memory import MemoryStore
+
+MISSING = (2**64 - 1, 2**64 - 1)
+
+
+class Recorder(MemoryStore):
+    """Says which bytes were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[Any] = []
+
+    def read(self, key: str, **options: Any) -> Any:
+        byte_range = options.get("byte_range")
+        self.requests.append(None if byte_range is None else tuple(byte_range))
+        return super().read(key, **options)
+
+    def open_reader(self) -> Any:
+        read = super().open_reader()
+
+        def recorded(*args: Any) -> Any:
+            self.requests.append(args[1:] or None)
+            return read(*args)
+
+        return recorded
+
+    def read_ranges(self, key: str, starts: Any, stops: Any) -> Any:
+        self.requests.append(list(zip(starts, stops, strict=True)))
+        return super().read_ranges(key, starts, stops)
+
+
+def index_of(*entries: tuple[int, int]) -> bytes:
+    encoded = b"".join(struct.pack("<QQ", *entry) for entry in entries)
+    return encoded + struct.pack("<I", google_crc32c.value(encoded))
+
+
+def entries_of(shard: bytes, n: int) -> list[tuple[int, int]]:
+    return [struct.unpack_from("<QQ", shard, len(shard) - 4 - 16 * (n - i)) for i in range(n)]
+
+
+@pytest.fixture
+def small(stored_array: Any) -> Any:
+    """Shards of four inner chunks of four bytes: 16 bytes and an index of 68."""
+    return stored_array((8, 8), (4, 4), np.uint8, inner=(2, 2))
+
+
+def read(array: Any, store: Any, request: Any, **options: Any) -> np.ndarray:
+    out = np.empty(request.input_shape, array.numpy_dtype)
+    return read_into(array, store, request, out, pool=Pool(2), **options).result(20)
+
+
+def write(array: Any, store: Any, request: Any, values: Any) -> None:
+    values = np.broadcast_to(np.asarray(values, array.numpy_dtype), request.input_shape)
+    write_from(array, store, request, values, pool=Pool(2)).result(20)
+
+
+def test_much_of_a_shard_is_one_request_and_little_is_an_index_and_a_range(
+    small: Any, request_of: Any
+) -> None:
+    store = Recorder()
+    data = np.arange(64, dtype=np.uint8).reshape(8, 8) + 1
+    write(small, store, request_of((8, 8)), data)
+    assert store.requests == []  # every element was overwritten
+    np.testing.assert_array_equal(read(small, store, request_of((8, 8))), data)
+    assert store.requests == [None] * 4
+    store.requests.clear()
+    assert read(small, store, request_of((8, 8), (2, 2))) == data[2, 2]
+    assert store.requests == [(-68, None), (12, 16)]
+    store.requests.clear()
+    read(small, store, request_of((8, 8), (slice(0, 2), slice(0, 4))))
+    assert store.requests == [(-68, None), (0, 8)]  # two neighbours share a request
+
+
+def test_far_apart_ranges_are_requested_together(stored_array: Any, request_of: Any) -> None:
+    shape, inner = (1, 512 * 1024), (1, 64 * 1024)
+    array, store = stored_array(shape, shape, np.uint8, inner=inner), Recorder()
+    data = np.random.default_rng(0).integers(0, 255, shape, dtype=np.uint8)
+    write(array, store, request_of(shape), data)
+    where = (0, slice(0, None, 200_000))
+    np.testing.assert_array_equal(read(array, store, request_of(shape, where)), data[where])
+    k = 64 * 1024
+    assert store.requests[-2] == [(0, k), (3 * k, 4 * k), (6 * k, 7 * k)]
+    assert store.requests[-1] == (0, 0)  # still the same shard
+
+
+def test_untouched_inner_chunks_are_copied_undecoded(stored_array: Any, request_of: Any) -> None:
+    array = stored_array((4,), (4,), np.uint8, inner=(1,), codecs=(Bytes(), Gzip(level=1)))
+    store = MemoryStore()
+    broken = b"not gzip at all"
+    store.write("a/c/0", broken + index_of((0, 15), MISSING, MISSING, MISSING))
+    write(array, store, request_of((4,), slice(2, 3)), [7])
+    shard = bytes(store.read("a/c/0").value)
+    (first, second, third, fourth) = entries_of(shard, 4)
+    assert shard[: first[1]] == broken
+    assert second == fourth == MISSING
+    assert third[0] == first[1]
+    write(array, store, request_of((4,), slice(0, 1)), [5])  # overwritten entirely, so not decoded
+    assert read(array, store, request_of((4,))).tolist() == [5, 0, 7, 0]
+
+
+def test_inner_chunks_of_the_fill_value_are_left_out(small: Any, request_of: Any) -> None:
+    store = MemoryStore()
+    write(small, store, request_of((8, 8), (slice(2, 4), slice(2, 4))), 9)
+    shard = bytes(store.read("a/c/0/0").value)
+    assert len(shard) == 4 + 68
+    assert entries_of(shard, 4) == [MISSING, MISSING, MISSING, (0, 4)]
+    write(small, store, request_of((8, 8), (slice(2, 4), slice(2, 4))), 0)
+    assert list(store.list()) == []
+
+
+BAD = {
+    "short": (b"abc", r"\[-68, \?\) is not valid for value of size 3|Existing shard has size of 3 bytes"),
+    "checksum": (
+        bytes(16) + index_of((0, 4), (4, 4), (8, 4), (12, 4))[:-1] + b"z",
+        "(?i)digest|checksum|crc",
+    ),
+    "beyond": (bytes(16) + index_of((0, 4), (4, 4), (8, 4), (1000, 4)), r"\[1000, 1004\)"),
+    "wraps around": (
+        bytes(16) + index_of((0, 4), (4, 4), (8, 4), (2**64 - 2, 4)),
+        "Invalid shard index entry 3 with offset=18446744073709551614, length=4",
+    ),
+    "half missing": (
+        bytes(16) + index_of((0, 4), (4, 4), (8, 4), (2**64 - 1, 4)),
+        "Invalid shard index entry 3 with offset=18446744073709551615, length=4",
+    ),
+    "huge": (bytes(16) + index_of((0, 4), (4, 4), (8, 4), (0, 2**62)), "4611686018427387904"),
+    "size": (bytes(16) + index_of((0, 4), (4, 4), (8, 4), (12, 3)), "has 3 bytes, expected 4"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("selection", [(3, 3), (slice(0, 4), slice(0, 4))], ids=["one", "whole"])
+def test_a_bad_shard_is_an_error_that_names_the_entry(
+    kind: str, selection: Any, small: Any, request_of: Any, tmp_path: Path
+) -> None:
+    value, message = BAD[kind]
+    store = FileStore(tmp_path, sync=False)
+    store.write("a/c/0/0", value)
+    with pytest.raises(DataCorruptionError, match=message) as caught:
+        read(small, store, request_of((8, 8), selection))
+    assert str(caught.value).startswith("DATA_LOSS: Error reading shard entry {")
+    assert f'/{{2, 2}} in local file "{tmp_path}/a/c/0/0": ' in str(caught.value)
+    if kind != "size":  # a writer has no reason to decode the others
+        with pytest.raises(DataCorruptionError, match='Error reading local file "'):
+            write(small, store, request_of((8, 8), (0, 0)), 1)
+    write(small, store, request_of((8, 8), (slice(0, 4), slice(0, 4))), 5)
+    assert (read(small, store, request_of((8, 8), (slice(0, 4), slice(0, 4)))) == 5).all()
+
+
+@pytest.mark.parametrize("codecs", [None, (Bytes(), Gzip(level=1))], ids=["raw", "gzip"])
+def test_a_huge_length_takes_no_memory(
+    codecs: Any, stored_array: Any, request_of: Any, tmp_path: Path
+) -> None:
+    array = stored_array((4,), (4,), np.uint8, inner=(1,), codecs=codecs)
+    store = FileStore(tmp_path, sync=False)
+    store.write("a/c/0", bytes(16) + index_of((0, 2**50), MISSING, MISSING, MISSING))
+    for n in (1, 4):
+        with pytest.raises(DataCorruptionError, match="1125899906842624"):
+            read(array, store, request_of((4,), slice(0, n)))
+
+
+def test_missing_inner_chunks_are_an_error_if_asked(small: Any, request_of: Any) -> None:
+    store = MemoryStore()
+    write(small, store, request_of((8, 8), (slice(0, 2), slice(4, 6))), 9)
+    where = r'^NOT_FOUND: chunk \{1, 3\} stored at shard entry \{1, 1\}/\{2, 2\} in .*"a/c/0/1" is missing$'
+    for selection in [(2, 6), (slice(2, 4), slice(6, 8))]:
+        with pytest.raises(NotFoundError, match=where):
+            read(small, store, request_of((8, 8), selection), fill_missing=False)
+    with pytest.raises(NotFoundError, match=r"^NOT_FOUND: chunk \{0, 0\} stored at shard entry"):
+        read(small, store, request_of((8, 8)), fill_missing=False)
+
+
+class Replacing(MemoryStore):
+    """Replaces the shard after its index was read."""
+
+    def __init__(self, values: list[bytes]) -> None:
+        super().__init__()
+        self.values = values
+
+    def read(self, key: str, **options: Any) -> Any:
+        found = super().read(key, **options)
+        if options.get("byte_range") == (-68, None) and self.values:
+            self.write(key, self.values.pop())
+        return found
+
+
+def test_a_shard_that_is_replaced_between_requests_is_read_again(small: Any, request_of: Any) -> None:
+    whole = bytes(range(16)) + index_of((0, 4), (4, 4), (8, 4), (12, 4))
+    shifted = bytes(4) + bytes(range(100, 116)) + index_of((4, 4), (8, 4), (12, 4), (16, 4))
+    short = bytes([77] * 4) + index_of(MISSING, MISSING, MISSING, (0, 4))
+    store = Replacing([short, shifted])
+    store.write("a/c/0/0", whole)
+    assert read(small, store, request_of((8, 8), (3, 3))) == 77
+    assert store.values == []
+
+
+def test_parts_of_one_large_shard_are_shared_among_workers(stored_array: Any, request_of: Any) -> None:
+    shape = (64, 64, 64)
+    array = stored_array(shape, shape, np.float64, inner=(16, 16, 16), codecs=(Bytes(), Gzip(level=1)))
+    store = Recorder()
+    data = np.random.default_rng(3).random(shape).round(1)
+    write(array, store, request_of(shape), data)
+    for where in [(), (slice(5, 60), 3, slice(None, None, -2))]:
+        store.requests.clear()
+        np.testing.assert_array_equal(read(array, store, request_of(shape, where)), data[where])
+        assert len(store.requests) > 3
+
+
+@pytest.mark.parametrize("index_location", ["end", "start"])
+def test_tensorstore_reads_and_writes_the_same_shards(
+    index_location: Any, stored_array: Any, request_of: Any, tmp_path: Path
+) -> None:
+    shape, chunks, inner = (20, 30), (8, 12), (4, 3)
+    little = {"name": "bytes", "configuration": {"endian": "little"}}
+    spec = {
+        "driver": "zarr3",
+        "kvstore": {"driver": "file", "path": f"{tmp_path}/a/"},
+        "metadata": {
+            "shape": shape, "data_type": "int32", "fill_value": -1,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
+            "codecs": [{"name": "sharding_indexed", "configuration": {
+                "chunk_shape": inner, "codecs": [little, {"name": "gzip", "configuration": {"level": 1}}],
+                "index_codecs": [little, {"name": "crc32c"}], "index_location": index_location,
+            }}],
+        },
+    }  # fmt: skip
+    theirs = tensorstore.open(spec, create=True).result()
+    array = stored_array(
+        shape, chunks, np.int32, -1, inner=inner, codecs=(Bytes("little"), Gzip(level=1)),
+        index_location=index_location,
+    )  # fmt: skip
+    store = FileStore(tmp_path, sync=False)
+    data = np.arange(600, dtype=np.int32).reshape(shape)
+    data[3:9, 5:20] = -1
+    theirs[...] = data
+    np.testing.assert_array_equal(read(array, store, request_of(shape)), data)
+    where = (slice(2, 19, 3), slice(1, 28))
+    data[where] += 1000
+    write(array, store, request_of(shape, where), data[where])
+    np.testing.assert_array_equal(theirs.read().result(), data)
+    theirs[5:6, 7:9] = np.int32(4)
+    data[5:6, 7:9] = 4
+    np.testing.assert_array_equal(read(array, store, request_of(shape, (slice(4, 7),))), data[4:7])
