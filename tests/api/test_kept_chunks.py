@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.engine import kept_chunks
+from chunkwise.engine.sources import CacheSource
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.memory import MemoryStore
@@ -50,13 +50,14 @@ def opened(spec: dict[str, Any], within: ts.Context, recheck: Any) -> ts.TensorS
 def decoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The keys of the chunks that are decoded from now on."""
     seen: list[str] = []
-    decode = kept_chunks._Chunks.decode
+    decode = CacheSource._decoded
 
-    def seeing(self: Any, key: str, kept: Kept) -> Any:
-        seen.append(key)
-        return decode(self, key, kept)
+    def seeing(self: Any, key: str, kept: Kept, chunk: Any, memory: Any) -> Any:
+        if chunk is None and kept.value is not None:
+            seen.append(key)
+        return decode(self, key, kept, chunk, memory)
 
-    monkeypatch.setattr(kept_chunks._Chunks, "decode", seeing)
+    monkeypatch.setattr(CacheSource, "_decoded", seeing)
     yield seen
 
 

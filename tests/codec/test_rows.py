@@ -65,30 +65,3 @@ def test_rows_that_no_element_is_as_large_as(monkeypatch):
     out, source = (np.lib.stride_tricks.as_strided(np.empty(1, "u1"), (2, 2**31), (1, 1)) for _ in range(2))
     copy_rows(out, source)
     assert copied == [((2, 2**31), (2, 2**31))]
-
-
-@given(st.data())
-def test_pasted_chunks(data):
-    """Chunks come to lie next to each other wherever they begin, as if they were assigned one by one."""
-    draw = data.draw
-    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
-    n = draw(st.integers(1, 3))
-    dtype = np.dtype(draw(st.sampled_from([*DTYPES, "O"])))
-    numbers = np.random.default_rng(0).integers(0, 2, (n, *shape))
-    chunks = numbers.astype("i1").astype(dtype) if dtype != "V5" else np.zeros((n, *shape), dtype)
-    room = [size + draw(st.integers(0, 5)) for size in (*shape[:-1], n * shape[-1])]
-    out = _layout(draw, np.zeros(room, dtype))
-    out[...] = np.zeros((), dtype)
-    want = np.array(out)
-    paste = rows.open_paste(out, chunks)
-    for _ in range(3):
-        first = draw(st.integers(0, n - 1))
-        count = draw(st.integers(1, n - first))
-        sizes = (*shape[:-1], count * shape[-1])
-        at = [draw(st.integers(0, whole - size)) for whole, size in zip(room, sizes, strict=True)]
-        for i in range(count):
-            box = [slice(a, a + size) for a, size in zip(at, shape, strict=True)]
-            box[-1] = slice(at[-1] + i * shape[-1], at[-1] + (i + 1) * shape[-1])
-            want[tuple(box)] = chunks[first + i]
-        paste(at, first, first + count)
-        assert out.tolist() == want.tolist()

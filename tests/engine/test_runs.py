@@ -14,10 +14,9 @@ from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.gzip import Gzip
 from chunkwise.codec.zstd import Zstd
-from chunkwise.engine import runs, scatter
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import read_into
-from chunkwise.engine.shard_index import MISSING, shard_form
+from chunkwise.engine.shard_layout import MISSING, shard_layout
 from chunkwise.engine.write import write_from
 from chunkwise.errors import DataCorruptionError, NotFoundError
 from chunkwise.kvstore.file import FileStore
@@ -35,22 +34,6 @@ CODECS: dict[str, Any] = {
     "zstd crc32c": (LITTLE, Zstd(1), Crc32c()),
 }
 DTYPES = ["?", "i1", "u2", "f4", "c8", "M8[s]", "S3", np.dtype([("a", "u1"), ("b", "i4")])]
-
-
-@pytest.fixture
-def counted(monkeypatch):
-    """Count the chunks that are copied in runs."""
-    n = []
-    for module, name in ((runs, "_gathered"), (scatter, "_whole")):
-        original = getattr(module, name)
-
-        def counting(run, parts, original=original):
-            for part in original(run, parts):
-                n.extend(getattr(part, "chunks", [part]))
-                yield part
-
-        monkeypatch.setattr(module, name, counting)
-    return n
 
 
 def values(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -106,21 +89,6 @@ def test_as_one_by_one(codecs, tmp_path_factory, stored_array, request_of, data)
             assert out.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("inner", [None, (4, 8)])
-@pytest.mark.parametrize("codecs", ["raw", "gzip", "zstd", "blosc"])
-def test_they_are_used(codecs, inner, counted, stored_array, request_of, tmp_path):
-    shape = (8, 64)
-    array = stored_array(shape, (8, 64) if inner else (4, 8), codecs=CODECS[codecs], inner=inner)
-    store, pool = FileStore(tmp_path, sync=False), Pool(1)
-    expected = values(shape, "u2")
-    write_from(array, store, request_of(shape), expected, pool=pool).result()
-    assert len(counted) == 16
-    out = np.zeros(shape, "u2")
-    read_into(array, store, request_of(shape), out, pool=pool).result()
-    assert (out == expected).all()
-    assert len(counted) == (16 if inner and codecs == "raw" else 32)
-
-
 @pytest.mark.parametrize("codecs", ["raw", "gzip", "zstd", "blosc"])
 def test_damage_and_absence(codecs, stored_array, request_of, tmp_path):
     """A bad chunk among many is named; a missing one is the fill value, or an error if that is asked for."""
@@ -153,7 +121,7 @@ def test_inner_chunks_wherever_they_lie(layout, stored_array, request_of, tmp_pa
     write_from(array, store, request_of(shape), expected, pool=pool).result()
     (key,) = store.list()
     shard = store.read(key).value
-    form = shard_form(array, array.shard)
+    form = shard_layout(array, array.shard)
     index = form.decode_shard(memoryview(shard)).copy()
     order = range(form.n_chunks)[:: -1 if layout == "reversed" else 1]
     parts, end = [], 0

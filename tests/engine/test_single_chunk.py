@@ -15,7 +15,7 @@ from chunkwise.codec.gzip import Gzip
 from chunkwise.codec.transpose import Transpose
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import read_into
-from chunkwise.engine.single_chunk import SingleChunkReader
+from chunkwise.engine.small_read import SmallReader
 from chunkwise.engine.write import write_from
 from chunkwise.errors import DataCorruptionError, NotFoundError
 from chunkwise.kvstore.memory import MemoryStore
@@ -47,8 +47,7 @@ def test_same_as_the_general_way(
     codecs: str, dtype: str, data: st.DataObject, stored_array: Any, request_of: Any
 ) -> None:
     array, store, pool = filled(stored_array, request_of, dtype, CODECS[codecs])
-    single = SingleChunkReader(array, store, pool)
-    n_short = 0
+    single = SmallReader(array, store, pool)
     for _ in range(5):
         where: list[Any] = []
         for size in SHAPE:
@@ -71,15 +70,13 @@ def test_same_as_the_general_way(
             if done is not None:
                 assert done.result() is out
                 np.testing.assert_array_equal(out, expected)
-                n_short += 1
-    assert len(single._idle) == (n_short > 0)
 
 
 def test_no_short_way_for_transposed_broadcast_and_indexed_requests(
     stored_array: Any, request_of: Any, request_type: Any, output_map: Any
 ) -> None:
     array, store, pool = filled(stored_array, request_of, "int16", CODECS["raw"])
-    single = SingleChunkReader(array, store, pool)
+    single = SmallReader(array, store, pool)
     points = np.array([[1], [2]])
     for shape, maps in (
         ((2, 2), (output_map(0, 1, 1), output_map(0, 1, 0))),
@@ -97,14 +94,14 @@ def test_origin_of_the_request_counts(
     array, store, pool = filled(stored_array, request_of, "int16", CODECS["raw"])
     request = request_type((5, -2), (2, 3), (output_map(-4, 1, 0), output_map(4, 1, 1)))
     out = np.empty((2, 3), "int16")
-    done = SingleChunkReader(array, store, pool).read_into(request, out, fill_missing=True)
+    done = SmallReader(array, store, pool).read_into(request, out, fill_missing=True)
     assert done is not None
     assert out.tolist() == [[1, 2, 3], [0, 1, 2]]
 
 
 def test_failures_are_those_of_the_general_way(stored_array: Any, request_of: Any) -> None:
     array, store, pool = filled(stored_array, request_of, "int16", CODECS["blosc"])
-    single = SingleChunkReader(array, store, pool)
+    single = SmallReader(array, store, pool)
     request, out = request_of(SHAPE, (0, slice(0, 4))), np.empty(4, "int16")
     store.write("a/c/0/0", b"corrupt")
     texts = []
@@ -137,4 +134,4 @@ def test_large_chunks_and_shards_have_no_short_way(stored_array: Any, request_of
         stored_array((8, 8), (8, 8), inner=(2, 2)),
     ):
         request, out = request_of(array.shape, (0, slice(0, 2))), np.empty(2, np.uint16)
-        assert SingleChunkReader(array, store, pool).read_into(request, out, fill_missing=True) is None
+        assert SmallReader(array, store, pool).read_into(request, out, fill_missing=True) is None

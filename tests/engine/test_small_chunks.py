@@ -18,8 +18,7 @@ DATA = np.arange(np.prod(SHAPE), dtype=np.uint32).astype(np.uint16).reshape(SHAP
 @pytest.fixture(params=[1, 3 * 4 * 8 * 8 * 2, 1 << 19], ids=["alone", "three", "many"])
 def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have so many bytes of chunks of 512 bytes taken together."""
-    for module in ("encoded_row", "row_write"):
-        monkeypatch.setattr(f"chunkwise.engine.{module}.TOGETHER", request.param)
+    monkeypatch.setattr("chunkwise.engine.row_write.TOGETHER", request.param)
 
 
 def _store(path: Path, **options: Any) -> chunkwise.TensorStore:

@@ -10,6 +10,7 @@ from chunkwise.arrays.memory_array import MemoryArray
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.arrays.stack import StackArray
 from chunkwise.engine.request_count import RequestCount, count_requests
+from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.errors import UnsupportedError
 from chunkwise.index_space import IndexTransform
 
@@ -28,11 +29,14 @@ class Explanation(NamedTuple):
         Size of the result.
     storage : str
         How the storage is called.
+    strategies : tuple of ReadStrategy
+        Which ways its arrays are read, each once.
     """
 
     requests: RequestCount
     n_result_bytes: int
     storage: str
+    strategies: tuple[ReadStrategy, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers by name."""
@@ -40,6 +44,7 @@ class Explanation(NamedTuple):
             **self.requests._asdict(),
             "n_result_bytes": self.n_result_bytes,
             "storage": self.storage,
+            "strategies": [strategy._asdict() for strategy in self.strategies],
         }
 
     def __str__(self) -> str:
@@ -66,6 +71,7 @@ class Explanation(NamedTuple):
                 f"stored bytes     {size}",
                 f"decoded bytes    {count.n_decoded_bytes:,}",
                 f"result bytes     {self.n_result_bytes:,}",
+                *(f"strategy         {strategy}" for strategy in self.strategies),
             ]
         )
 
@@ -94,15 +100,21 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
     n_bytes = prod(array.bounded(transform).input_shape) * array.numpy_dtype().itemsize
     counts: list[RequestCount] = []
     places: dict[str, None] = {}
+    strategies: dict[ReadStrategy, None] = {}
     for source, request in _sources(array, transform):
         stored, store = source.stored, source.store
-        counts.append(count_requests(stored, store, source.bounded(request)))
+        bounded = source.bounded(request)
+        counts.append(count_requests(stored, store, bounded))
+        strategy = source.explain_read(bounded)
+        if strategy is not None:
+            strategies[strategy] = None
         places[store.describe(stored.keys.prefix)] = None
     first, n_others = next(iter(places), "memory"), max(0, len(places) - 1)
     return Explanation(
         counts[0] if len(counts) == 1 else _total(counts),
         n_bytes,
         f"{first} and {n_others:,} more" if n_others else first,
+        tuple(strategies),
     )
 
 

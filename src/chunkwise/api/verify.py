@@ -19,7 +19,7 @@ from chunkwise.api.walk import walk
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.engine.chunk_codec import Coder, open_coders
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.shard_index import MISSING, ShardForm, shard_form
+from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
 
@@ -153,7 +153,7 @@ class _Checker:
         order = tuple(range(array.grid.rank))
         self.coder_for = open_coders(array.chain, order)
         self.inner = None if array.shard is None else Coder(array.shard.chain, order)
-        self.form: ShardForm | None = None if array.shard is None else shard_form(array, array.shard)
+        self.form: ShardLayout | None = None if array.shard is None else shard_layout(array, array.shard)
 
     def check(self, keys: Sequence[str]) -> None:
         """Read and decode the values of `keys`."""

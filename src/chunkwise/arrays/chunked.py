@@ -22,11 +22,11 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.count_stored import count_stored, delete_outside
 from chunkwise.engine.flow import run
 from chunkwise.engine.future import Future
-from chunkwise.engine.kept_chunks import KeptChunkReader
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.single_chunk import SingleChunkReader
+from chunkwise.engine.read import explain_read, read_into
 from chunkwise.engine.single_chunk_write import SingleChunkWriter
+from chunkwise.engine.small_read import SmallReader
+from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.engine.write import write_from
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
@@ -54,8 +54,8 @@ class ChunkedArray:
         "_request",
         "_schema",
         "_shared",
-        "_single",
         "_single_writer",
+        "_small",
         "_spec",
         "_stored",
         "_time",
@@ -99,7 +99,7 @@ class ChunkedArray:
         layout = layout_of(request.format, opened.metadata, request.path, request.options)
         self._domain = layout.domain
         self._stored: StoredArray = layout.stored
-        self._single: KeptChunkReader | SingleChunkReader | None = None  # opened by the first read
+        self._small: SmallReader | None = None  # opened by the first read
         self._single_writer: SingleChunkWriter | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> ChunkedArray:
@@ -181,12 +181,10 @@ class ChunkedArray:
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
         fill_missing = self._spec.fill_missing_data_reads
-        single = self._single
-        if single is None:
-            single = self._single = KeptChunkReader.of(
-                self._stored, self._kv, self._pool
-            ) or SingleChunkReader(self._stored, self._kv, self._pool)
-        done = single.read_into(transform, out, fill_missing=fill_missing)
+        small = self._small
+        if small is None:
+            small = self._small = SmallReader(self._stored, self._kv, self._pool)
+        done = small.read_into(transform, out, fill_missing=fill_missing)
         return done or read_into(
             self._stored,
             self._kv,
@@ -195,6 +193,10 @@ class ChunkedArray:
             pool=self._pool,
             fill_missing=fill_missing,
         )
+
+    def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
+        """Return which way a read of what `transform`, which is bounded, selects would take."""
+        return explain_read(self._stored, self._kv, transform, self._pool.n_workers)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says."""

@@ -29,8 +29,8 @@ from chunkwise.driver.chunked.open_flow import open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stack.alike import kind_of
 from chunkwise.driver.stored_array import Recipe, StoredArray
-from chunkwise.engine.box_read import is_simple
 from chunkwise.engine.pool import Pool, pool_of
+from chunkwise.engine.requests import is_simple
 from chunkwise.errors import ChunkwiseError
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.file import FileStore

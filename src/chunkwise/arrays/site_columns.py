@@ -12,9 +12,7 @@ import numpy.typing as npt
 
 from chunkwise.arrays.layer_sites import FileSite, Finder, MemorySite, Site
 from chunkwise.arrays.shared_metadata import SharedMetadata
-from chunkwise.engine.box_read import is_simple
-from chunkwise.engine.boxes import Boxes
-from chunkwise.engine.listed_boxes import ListedBoxes
+from chunkwise.engine.requests import ChunkRequests, is_simple
 from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.stack_part import Bounds, StackParts
 
@@ -57,12 +55,12 @@ class Alike:
         return self._some is None
 
     @cached_property
-    def boxes(self) -> ListedBoxes | None:
-        """The parts as boxes of files; None if their arrays are read in another way."""
+    def requests(self) -> ChunkRequests | None:
+        """The parts as requests for chunks of files; None if their arrays are read in another way."""
         some = self._some
         if some is None or not is_simple(some.array):
             return None
-        return ListedBoxes(Boxes(some.array, self._prefixes, *self.bounds, some.fill_missing))
+        return ChunkRequests(some.array, self._prefixes, *self.bounds, some.fill_missing)
 
 
 class Divided(NamedTuple):

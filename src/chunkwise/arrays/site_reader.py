@@ -14,12 +14,11 @@ import numpy.typing as npt
 from chunkwise.arrays.layer_sites import FILES, FileSite, MemorySite, Site
 from chunkwise.arrays.site_columns import Alike, SiteColumns
 from chunkwise.arrays.stack_layer import StackLayers
-from chunkwise.codec.rows import copy_rows
-from chunkwise.engine.box_read import BoxReader, is_simple
-from chunkwise.engine.boxes import Boxes
 from chunkwise.engine.future import Future
-from chunkwise.engine.listed_boxes import ListedBoxes
-from chunkwise.engine.read import read_into
+from chunkwise.engine.pool import Stop
+from chunkwise.engine.read import read_chunks, read_into
+from chunkwise.engine.requests import ChunkRequests, TableReader, TableSource, is_simple
+from chunkwise.engine.result_memory import pages_of
 from chunkwise.index_space import IndexTransform
 from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
 
@@ -28,7 +27,8 @@ __all__ = ["SiteReader", "open_site"]
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
-_FEW_BYTES = 2048
+# A box of more is read as an array is, by several threads.
+_FEW_CHUNKS = 16
 # Boxes of so many chunks are made one after the other, by what reads an array.
 _MOST_CHUNKS = 1 << 16
 
@@ -40,7 +40,7 @@ class SiteReader:
     ----------
     layers : StackLayers
     view : callable
-        Gives the caller's array as the parts of a leaf see it.
+        Gives the result as the parts of a leaf see it.
     stop : sequence
         True as soon as nothing more is to be read.
     """
@@ -49,16 +49,16 @@ class SiteReader:
         self,
         layers: StackLayers,
         view: Callable[[Leaf], Array],
-        stop: Sequence[object] = (),
+        stop: Stop,
     ) -> None:
         self._layers = layers
         self._view = view
         self._stop = stop
-        self._boxes = BoxReader(FILES)
+        self._fetch = FILES.open_reader()
 
     def site(self, number: int) -> Site | None:
         """Return the site of a layer."""
-        return self._layers.site(number, self._boxes.fetch)
+        return self._layers.site(number, self._fetch)
 
     def read(self, number: int, parts: Sequence[StackPart]) -> bool:
         """Read what one layer has of a request; return False if it has to be opened for that."""
@@ -68,7 +68,7 @@ class SiteReader:
     def _read(self, site: Site, number: int, parts: Sequence[StackPart]) -> bool:
         for part in parts:
             box = self._box(site, part)
-            if box is None or not _read(self._boxes, site, *box):
+            if box is None or not _read(site, *box):
                 started = self.start(number, parts)
                 for future in started or ():
                     future.result()
@@ -78,39 +78,37 @@ class SiteReader:
     def read_many(self, parts: StackParts, rows: range) -> list[int]:
         """Read some of many parts, with bounds; return those whose layers have to be opened."""
         view = self._view(parts.leaf)
-        divided, columns = self._layers.divide(parts, rows, self._boxes.fetch)
+        divided, columns = self._layers.divide(parts, rows, self._fetch)
         singly, to_open = list(divided.singly), list(divided.to_open)
         for some in divided.alike:
             if some.in_memory:
                 _copy(columns, some, view)
                 continue
-            over = slice(None) if some.boxes is None else self._read_boxes(some.boxes, view)
-            singly += some.rows[over].tolist()
+            requests = some.requests
+            if requests is None or requests.n_chunks > _MOST_CHUNKS:
+                singly += some.rows.tolist()
+            else:
+                read_requests(requests.in_chunks(), view, self._stop)
         for row in singly:
             if not self.read(int(parts.layers[row]), list(parts.parts([row]))):
                 to_open.append(row)
         return to_open
 
-    def read_boxes(self, leaf: Leaf, boxes: Boxes) -> None:
-        """Read boxes that are in one chunk each; they are of a leaf."""
-        left = self._read_boxes(ListedBoxes(boxes), self._view(leaf))
-        assert not left, "one chunk is not too many"
+    def read_requests(self, leaf: Leaf, requests: ChunkRequests) -> None:
+        """Read requests that are in one chunk each; they are of a leaf."""
+        read_requests(requests, self._view(leaf), self._stop)
 
-    def _read_boxes(self, listed: ListedBoxes, view: Array) -> list[int]:
-        """Read boxes; return which have too many chunks."""
-        return self._boxes.read_many(listed, range(listed.boxes.n), view, self._stop)
-
-    def chunks(self, parts: StackParts, rows: range) -> tuple[list[Boxes], list[int]]:
+    def chunks(self, parts: StackParts, rows: range) -> tuple[list[ChunkRequests], list[int]]:
         """Return a box for each chunk of simple arrays in files, and which parts are of others."""
-        divided, _ = self._layers.divide(parts, rows, self._boxes.fetch)
+        divided, _ = self._layers.divide(parts, rows, self._fetch)
         left = divided.singly + divided.to_open
         found = []
         for some in divided.alike:
-            listed = some.boxes
-            if listed is None or listed.n_chunks > _MOST_CHUNKS:
+            requests = some.requests
+            if requests is None or requests.n_chunks > _MOST_CHUNKS:
                 left += some.rows.tolist()
             else:
-                found.append(listed.boxes.in_chunks())
+                found.append(requests.in_chunks())
         return found, sorted(left)
 
     def start(self, number: int, parts: Sequence[StackPart]) -> list[Future[Array]] | None:
@@ -147,13 +145,9 @@ class SiteReader:
 def _copy(columns: SiteColumns, alike: Alike, view: Array) -> None:
     first, start, stop = alike.bounds
     size = stop - start
-    small = int(size.prod(axis=1).max()) * view.itemsize < _FEW_BYTES
     for layer, part, box in zip(alike.layers, _boxes(first, first + size), _boxes(start, stop), strict=True):
         elements = columns.elements(layer)
-        if small:
-            view[box] = elements[part]
-        else:
-            copy_rows(view[box], elements[part])
+        view[box] = elements[part]
 
 
 def _boxes(start: Numbers, stop: Numbers) -> Iterator[Any]:
@@ -172,26 +166,43 @@ def open_site(site: Site) -> Callable[[IndexTransform, Array], bool]:
     It returns False, and may have read something, if the request is not a box of a few chunks in the order of
     the dimensions.
     """
-    reader = BoxReader(FILES)
 
     def read(request: IndexTransform, out: Array) -> bool:
         first = box_of(request, out.ndim)
         box = None if first is None else site.place.box(first, out)
-        return box is not None and _read(reader, site, *box)
+        return box is not None and _read(site, *box)
 
     return read
 
 
-def _read(reader: BoxReader, site: Site, first: Sequence[int], out: Array) -> bool:
+def read_requests(requests: ChunkRequests, view: Array, stop: Stop) -> None:
+    """Read requests that are in one chunk each to their places in `view`."""
+    if requests.n:
+        pages = pages_of(view)
+        if pages is not None:
+            pages.prepare(view[requests.hull()])
+        source = TableSource(requests, FILES)
+        batches = TableReader(requests, view).batches()
+        read_chunks(batches, source, stop, fill_missing=requests.fill_missing)
+
+
+def _read(site: Site, first: Sequence[int], out: Array) -> bool:
+    """Fill `out` with a box of a site's array; return False if that takes another way."""
     if type(site) is MemorySite:
         at: list[Any] = [slice(a, a + n) for a, n in zip(first, out.shape, strict=True)]
-        elements = site.elements[(*at, ...)]
-        (np.copyto if out.nbytes < _FEW_BYTES else copy_rows)(out, elements)
+        np.copyto(out, site.elements[(*at, ...)])
         return True
     assert isinstance(site, FileSite)
     if not is_simple(site.array):
         return False
-    return reader.read(site.array, site.prefix, first, out, fill_missing=site.fill_missing)
+    start = np.zeros((1, out.ndim), np.int64)
+    requests = ChunkRequests(
+        site.array, [site.prefix], start + first, start, start + out.shape, site.fill_missing
+    )
+    if requests.n_chunks > _FEW_CHUNKS:
+        return False
+    read_requests(requests.in_chunks(), out, [])
+    return True
 
 
 def box_of(request: IndexTransform, rank: int) -> list[int] | None:

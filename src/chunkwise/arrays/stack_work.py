@@ -7,16 +7,16 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from chunkwise.arrays.based import Base
-from chunkwise.arrays.layer_sites import FILES, FileSite
+from chunkwise.arrays.layer_sites import FileSite
 from chunkwise.arrays.site_reader import SiteReader
 from chunkwise.arrays.stack_layer import StackLayers
-from chunkwise.engine.boxes import Boxes
+from chunkwise.codec.protocol import PreparedChain
 from chunkwise.engine.coroutine import in_event_loop
 from chunkwise.engine.future import Future
 from chunkwise.engine.join import gather, map_future
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.run_read import LARGEST_RUN
-from chunkwise.engine.workers import read_load
+from chunkwise.engine.requests import ChunkRequests
+from chunkwise.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
 from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
 
 __all__ = ["run_parts"]
@@ -30,8 +30,8 @@ Groups: TypeAlias = dict[int, list[StackPart]]
 Many: TypeAlias = tuple[StackParts, range]
 """Parts that have bounds, and which of them."""
 
-Chunks: TypeAlias = tuple[Leaf, Boxes]
-"""Boxes of a leaf, each in one chunk."""
+Chunks: TypeAlias = tuple[Leaf, ChunkRequests]
+"""Requests of a leaf, each in one chunk."""
 
 _FEW = 64
 _FEW_COPIES = 200
@@ -39,7 +39,7 @@ _SMALL_NBYTES = 1 << 20
 _LEAST_NBYTES = 512 << 10
 _N_WAITING = 32
 _MOST_AT_ONCE = 256
-_MOST_SHARED = 2048
+_MOST_ALONE = 2048
 _BATCHES_PER_WORKER = 4
 
 
@@ -99,8 +99,8 @@ def run_parts(
         for parts, rows in many:  # each for itself, since it takes long
             left: Sequence[int] = rows
             if sites is not None and not (n_workers or waits):
-                boxes, left = sites.chunks(parts, rows)
-                chunks += [(parts.leaf, some) for some in boxes]
+                found_chunks, left = sites.chunks(parts, rows)
+                chunks += [(parts.leaf, some) for some in found_chunks]
             _put(groups, parts.parts(left))
         many = []
 
@@ -128,7 +128,7 @@ def run_parts(
     n_workers = n_workers or pool.n_workers
     items: list[Many | tuple[int, list[StackPart]]] = [*groups.items()]
     for parts, rows in many:
-        n = _MOST_SHARED  # with helpers
+        n = _MOST_ALONE
         if n_workers > 1:
             n = max(1, min(_MOST_AT_ONCE, len(rows) // (_BATCHES_PER_WORKER * n_workers)))
         items += [(parts, rows[i : i + n]) for i in range(0, len(rows), n)]
@@ -158,22 +158,33 @@ def run_parts(
 def _run_chunks(
     chunks: Sequence[Chunks], open_sites: Callable[[Stop], SiteReader], pool: Pool
 ) -> Future[None]:
-    """Read boxes of chunks, however many arrays they are of, as one array is read."""
+    """Read chunks, however many arrays they are of, as those of one array are read."""
     n_workers, inline = 1, True
     batches: list[Chunks] = []
-    for leaf, boxes in chunks:
-        load = read_load(pool, FILES, boxes.array.chain, boxes.n)
-        n_workers, inline = max(n_workers, load.n_workers), inline and load.inline
-        n = max(1, boxes.n // load.n_batches) if load.n_workers > 1 else _MOST_SHARED
-        row = max(1, LARGEST_RUN // max(1, boxes.array.chain.item.nbytes))
-        n -= n % row if n > row else 0  # what is copied together
-        batches += [(leaf, boxes.run(i, i + n)) for i in range(0, boxes.n, n)]
+    for leaf, requests in chunks:
+        chain = requests.array.chain
+        strategy = _strategy(pool, chain, requests.n)
+        n_workers, inline = max(n_workers, strategy.n_workers), inline and not strategy.n_workers
+        n = max(1, strategy.batch_nbytes // max(1, chain.item.nbytes))
+        row = max(1, STAGING_NBYTES // max(1, 2 * chain.item.nbytes))
+        n -= n % row if n > row else 0  # what is staged together
+        batches += [(leaf, requests.take(i, i + n)) for i in range(0, requests.n, n)]
 
     def open_worker(stop: Stop) -> Callable[[Chunks], None]:
         sites = open_sites(stop)
-        return lambda batch: sites.read_boxes(*batch)
+        return lambda batch: sites.read_requests(*batch)
 
     return pool.run(batches, open_worker, lambda: None, n_workers=n_workers, inline=inline)
+
+
+def _strategy(pool: Pool, chain: PreparedChain, n_chunks: int) -> ReadStrategy:
+    return read_strategy(
+        source="store",
+        codecs=[codec.name for codec in chain.codecs],
+        chunk_nbytes=chain.item.nbytes,
+        n_chunks=n_chunks,
+        n_processors=pool.n_workers,
+    )
 
 
 def _put(groups: Groups, parts: Iterable[StackPart]) -> None:
@@ -207,8 +218,8 @@ def _load(
         site = sites.site(numbers[i])
         if isinstance(site, FileSite):
             chain = site.array.chain
-            load = read_load(pool, FILES, chain, max(len(numbers), nbytes // max(1, chain.item.nbytes)))
-            most, inline = max(most, load.n_workers), inline and load.inline
+            strategy = _strategy(pool, chain, max(len(numbers), nbytes // max(1, chain.item.nbytes)))
+            most, inline = max(most, strategy.n_workers), inline and not strategy.n_workers
         elif site is not None:
             inline = inline and len(numbers) <= _FEW_COPIES
         else:

@@ -12,17 +12,21 @@ chunk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+import numpy.typing as npt
 
 from chunkwise.binding import dump
 from chunkwise.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
-from chunkwise.codec.decode import Stages, open_decoder
+from chunkwise.codec.decode import Stages, is_raw, open_decoder, open_raw_view
 from chunkwise.codec.encode import open_encoder
 from chunkwise.codec.protocol import (
     ArrayToArray,
     ArrayToBytes,
+    Buffer,
     BytesToBytes,
     ChunkSpec,
     Codec,
@@ -66,6 +70,15 @@ class Chain:
     def open_encoder(self) -> Encode:
         """Return an encoder for the use of one worker at a time."""
         return open_encoder(self.stages)
+
+    @cached_property
+    def is_raw(self) -> bool:
+        """Whether an encoded chunk is its elements as they lie in memory, in C order."""
+        return is_raw(self.stages)
+
+    def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
+        """Return what gives an encoded chunk as an array without a copy; None if codecs forbid it."""
+        return open_raw_view(self.stages)
 
 
 def split_chain(codecs: Sequence[Codec]) -> tuple[list[Any], Any, list[Any]]:

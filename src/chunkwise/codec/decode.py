@@ -34,11 +34,10 @@ from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import DataCorruptionError
 
 __all__ = [
-    "Packed",
     "Stages",
+    "is_raw",
     "leading_axes",
     "open_decoder",
-    "open_decompressor",
     "open_general_decoder",
     "open_raw_view",
 ]
@@ -120,45 +119,14 @@ def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None
     return view
 
 
-class Packed(NamedTuple):
-    """Chunks whose decoded bytes are their elements, in C order.
-
-    Attributes
-    ----------
-    stored, memory : numpy.dtype
-        The type of the elements in those bytes, and the one of the same size to look at the result with.
-    nbytes : int
-        Size of a chunk's decoded bytes.
-    fill : callable or None
-        ``fill(encoded, out)`` decodes a chunk to its bytes; None where it is stored as it is.
-    fill_row : callable or None
-        Decodes several; see :class:`~chunkwise.codec.protocol.RowDecoding`.
-    """
-
-    stored: np.dtype[Any]
-    memory: np.dtype[Any]
-    nbytes: int
-    fill: Callable[[Buffer, memoryview], None] | None
-    fill_row: Callable[[Buffer, list[int], memoryview], bool] | None = None
-
-
-def open_decompressor(stages: Stages) -> Packed | None:
-    """Return how to decode chunks of `stages` to bytes that are to be copied; None if it's not so simple."""
+def is_raw(stages: Stages) -> bool:
+    """Whether encoded chunks of `stages` are their elements as they lie in memory, in C order."""
+    axes, n = leading_axes(stages)
     serializer, item = stages.serializer, stages.items[-1]
-    if stages.filters or type(serializer) is not Bytes or not stages.sizes[0] or len(stages.compressors) > 1:
-        return None
-    layout, nbytes = serializer.layout(item), serializer.encoded_nbytes(item)
-    if layout.mask != 255 or layout.memory.itemsize != item.dtype.itemsize or layout.memory.names is not None:
-        return None
-    if not stages.compressors:
-        return Packed(layout.stored, layout.memory, nbytes, None)
-    codec = stages.compressors[0]
-    fill = codec.open_decoder_into(nbytes)
-    if fill is None:
-        return None
-    open_row = getattr(codec, "open_row_decoder", None)
-    fill_row = None if open_row is None else open_row(nbytes)
-    return Packed(layout.stored, layout.memory, nbytes, fill, fill_row)
+    if stages.compressors or axes is not None or n < len(stages.filters) or type(serializer) is not Bytes:
+        return False
+    layout = serializer.layout(item)
+    return layout.same and layout.mask == 255 and serializer.encoded_nbytes(item) > 0
 
 
 def _through(decoders: list[Callable[[Buffer], Buffer]], last: DecodeInto) -> DecodeInto:

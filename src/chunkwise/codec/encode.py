@@ -12,7 +12,7 @@ from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.decode import Stages
 from chunkwise.codec.protocol import Buffer, Encode
 
-__all__ = ["open_compressor", "open_compressor_into", "open_encoder"]
+__all__ = ["open_compressor", "open_encoder"]
 
 
 def open_compressor(stages: Stages) -> tuple[np.dtype[Any], Callable[[Buffer], Buffer] | None] | None:
@@ -35,12 +35,6 @@ def open_compressor(stages: Stages) -> tuple[np.dtype[Any], Callable[[Buffer], B
     if len(stages.compressors) > 1:
         return None
     return layout.memory, stages.compressors[0].open_encoder()
-
-
-def open_compressor_into(stages: Stages) -> Callable[[Buffer, memoryview], int] | None:
-    """Return the same with the place for the result, where the only compressor can do that."""
-    open_into = getattr(stages.compressors[0], "open_encoder_into", None) if stages.compressors else None
-    return None if open_into is None else open_into()
 
 
 def open_encoder(stages: Stages) -> Encode:

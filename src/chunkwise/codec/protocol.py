@@ -134,32 +134,6 @@ class BytesToBytes(Codec, Protocol):
     def open_encoder(self) -> Callable[[Buffer], Buffer]: ...
 
 
-class RowDecoding(Protocol):
-    """A codec of bytes that decodes several chunks with one call, where they lie one after the other."""
-
-    def open_row_decoder(self, decoded_nbytes: int) -> Callable[[Buffer, list[int], memoryview], bool] | None:
-        """Return a function for one worker, ``decode(encoded, lengths, out)``; None if there is none.
-
-        It takes encoded chunks of the given `lengths`, one right after the other, and fills `out` with
-        `decoded_nbytes` bytes of each.  False tells that this can't be done so, and that each had better
-        be decoded alone; `out` may have been overwritten in part.
-        """
-        ...
-
-
-class PlacedEncoding(Protocol):
-    """A codec of bytes that encodes to where the result is to be."""
-
-    def open_encoder_into(self) -> Callable[[Buffer, memoryview], int] | None:
-        """Return a function for one worker, ``encode(decoded, out)``; None if there is none.
-
-        It returns how many bytes it has put at the start of `out`.  0 tells that this can't be done so,
-        as where there is little room, and that `open_encoder` had better be asked; `out` may have been
-        overwritten in part.
-        """
-        ...
-
-
 class PreparedChain(Protocol):
     """A codec chain for one chunk shape; immutable and shared by workers.
 
@@ -171,10 +145,15 @@ class PreparedChain(Protocol):
         The bound codecs, in the order of encoding.
     encoded_nbytes : int or None
         Size of every encoded chunk in bytes, or None if it depends on the content.
+    is_raw : bool
+        Whether an encoded chunk is its elements as they lie in memory, in C order, and any bytes of that
+        size are a valid chunk.
     """
 
     @property
     def item(self) -> ChunkSpec: ...
+    @property
+    def is_raw(self) -> bool: ...
     @property
     def codecs(self) -> tuple[Codec, ...]: ...
     @property
@@ -185,4 +164,8 @@ class PreparedChain(Protocol):
 
     def open_encoder(self) -> Encode:
         """Return an encoder for the use of one worker at a time."""
+        ...
+
+    def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
+        """Return what gives an encoded chunk as an array without a copy; None if codecs forbid it."""
         ...

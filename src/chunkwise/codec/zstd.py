@@ -28,12 +28,6 @@ from typing import Any, ClassVar, Self
 import zstandard
 
 from chunkwise.binding import Members, expect_bool, expect_int
-from chunkwise.codec.libzstd import (
-    open_compressor,
-    open_compressor_into,
-    open_decompressor,
-    open_row_decompressor,
-)
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import DataCorruptionError
@@ -90,20 +84,9 @@ class Zstd:
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         level, checksum = 3 if self.level is None else self.level, bool(self.checksum)
-        compress = open_compressor(level, checksum=checksum)
-        general = zstandard.ZstdCompressor(level=level, write_checksum=checksum, write_content_size=True)
-        if compress is None:
-            return general.compress
-        direct = compress
-
-        def encode(data: Buffer) -> Buffer:
-            encoded = direct(data)
-            return general.compress(data) if encoded is None else encoded
-
-        return encode
-
-    def open_encoder_into(self) -> Callable[[Buffer, memoryview], int] | None:
-        return open_compressor_into(3 if self.level is None else self.level, checksum=bool(self.checksum))
+        context = zstandard.ZstdCompressor(level=level, write_checksum=checksum, write_content_size=True)
+        compress: Callable[[Buffer], Buffer] = context.compress
+        return compress
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         context = zstandard.ZstdDecompressor()
@@ -133,22 +116,7 @@ class Zstd:
         return decode
 
     def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        fill = open_decompressor() if decoded_nbytes else None
-        if fill is None:
-            return None
-        decompress, general = fill, list[Callable[[Buffer], Buffer]]()
-
-        def decode(encoded: Buffer, out: memoryview) -> None:
-            if len(encoded) and decompress(encoded, out):
-                return
-            if not general:
-                general.append(self.open_decoder(decoded_nbytes))
-            out[:] = general[0](encoded)
-
-        return decode
-
-    def open_row_decoder(self, decoded_nbytes: int) -> Callable[[Buffer, list[int], memoryview], bool] | None:
-        return open_row_decompressor(decoded_nbytes) if decoded_nbytes else None
+        return None
 
 
 def _size_error(got: int, expected: int) -> DataCorruptionError:

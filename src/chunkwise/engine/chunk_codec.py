@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.decode import open_decompressor
-from chunkwise.codec.protocol import Buffer, DecodeInto, Encode, PreparedChain
+from chunkwise.codec.protocol import DecodeInto, Encode, PreparedChain
 from chunkwise.driver.stored_array import RecordPart
 from chunkwise.errors import TooLargeError
 
@@ -60,17 +59,6 @@ class Coder:
             raise TooLargeError(
                 f"a chunk of shape {list(item.shape)} and {item.nbytes} bytes does not fit into memory"
             ) from e
-
-    @cached_property
-    def fill_scratch(self) -> Callable[[Buffer], None]:
-        """What decodes a chunk to `scratch`."""
-        decode, scratch = self.decode, self.scratch
-        stages = getattr(self._chain, "stages", None)
-        packed = None if stages is None else open_decompressor(stages)
-        if packed is None or packed.fill is None or packed.stored != scratch.dtype:
-            return lambda encoded: decode(encoded, scratch)
-        fill, raw = packed.fill, scratch.reshape(-1).view(np.uint8).data
-        return lambda encoded: fill(encoded, raw)
 
     @cached_property
     def ordered(self) -> npt.NDArray[Any]:

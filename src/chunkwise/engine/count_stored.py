@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.shard_index import MISSING, ShardForm, shard_form
+from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
@@ -50,7 +50,7 @@ def count_stored(array: StoredArray, kv: KvStoreDriver, transform: Transform) ->
         found = sum(1 for key in plan.keys(array.keys) if _exists(kv, key))
         return StoredCount(plan.n_chunks, found)
     plan = plan_read(transform, grid)
-    form = shard_form(array, array.shard)
+    form = shard_layout(array, array.shard)
     n_stored = 0
     read_index = _open_index(kv, form)
     for part in shard_parts(plan_shards(plan.axes, form.chunks_per_shard), array.keys):
@@ -92,7 +92,7 @@ def _count_listed(array: StoredArray, kv: KvStoreDriver, box: list[range]) -> St
             for _, cell in stored_cells(array, kv)
         )
         return StoredCount(n_chunks, n_stored)
-    form = shard_form(array, array.shard)
+    form = shard_layout(array, array.shard)
     read_index = _open_index(kv, form)
     n_stored = 0
     for key, cell in stored_cells(array, kv):
@@ -109,7 +109,7 @@ def _count_listed(array: StoredArray, kv: KvStoreDriver, box: list[range]) -> St
     return StoredCount(n_chunks, n_stored)
 
 
-def _open_index(kv: KvStoreDriver, form: ShardForm) -> Callable[[str], npt.NDArray[np.uint64] | None]:
+def _open_index(kv: KvStoreDriver, form: ShardLayout) -> Callable[[str], npt.NDArray[np.uint64] | None]:
     """Return a function that reads the index of a shard; it gives None for a missing shard."""
     fetch = kv.open_reader()
 

@@ -1,56 +1,128 @@
 """Reading what a plan names into the caller's memory.
 
 1. The plan is made, and the result looked at in its order.
-2. The plan is cut into batches of neighbours; each is a product of parts of the connected sets.
-3. A worker opens its reader and decoder once, and chooses one of four loops for each batch: runs of
-   chunks, whole chunks, slices, or anything (index arrays, chunks of several shapes).
-4. Small chunks are decoded to memory of the worker, and what is selected of them is copied to the result
-   a run at a time.  A larger one is decoded straight into the result if it is whole, which the decoder may
-   find strided; else the selected part is copied from scratch memory.
+2. A strategy is chosen: source, target, threads, size of a batch.
+3. The plan is cut into products of neighbours; each worker opens its source and target once.
+4. One loop fetches, decodes and puts the chunks of a batch, whatever they are.
 5. What no storage dimension depends on is repeated at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import prod
+from threading import Lock
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.decode import open_raw_view
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.chunk_codec import open_coders
-from chunkwise.engine.failure import describe, failed, missing_chunk
 from chunkwise.engine.future import Future
-from chunkwise.engine.kept_chunks import keeps_chunks, open_kept_worker
-from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.result_memory import with_pages
-from chunkwise.engine.row_read import read_rows
-from chunkwise.engine.scatter import Scatter
-from chunkwise.engine.selected import selected_runs
-from chunkwise.engine.shard_read import read_shards_into
-from chunkwise.engine.workers import read_load
+from chunkwise.engine.pool import OpenWorker, Pool, Stop
+from chunkwise.engine.result_memory import pages_of
+from chunkwise.engine.shard_layout import shard_layout
+from chunkwise.engine.shards import ShardSource, index_memory
+from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, caches_chunks
+from chunkwise.engine.strategy import ReadStrategy, read_strategy
+from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import extents, keys, plan_read, selections, wholes
+from chunkwise.plan.plan import Plan, keys, plan_read
+from chunkwise.plan.shard import ShardAxis, plan_shards, shard_parts, split_shards
 from chunkwise.plan.split import split
 
-__all__ = ["read_into"]
+__all__ = ["choose_strategy", "explain_read", "read_chunks", "read_into"]
 
-Batch: TypeAlias = "tuple[PlanAxis, ...]"
+Array: TypeAlias = "npt.NDArray[Any]"
+Batches: TypeAlias = "list[Any]"  # products of PlanAxis, of shards those of ShardAxis
+
+
+def read_chunks(batches: Iterable[Batch], source: Source, stop: Stop, *, fill_missing: bool) -> None:
+    """Fetch, decode and put chunks: the one loop of all reads.
+
+    Parameters
+    ----------
+    batches : iterable of Batch
+        What is read, and where it goes; see :meth:`Target.batches`.
+    source : Source
+        Where it comes from.
+    stop : sequence
+        True as soon as nothing more is to be read.
+    fill_missing : bool
+        Whether a chunk that isn't stored reads as the fill value; if not, it is an error.
+    """
+    for batch in batches:
+        names, memory, slots, copy_out = batch
+        borrowed: Array | None = None
+        at = 0
+        try:
+            for chunk in source.fetch(batch):
+                if stop:
+                    return
+                if chunk is None:
+                    if not fill_missing:
+                        raise source.missing(names[at])
+                    chunk = memory.missing
+                if isinstance(chunk, np.ndarray):
+                    if copy_out is not None and len(names) == 1:
+                        borrowed = chunk[None]  # what is selected is copied from there
+                    else:
+                        (slots or memory.slots)[at][...] = chunk
+                elif chunk is not FILLED:
+                    memory.decode(chunk, (slots or memory.slots)[at])
+                at += 1
+            if copy_out is not None:
+                copy_out(memory.elements(memory.chunks[:at] if borrowed is None else borrowed))
+        except NotFoundError:
+            raise
+        except Exception as e:
+            raise source.failed(e, names[min(at, len(names) - 1)]) from e.__cause__
+
+
+def choose_strategy(
+    array: StoredArray, kv: Readable, plan: Plan, view: Array, n_processors: int
+) -> ReadStrategy:
+    """Return the strategy for a plan; `view` is the result in its order."""
+    level = array if array.shard is None else array.shard
+    chain, shape = level.chain, level.grid.chunk_shape
+    return read_strategy(
+        source="shards" if array.shard is not None else "cache" if caches_chunks(array, kv) else "store",
+        codecs=[codec.name for codec in chain.codecs],
+        chunk_nbytes=chain.item.nbytes,
+        n_chunks=plan.n_chunks,
+        n_processors=n_processors,
+        in_place=shape is None or array.part is not None or lies_in_one_piece(plan.axes, shape, view),
+        request_concurrency=getattr(kv, "request_concurrency", None),
+        io_limit=getattr(kv, "io_limit", None),
+    )
+
+
+def explain_read(
+    array: StoredArray, kv: Readable, transform: Transform, n_processors: int
+) -> ReadStrategy | None:
+    """Return the strategy of a read into new memory, without reading; None if no chunk is touched."""
+    plan = plan_read(transform, array.grid if array.shard is None else array.shard.grid)
+    if plan.n_chunks == 0:
+        return None
+    one, shape = np.empty((), array.numpy_dtype), tuple(transform.input_shape)
+    strides = [one.itemsize * prod(shape[dim + 1 :]) for dim in range(len(shape))]
+    memory = np.lib.stride_tricks.as_strided(one, shape, strides)  # looked at, never touched
+    return choose_strategy(array, kv, plan, plan.layout.view(memory), n_processors)
 
 
 def read_into(
     array: StoredArray,
     kv: Readable,
     transform: Transform,
-    out: npt.NDArray[Any],
+    out: Array,
     *,
     pool: Pool,
     fill_missing: bool = True,
-) -> Future[npt.NDArray[Any]]:
+    strategy: ReadStrategy | None = None,
+) -> Future[Array]:
     """Fill `out` with what `transform` selects; the future gives `out`, perhaps at once.
 
     Parameters
@@ -68,6 +140,8 @@ def read_into(
         Who works on it, unless it is small.
     fill_missing : bool
         Whether a chunk that is not stored reads as the fill value; if not, it is an error.
+    strategy : ReadStrategy, optional
+        Which way to take, of those that the array allows; by default what :func:`choose_strategy` says.
 
     Raises
     ------
@@ -79,132 +153,86 @@ def read_into(
     """
     assert out.dtype == array.numpy_dtype, f"result of {out.dtype} for an array of {array.numpy_dtype}"
     assert out.shape == tuple(transform.input_shape), f"result of shape {out.shape} for {transform}"
-    if array.shard is not None:
-        return read_shards_into(array, array.shard, kv, transform, out, pool=pool, fill_missing=fill_missing)
-    plan = plan_read(transform, array.grid)
+    plan = plan_read(transform, array.grid if array.shard is None else array.shard.grid)
     if plan.n_chunks == 0:
         return Future.ready(out)
     view = plan.layout.view(out)
-    load = read_load(pool, kv, array.chain, plan.n_chunks, view)
-    open_one: Any = open_kept_worker if keeps_chunks(array, kv) else _open_worker
+    if strategy is None:
+        strategy = choose_strategy(array, kv, plan, view, pool.n_workers)
+    open_worker = _open_chunks if array.shard is None else _open_shards
+    batches, work_on = open_worker(array, kv, plan, view, strategy, fill_missing)
 
-    def open_worker(stop: Stop) -> Any:
-        return open_one(array, kv, view, fill_missing, stop)
-
-    def finish() -> npt.NDArray[Any]:
+    def finish() -> Array:
         plan.layout.broadcast(out)
         return out
 
-    open_prepared = with_pages(open_worker, view, array.grid)
-    batches = split(plan.axes, load.n_batches)
-    return pool.run(batches, open_prepared, finish, n_workers=load.n_workers, inline=load.inline)
+    return pool.run(
+        batches, work_on, finish, n_workers=max(1, strategy.n_workers), inline=not strategy.n_workers
+    )
 
 
-def _open_worker(
-    array: StoredArray,
-    kv: Readable,
-    view: npt.NDArray[Any],
-    fill_missing: bool,
-    stop: Stop,
-) -> Callable[[Batch], None]:
-    """Open what one worker needs; return the function that reads a batch into `view`."""
-    fetch = kv.open_reader()
-    fill, encoding, part = array.fill_value, array.keys, array.part
-    shape = array.grid.chunk_shape
-    coder_for = open_coders(array.chain, tuple(range(array.grid.rank)), part)
+def _n_batches(plan: Plan, chunk_nbytes: int, strategy: ReadStrategy) -> int:
+    return max(1, -(-plan.n_chunks * chunk_nbytes // strategy.batch_nbytes))
 
-    # small chunks that lie next to each other
-    scatter = None if part is not None else Scatter(array.chain, view)
-    packed = None if scatter is None else scatter.packed
-    fetch_into = None
-    if packed is not None:
-        open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
-        fetch_into = None if open_into is None else open_into(kv)
-        if fetch_into is None and packed.fill is None:
-            scatter = None  # raw chunks that are in memory are better copied from there
 
-    # raw chunks of which a part is wanted
-    stages = getattr(array.chain, "stages", None)
-    as_stored = None if stages is None else open_raw_view(stages)
+def _open_chunks(
+    array: StoredArray, kv: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
+) -> tuple[Batches, OpenWorker[Any]]:
+    """Return the batches of a read of whole values, and what opens a worker for them."""
+    pages = pages_of(view)
 
-    def missing(key: str) -> NotFoundError:
-        return missing_chunk(encoding.cell(key, array.grid.rank) or (), describe(kv, key))
+    def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
+        source: Source = (CacheSource if strategy.source == "cache" else StoreSource)(array, kv)
+        target = Target(
+            array.chain,
+            view,
+            staged=strategy.target == "staged",
+            regular=array.grid.chunk_shape is not None,
+            part=array.part,
+        )
 
-    def fill_in(key: str, chunk: npt.NDArray[Any]) -> None:
-        if not fill_missing:
-            raise missing(key)
-        assert packed is not None
-        chunk[...] = fill.view(packed.memory)
+        def work(axes: tuple[PlanAxis, ...]) -> None:
+            if pages is not None:
+                pages.prepare(view[_hull(axes)])
+            batches = target.batches(axes, keys(axes, array.keys))
+            read_chunks(batches, source, stop, fill_missing=fill_missing)
 
-    def work(axes: Batch) -> None:
-        key = ""
-        try:
-            rows = None if scatter is None or shape is None else scatter.rows(axes)
-            if rows is not None and packed is not None:
-                all_keys = keys(axes, encoding)
-                for key in read_rows(rows, all_keys, packed, fetch, fetch_into, fill_in):  # noqa: B007
-                    if stop:
-                        return
-                return
-            chunk_at, out_at = selections(axes)
-            if shape is None or part is not None or any(axis.indexed for axis in axes):
-                for key, extent, at, (_, copy) in zip(
-                    keys(axes, encoding), extents(axes), out_at, selected_runs(axes, view), strict=True
-                ):
-                    if stop:
-                        return
-                    encoded = fetch(key)
-                    if encoded is not None and as_stored is not None and extent == shape and part is None:
-                        copy(as_stored(encoded)[None])
-                    elif encoded is not None:
-                        coder = coder_for(extent)
-                        coder.fill_scratch(encoded)
-                        copy(coder.ordered[None])
-                    elif not fill_missing:
-                        raise missing(key)
-                    elif part is None:
-                        view[at] = fill
-                    else:
-                        coder = coder_for(extent)
-                        coder.scratch[...] = part.fill_value
-                        copy(coder.ordered[None])
-                return
-            all_whole = all(map(all, (axis.whole for axis in axes)))
-            coder = coder_for(shape)
-            decode = coder.decode
-            if all_whole:
-                for key, at in zip(keys(axes, encoding), out_at, strict=True):
-                    if stop:
-                        return
-                    encoded = fetch(key)
-                    if encoded is not None:
-                        decode(encoded, view[at])
-                    elif fill_missing:
-                        view[at] = fill
-                    else:
-                        raise missing(key)
-                return
-            scratch, fill_scratch = coder.scratch, coder.fill_scratch
-            for key, inside, at, whole in zip(
-                keys(axes, encoding), chunk_at, out_at, wholes(axes), strict=True
-            ):
+        return work
+
+    return split(plan.axes, _n_batches(plan, array.chain.item.nbytes, strategy)), open_worker
+
+
+def _open_shards(
+    array: StoredArray, kv: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
+) -> tuple[Batches, OpenWorker[Any]]:
+    """Return the batches of a read of inner chunks, and what opens a worker for them."""
+    assert array.shard is not None, "there are shards"
+    chain, layout = array.shard.chain, shard_layout(array, array.shard)
+    axes = plan_shards(plan.axes, layout.chunks_per_shard)
+    batches, shared = split_shards(axes, _n_batches(plan, chain.item.nbytes, strategy))
+    indexes, lock = index_memory(kv, shared=shared), Lock() if shared else None
+    pages = pages_of(view)
+
+    def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:
+        source = ShardSource(array, chain, layout, kv, indexes, lock)
+        target = Target(chain, view, staged=strategy.target == "staged", regular=True)
+
+        def work(axes: tuple[ShardAxis, ...]) -> None:
+            for part in shard_parts(axes, array.keys):
                 if stop:
                     return
-                encoded = fetch(key)
-                if encoded is None:
-                    if not fill_missing:
-                        raise missing(key)
-                    view[at] = fill
-                elif whole:
-                    decode(encoded, view[at])
-                elif as_stored is not None:
-                    view[at] = as_stored(encoded)[inside]
-                else:
-                    fill_scratch(encoded)
-                    view[at] = scratch[inside]
-        except NotFoundError:
-            raise
-        except Exception as e:
-            raise failed(e, "reading", kv, array, key) from e.__cause__
+                if pages is not None:
+                    pages.prepare(view[_hull(part.axes)])
+                names = source.open_shard(part)
+                read_chunks(target.batches(part.axes, names), source, stop, fill_missing=fill_missing)
 
-    return work
+        return work
+
+    return batches, open_worker
+
+
+def _hull(axes: tuple[PlanAxis, ...]) -> tuple[Any, ...]:
+    """Return the index of the part of the result that a product of sets fills, or of all of it."""
+    if any(axis.indexed for axis in axes):
+        return (...,)
+    return (*(slice(axis.out[0].start, axis.out[-1].stop) for axis in axes), ...)

@@ -1,6 +1,6 @@
 """How many requests reading takes, told before it is read.
 
-It follows what :mod:`chunkwise.engine.read` and :mod:`chunkwise.engine.shard_read` do.  An unsharded
+It follows what :mod:`chunkwise.engine.read` and :mod:`chunkwise.engine.shards` do.  An unsharded
 chunk is one request.  A shard of which most is wanted is one; any other is one for its index, unless that
 is remembered, and one for each run of inner chunks that are close.  How many runs there are only the
 index tells, so that without one there is a range from one run to a run for each inner chunk.  What a cache
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.engine.shard_index import MISSING, shard_form
-from chunkwise.engine.shard_read import GAP, LARGEST_REQUEST, WHOLE_SHARE
+from chunkwise.engine.shard_layout import MISSING, shard_layout
+from chunkwise.engine.shards import GAP, LARGEST_REQUEST, WHOLE_SHARE
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import plan_read
@@ -81,7 +81,7 @@ def _of_shards(
     array: StoredArray, shard: ShardLevel, kv: Any, transform: Transform, concurrency: int | None
 ) -> RequestCount:
     plan = plan_read(transform, shard.grid)
-    form = shard_form(array, shard)
+    form = shard_layout(array, shard)
     memory, coalescing = getattr(kv, "remembered", None), getattr(kv, "coalescing", None)
     gap = GAP if coalescing is None else coalescing.gap
     largest = LARGEST_REQUEST if coalescing is None else coalescing.largest

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from chunkwise.engine.shard_index import MISSING, ShardForm
+from chunkwise.engine.shard_layout import MISSING, ShardLayout
 from chunkwise.kvstore.protocol import Buffer
 
 __all__ = ["ShardBody"]
@@ -19,11 +17,11 @@ class ShardBody:
 
     Parameters
     ----------
-    form : ShardForm
+    form : ShardLayout
         Of the shard.
     """
 
-    def __init__(self, form: ShardForm) -> None:
+    def __init__(self, form: ShardLayout) -> None:
         self._form = form
         self._memory = memoryview(bytearray())
         self._entries: list[tuple[int, int]] = []  # where each begins and ends
@@ -44,27 +42,6 @@ class ShardBody:
         self._memory[end:stop] = encoded
         self._entries[position] = (end, stop)
         self._end = stop
-
-    def encode(
-        self, position: int, data: Buffer, room: int, encode_into: Callable[[Buffer, memoryview], int]
-    ) -> bool:
-        """Have an inner chunk encoded right there, where it takes at most `room` bytes.
-
-        Returns
-        -------
-        bool
-            False, and nothing is there, if `encode_into` can't; see
-            :class:`~chunkwise.codec.protocol.PlacedEncoding`.
-        """
-        end = self._end
-        if end + room > len(self._memory):
-            self._grow(end + room, position)
-        n = encode_into(data, self._memory[end : end + room])
-        if not n:
-            return False
-        self._entries[position] = (end, end + n)
-        self._end = end + n
-        return True
 
     def finish(self) -> Buffer | None:
         """Return the shard with its index, valid until the next is begun; None if it has no inner chunk."""

@@ -17,7 +17,6 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.encode import open_compressor_into
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.engine.change import as_modifiable, open_writer
 from chunkwise.engine.chunk_codec import Coder
@@ -30,7 +29,7 @@ from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.runs import Gather
 from chunkwise.engine.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.engine.shard_body import ShardBody
-from chunkwise.engine.shard_index import MISSING, ShardForm, shard_form
+from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
 from chunkwise.engine.workers import write_load
 from chunkwise.errors import prefix
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable
@@ -43,9 +42,6 @@ __all__ = ["write_shards_from"]
 
 Batch: TypeAlias = "tuple[ShardAxis, ...]"
 Index: TypeAlias = "npt.NDArray[np.uint64]"
-
-
-_HEADERS = 128  # bytes, more than the codecs that encode to a place put in front
 
 
 class _Store(Readable, Writable, Protocol):
@@ -69,7 +65,7 @@ def write_shards_from(
         return Future.ready(None)
     if as_modifiable(kv) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
-    form = shard_form(array, shard)
+    form = shard_layout(array, shard)
     view = plan.layout.view(source, last=True)
     axes = plan_shards(plan.axes, form.chunks_per_shard)
     n_shards = 1
@@ -95,7 +91,7 @@ class _ShardWriter:
         self,
         array: StoredArray,
         shard: ShardLevel,
-        form: ShardForm,
+        form: ShardLayout,
         kv: _Store,
         view: npt.NDArray[Any],
         store_fill: bool,
@@ -114,7 +110,6 @@ class _ShardWriter:
         self.later = as_modifiable(kv)
         self.coders: dict[tuple[int, ...], Coder] = {}
         self.body = ShardBody(form)
-        self.placed: list[Callable[[Buffer, memoryview], int] | None] = []
         self.context = ""
         self.position: int | None = None  # of the inner chunk under way, for messages
         self.gather = Gather(shard.chain, view)
@@ -237,21 +232,13 @@ class _ShardWriter:
         """Return the shard of all the given inner chunks; see :meth:`put_together`."""
         body = self.body
         body.clear()
-        is_fill, into = self.is_fill, None if compress is None else self.compress_into()
-        room = self.chain.item.nbytes + (self.chain.item.nbytes >> 6) + _HEADERS
+        is_fill = self.is_fill
         for position, (chunk, buffer) in zip(positions.tolist(), chunks, strict=True):
             self.position = position
             if is_fill is not None and is_fill(chunk):
                 continue
-            if into is None or not body.encode(position, buffer, room, into):
-                body.append(position, buffer if compress is None else compress(buffer))
+            body.append(position, buffer if compress is None else compress(buffer))
         return body.finish()
-
-    def compress_into(self) -> Callable[[Buffer, memoryview], int] | None:
-        """Return what encodes the bytes of an inner chunk to its place, if anything does."""
-        if not self.placed:
-            self.placed.append(open_compressor_into(self.chain.stages))  # type: ignore[attr-defined]
-        return self.placed[0]
 
     def encode(
         self,

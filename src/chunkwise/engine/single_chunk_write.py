@@ -19,9 +19,9 @@ from chunkwise.engine.chunk_codec import Coder
 from chunkwise.engine.failure import failed
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.single_chunk import place_in_chunk
 from chunkwise.engine.workers import write_load
 from chunkwise.plan.partition import Transform
+from chunkwise.plan.single_chunk import place_in_chunk
 
 __all__ = ["SingleChunkWriter"]
 

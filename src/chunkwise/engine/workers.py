@@ -1,4 +1,4 @@
-"""How many threads a read or write is worth, and into how many batches it is cut.
+"""How many threads a write is worth, and into how many batches it is cut.
 
 A chunk costs many passes of the interpreter lock between threads, one for each system call.  Two threads
 beat one only if what happens without the lock takes longer than that: copying and, above all,
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.engine.pool import Pool
 
-__all__ = ["Workload", "read_load", "sent_load", "write_load"]
+__all__ = ["Workload", "sent_load", "write_load"]
 
 _View: TypeAlias = "npt.NDArray[Any] | None"
 
@@ -45,15 +45,6 @@ class _Rates(NamedTuple):
     batch: int
 
 
-_READ = _Rates(
-    0.15,
-    0.25,
-    {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 0.25, "lz4": 0.25, "transpose": 0.3},
-    1.35,
-    10_000,
-    40_000,
-    2_000_000,
-)
 _WRITE = _Rates(
     0.45,
     0.25,
@@ -97,14 +88,6 @@ class Workload(NamedTuple):
     n_batches: int
     inline: bool
     smaller: int = 1
-
-
-def read_load(
-    pool: Pool, kv: Any, chain: PreparedChain, n_chunks: int, view: _View = None, *, sharded: bool = False
-) -> Workload:
-    """Decide how to read `n_chunks` chunks of `chain` from `kv`; see :func:`write_load`."""
-    requests = getattr(kv, "request_concurrency", None)
-    return _load(_READ, pool, kv, requests, chain, n_chunks, 1, view, sharded)
 
 
 def write_load(

@@ -17,13 +17,13 @@ from chunkwise.engine.failure import braced
 from chunkwise.errors import DataCorruptionError, InvalidArgumentError
 from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["MISSING", "ShardForm", "shard_form"]
+__all__ = ["MISSING", "ShardLayout", "shard_layout"]
 
 MISSING = 2**64 - 1
 _LARGEST = 2**63 - 1
 
 
-class ShardForm(NamedTuple):
+class ShardLayout(NamedTuple):
     """What all shards of an array have in common.
 
     Attributes
@@ -102,7 +102,7 @@ class ShardForm(NamedTuple):
         return f"shard entry {braced([int(i) for i in place])}/{braced(self.chunks_per_shard)}"
 
 
-def shard_form(array: StoredArray, shard: ShardLevel) -> ShardForm:
+def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
     """Work out the form of the shards of `array`.
 
     Raises
@@ -117,4 +117,4 @@ def shard_form(array: StoredArray, shard: ShardLevel) -> ShardForm:
     chain: Any = shard.index_chain(counts)
     if chain.encoded_nbytes is None:
         raise InvalidArgumentError("The codecs of the shard index do not have a fixed encoded size")
-    return ShardForm(counts, prod(counts), chain, chain.encoded_nbytes, shard.index_location == "end")
+    return ShardLayout(counts, prod(counts), chain, chain.encoded_nbytes, shard.index_location == "end")

@@ -1,0 +1,252 @@
+"""Chunks of many arrays as one table: what each request is, as columns of integers.
+
+An array of a stack is often one chunk, and there are thousands of them.  What is the same for all is opened
+once; where requests lie in chunks is found for all together, with a few operations on columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.sources import StoreSource
+from chunkwise.engine.strategy import STAGING_NBYTES
+from chunkwise.engine.targets import Batch, ChunkMemory
+from chunkwise.errors import NotFoundError
+from chunkwise.kvstore.protocol import Readable
+
+__all__ = ["ChunkRequests", "TableReader", "TableSource", "is_simple"]
+
+Array: TypeAlias = "npt.NDArray[Any]"
+Numbers: TypeAlias = "npt.NDArray[np.int64]"
+
+# What is decoded at once, in bytes.
+_LARGEST = 1 << 22
+
+
+def is_simple(array: StoredArray) -> bool:
+    """Whether requests to `array` fit into a table: no shards, no parts of records, one shape of chunks."""
+    return (
+        array.shard is None
+        and array.part is None
+        and array.grid.chunk_shape is not None
+        and array.chain.item.nbytes <= _LARGEST
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkRequests:
+    """Boxes of arrays that differ in nothing but their prefixes.
+
+    Attributes
+    ----------
+    array : StoredArray
+        One of the arrays, with the keys that each has below its prefix; one that :func:`is_simple`.
+    prefixes : sequence of str
+        Of the array of each box.
+    first : ndarray
+        Where boxes begin in their arrays, of shape ``(n, rank)``.
+    start, stop : ndarray
+        Where boxes begin and end in the result, as `first`.
+    fill_missing : bool
+        Whether a missing chunk reads as the fill value.
+    """
+
+    array: StoredArray
+    prefixes: Sequence[str]
+    first: Numbers
+    start: Numbers
+    stop: Numbers
+    fill_missing: bool
+
+    @property
+    def n(self) -> int:
+        """How many boxes there are."""
+        return len(self.prefixes)
+
+    @cached_property
+    def n_chunks(self) -> int:
+        """How many chunks they have, of which one may belong to several boxes."""
+        return int(self._counts.prod(axis=1).sum())
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The key of the chunk in which each begins; many are the same cell of another array."""
+        encoding, known = self.array.keys, dict[tuple[int, ...], str]()
+        keys = []
+        for prefix, cell in zip(self.prefixes, zip(*self._cells.T.tolist(), strict=True), strict=True):
+            key = known.get(cell)
+            if key is None:
+                key = known[cell] = encoding.key(cell)
+            keys.append(prefix + key)
+        return keys if self._cells.shape[1] else [prefix + encoding.key(()) for prefix in self.prefixes]
+
+    @cached_property
+    def whole(self) -> list[bool]:
+        """Whether each is one whole chunk."""
+        begins, ends = self.first % self._chunk == 0, self.stop - self.start == self._chunk
+        whole: list[bool] = (begins & ends).all(axis=1).tolist()
+        return whole
+
+    @cached_property
+    def follows(self) -> list[bool]:
+        """Whether each is a whole chunk that lies next to the whole one before, along the last dimension."""
+        if not self.start.shape[1]:
+            return [False] * self.n
+        step = np.zeros(self.start.shape[1], np.int64)
+        step[-1] = self.array.chain.item.shape[-1]
+        whole = np.array(self.whole)
+        next_to = (np.diff(self.start, axis=0) == step).all(axis=1) & whole[1:] & whole[:-1]
+        return [False, *next_to.tolist()]
+
+    @cached_property
+    def places(self) -> list[tuple[list[int], list[int], list[int]]]:
+        """Where each begins and ends in the result, and where it begins in its chunk."""
+        inside = self.first - self._cells * self._chunk
+        return list(zip(self.start.tolist(), self.stop.tolist(), inside.tolist(), strict=True))
+
+    def take(self, start: int, stop: int) -> ChunkRequests:
+        """Return some of the boxes, one after the other."""
+        some = slice(start, stop)
+        first, begin, end = self.first[some], self.start[some], self.stop[some]
+        return replace(self, prefixes=self.prefixes[some], first=first, start=begin, stop=end)
+
+    def in_chunks(self) -> ChunkRequests:
+        """Return the boxes divided into such as lie in one chunk each, in the order of the result."""
+        if self.n_chunks == self.n:
+            return self
+        chunk, size, counts = self._chunk, self.stop - self.start, self._counts
+        n_of = counts.prod(axis=1)
+        box = np.repeat(np.arange(self.n), n_of)  # of each chunk
+        number = np.arange(len(box)) - np.repeat(np.cumsum(n_of) - n_of, n_of)  # of each in its box
+        cells = self._cells[box]
+        for dim in reversed(range(cells.shape[1])):
+            number, along = np.divmod(number, counts[box, dim])
+            cells[:, dim] += along
+        begin = self.first[box]
+        first = np.maximum(begin, cells * chunk)
+        end = np.minimum(begin + size[box], (cells + 1) * chunk)
+        shift = self.start[box] - begin
+        start, stop = first + shift, end + shift
+        order = np.lexsort(start.T[::-1])
+        prefixes = [self.prefixes[i] for i in box[order].tolist()]
+        return replace(self, prefixes=prefixes, first=first[order], start=start[order], stop=stop[order])
+
+    def hull(self) -> tuple[Any, ...]:
+        """Return the index of the part of the result that is around all of them."""
+        return (*map(slice, self.start.min(axis=0).tolist(), self.stop.max(axis=0).tolist()), ...)
+
+    @cached_property
+    def _chunk(self) -> Numbers:
+        return np.array(self.array.chain.item.shape, np.int64)
+
+    @cached_property
+    def _cells(self) -> Numbers:
+        return self.first // self._chunk
+
+    @cached_property
+    def _counts(self) -> Numbers:
+        """How many chunks each box has along each dimension."""
+        last = (self.first + (self.stop - self.start) - 1) // self._chunk
+        counts: Numbers = last - self._cells + 1
+        return counts
+
+
+class TableSource(StoreSource):
+    """Chunks of the arrays of a table, below their prefixes in one store; for one worker.
+
+    Parameters
+    ----------
+    requests : ChunkRequests
+    kv : Readable
+    """
+
+    def __init__(self, requests: ChunkRequests, kv: Readable) -> None:
+        super().__init__(requests.array, kv)
+        self._requests = requests
+
+    def failed(self, error: Exception, name: Any) -> Exception:
+        """Return `error` with key and cell."""
+        return StoreSource(self._below(name), self._kv).failed(error, name)
+
+    def missing(self, name: Any) -> NotFoundError:
+        """Return the error of a chunk that isn't stored."""
+        return StoreSource(self._below(name), self._kv).missing(name)
+
+    def _below(self, name: str) -> StoredArray:
+        """Return the array that a key belongs to, with keys below its prefix."""
+        prefix = self._requests.prefixes[self._requests.keys.index(name)]
+        array = self._requests.array
+        return replace(array, keys=array.keys.under(prefix))
+
+
+class TableReader:
+    """The result of requests for chunks of many arrays, for one worker.
+
+    Parameters
+    ----------
+    requests : ChunkRequests
+        Each in one chunk.
+    view : ndarray
+        The result.
+    """
+
+    def __init__(self, requests: ChunkRequests, view: Array) -> None:
+        self._requests = requests
+        self._view = view
+        chain = requests.array.chain
+        self._capacity = max(1, min(requests.n, STAGING_NBYTES // max(1, 2 * chain.item.nbytes)))
+        self._memory = ChunkMemory(chain, self._capacity)
+        shape = chain.item.shape
+        # whole chunks that are pieces of the result's memory are decoded there
+        self._in_place = view.flags.c_contiguous and shape[1:] == view.shape[1:]
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the chunks in the order of the table; each batch is copied out before the next is taken."""
+        requests, memory, capacity = self._requests, self._memory, self._capacity
+        keys, whole = requests.keys, requests.whole
+        begin = 0
+        while begin < requests.n:
+            if whole[begin] and (self._in_place or capacity == 1):
+                yield Batch(keys[begin : begin + 1], memory, [self._place(begin)], None)
+                begin += 1
+                continue
+            end = begin + 1
+            while end < requests.n and end - begin < capacity and not (self._in_place and whole[end]):
+                end += 1
+            yield Batch(keys[begin:end], memory, None, partial(self._copy_out, begin))
+            begin = end
+
+    def _place(self, number: int) -> Array:
+        start, stop, _ = self._requests.places[number]
+        box: Any = (*map(slice, start, stop), ...)
+        place: Array = self._view[box]
+        return place
+
+    def _copy_out(self, begin: int, chunks: Array) -> None:
+        """Copy what is wanted of chunks, the first of which is the one of request `begin`."""
+        places, whole, follows, view = (
+            self._requests.places, self._requests.whole, self._requests.follows, self._view,
+        )  # fmt: skip
+        shape, number, n = chunks.shape[1:], 0, len(chunks)
+        while number < n:
+            start, stop, inside = places[begin + number]
+            end = number + 1
+            if whole[begin + number]:
+                while end < n and follows[begin + end]:
+                    end += 1
+            if end - number > 1:
+                last = places[begin + end - 1][1]
+                some = view[tuple(map(slice, start, last))].reshape(*shape[:-1], end - number, shape[-1])
+                np.copyto(some, np.moveaxis(chunks[number:end], 0, -2))
+            else:
+                part: Any = (slice(i, i + b - a) for i, a, b in zip(inside, start, stop, strict=True))
+                box: Any = (*map(slice, start, stop), ...)
+                view[box] = chunks[(number, *part, ...)]
+            number = end

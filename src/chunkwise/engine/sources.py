@@ -1,0 +1,167 @@
+"""Where the chunks of a read come from.
+
+Each source yields a chunk as what it is there: encoded bytes, a decoded array that belongs to somebody else,
+None if it isn't stored, or :data:`FILLED` where its slot has it already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.protocol import Buffer, PreparedChain
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.failure import describe, failed, missing_chunk
+from chunkwise.engine.targets import Batch, ChunkMemory
+from chunkwise.errors import NotFoundError
+from chunkwise.kvstore.adapter.cache import CacheStore
+from chunkwise.kvstore.adapter.value_cache import Kept
+from chunkwise.kvstore.protocol import Readable
+
+__all__ = ["FILLED", "CacheSource", "Fetched", "Source", "StoreSource", "caches_chunks"]
+
+Array: TypeAlias = "npt.NDArray[Any]"
+
+
+class _Filled(Enum):
+    FILLED = "the chunk is in its slot"
+
+
+FILLED: Final = _Filled.FILLED
+Fetched: TypeAlias = "Buffer | Array | Literal[_Filled.FILLED] | None"
+
+
+class Source(Protocol):
+    """What a worker reads chunks from."""
+
+    def fetch(self, batch: Batch) -> Iterator[Fetched]:
+        """Yield the chunks of a batch in its order, each valid until the next one is taken."""
+        ...
+
+    def failed(self, error: Exception, name: Any) -> Exception:
+        """Return `error` with what was read in front of its message."""
+        ...
+
+    def missing(self, name: Any) -> NotFoundError:
+        """Return the error of a chunk that isn't stored but has to be."""
+        ...
+
+
+class StoreSource:
+    """Chunks of one array, each of which is one value of a store; for one worker.
+
+    Parameters
+    ----------
+    array : StoredArray
+    kv : Readable
+        Where its keys are.
+    """
+
+    def __init__(self, array: StoredArray, kv: Readable) -> None:
+        self._array = array
+        self._kv = kv
+        self._read = kv.open_reader()
+        open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
+        self._read_into = None if open_into is None or not array.chain.is_raw else open_into(kv)
+
+    def fetch(self, batch: Batch) -> Iterator[Fetched]:
+        """Yield the chunks that are stored at the names of `batch`, which are keys."""
+        read, read_into, memory = self._read, self._read_into, batch.memory
+        if read_into is None:
+            view = memory.view if len(batch.names) == 1 else None
+            for key in batch.names:
+                encoded = read(key)
+                yield encoded if view is None or encoded is None else view(encoded)
+            return
+        for key, slot in zip(batch.names, batch.places or memory.slots, strict=False):
+            if slot.flags.c_contiguous:
+                raw = slot.reshape(-1).view(np.uint8).data
+                if read_into(key, raw) == len(raw):
+                    yield FILLED
+                    continue
+            yield read(key)
+
+    def failed(self, error: Exception, name: Any) -> Exception:
+        """Return `error` with key and cell."""
+        return failed(error, "reading", self._kv, self._array, name)
+
+    def missing(self, name: Any) -> NotFoundError:
+        """Return the error of a chunk that isn't stored."""
+        cell = self._array.keys.cell(name, self._array.grid.rank) or ()
+        return missing_chunk(cell, describe(self._kv, name))
+
+
+@lru_cache(maxsize=1024)
+def _form(*_: Hashable) -> object:
+    """Return one object, quickly hashed, for equal arguments."""
+    return object()
+
+
+def caches_chunks(array: StoredArray, kv: Any) -> bool:
+    """Whether chunks of `array` are cached decoded; of shards and Python objects the encoded values are."""
+    if not isinstance(kv, CacheStore) or array.shard is not None or array.chain.item.dtype.hasobject:
+        return False
+    try:
+        hash(array.chain.codecs)
+    except TypeError:  # a codec whose configuration is any JSON
+        return False
+    return True
+
+
+class CacheSource(StoreSource):
+    """Chunks that a cache pool holds decoded, beside the values that they were decoded from.
+
+    Arrays with the same key of the same kvstore share a chunk if codecs, shape, type and fill value are
+    equal.
+
+    Parameters
+    ----------
+    array : StoredArray
+        One of which :func:`caches_chunks` is true.
+    kv : CacheStore
+    """
+
+    def __init__(self, array: StoredArray, kv: CacheStore) -> None:
+        self._array = array
+        self._kv: Any = kv
+        self._forms: dict[int, tuple[PreparedChain, object]] = {}
+
+    def fetch(self, batch: Batch) -> Iterator[Fetched]:
+        """Yield chunks that are not to be written to."""
+        for key in batch.names:
+            found = self._kv.find_chunk(key, self.form(batch.memory.chain))
+            assert found is not None, "it was asked for"
+            yield self._decoded(key, found[0], found[1], batch.memory)
+
+    def holds(self, key: str, memory: ChunkMemory) -> bool:
+        """Whether what is cached of a chunk is fresh, so that nothing has to be fetched or decoded."""
+        found = self._kv.find_chunk(key, self.form(memory.chain), ask=False)
+        return found is not None and (found[1] is not None or found[0].value is None)
+
+    def form(self, chain: PreparedChain) -> object:
+        """Return what equal chunks are decoded by."""
+        known = self._forms.get(id(chain))
+        if known is None:
+            item = chain.item
+            form = _form(chain.codecs, item.shape, item.dtype, item.fill_value.tobytes())
+            known = self._forms[id(chain)] = chain, form
+        return known[1]
+
+    def _decoded(self, key: str, kept: Kept, chunk: Array | None, memory: ChunkMemory) -> Array | None:
+        if chunk is not None or kept.value is None:
+            return chunk
+        view = memory.view
+        if view is not None:
+            chunk = view(kept.value)
+        else:
+            chunk = ChunkMemory(memory.chain, 1).slots[0]
+            memory.decode(kept.value, chunk)
+            chunk.flags.writeable = False
+        form = self.form(memory.chain)
+        self._kv.keep_chunk(key, kept, form, chunk, 0 if view is not None else chunk.nbytes)
+        return chunk

@@ -1,0 +1,104 @@
+"""Which way a read takes: four choices, made once by one pure function.
+
+Two threads beat one only if decoding a chunk takes longer, without the interpreter lock, than the lock's
+passes between them, of which there is one for each system call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+__all__ = ["STAGING_NBYTES", "ReadStrategy", "read_strategy"]
+
+STAGING_NBYTES = 1 << 20
+"""Bytes of decoded chunks that a worker stages: few enough to stay in a processor's cache."""
+
+# Nanoseconds; rates are for each decoded byte and without the interpreter lock.  Measured on local files in
+# memory, one worker against two, with benchmarks/processor_time.py.
+_COPY_RATE = 0.15
+_DECODE_RATES = {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 0.25, "lz4": 0.25, "transpose": 0.3}
+_OTHER_RATE = 1.35
+_CHUNK = 10_000  # Python and system calls of a chunk
+_WORTH_A_THREAD = 40_000  # decoding of a chunk at which two threads are even with one
+_INLINE, _INLINE_ALONE = 500_000, 2_000_000  # what is done before another thread would have begun
+_BATCH = 2_000_000
+_BATCHES_PER_WORKER = 4
+# A shard on a store that answers slowly is cut into pieces of no fewer decoded bytes.
+_SHARD_PIECE = 1 << 25
+
+
+class ReadStrategy(NamedTuple):
+    """How the chunks of one read are fetched, decoded and put in their places.
+
+    Attributes
+    ----------
+    source : {"store", "cache", "shards"}
+        Where chunks come from: a value of the store for each, a cache of decoded ones, or parts of shards.
+    target : {"direct", "staged"}
+        Where they are decoded to: the result, or memory from which several are copied to it together.
+    n_workers : int
+        Threads; 0 for the caller's own.
+    batch_nbytes : int
+        Decoded bytes of the chunks that a worker takes at a time.
+    """
+
+    source: Literal["store", "cache", "shards"]
+    target: Literal["direct", "staged"]
+    n_workers: int
+    batch_nbytes: int
+
+    def __str__(self) -> str:
+        threads = {0: "the calling thread", 1: "1 thread"}.get(self.n_workers, f"{self.n_workers} threads")
+        return f"{self.source}, {self.target}, {threads}, batches of {self.batch_nbytes:,} bytes"
+
+
+def read_strategy(
+    *,
+    source: Literal["store", "cache", "shards"],
+    codecs: Iterable[str],
+    chunk_nbytes: int,
+    n_chunks: int,
+    n_processors: int,
+    in_place: bool = False,
+    request_concurrency: int | None = None,
+    io_limit: int | None = None,
+) -> ReadStrategy:
+    """Choose how to read.
+
+    Parameters
+    ----------
+    source : {"store", "cache", "shards"}
+        Where chunks come from.
+    codecs : iterable of str
+        Names of the codecs of a chunk.
+    chunk_nbytes : int
+        Size of a decoded chunk in bytes.
+    n_chunks : int
+        How many are touched, inner ones of shards.
+    n_processors : int
+        Threads of the pool.
+    in_place : bool
+        Whether each chunk had better be decoded straight to its place, whatever its size: it is one piece of
+        the result's memory, or elements are taken from chunks that somebody keeps.
+    request_concurrency : int, optional
+        Requests that a store keeps under way, if each takes long.
+    io_limit : int, optional
+        Threads that may use the store at all.
+    """
+    staged = source != "cache" and not in_place and 2 * chunk_nbytes <= STAGING_NBYTES
+    target: Literal["direct", "staged"] = "staged" if staged else "direct"
+    limit = min(n_chunks, io_limit or n_chunks)
+    nbytes = max(1, n_chunks * chunk_nbytes)
+    if request_concurrency is not None:
+        n = max(1, min(request_concurrency, limit))
+        batch = nbytes // (n * _BATCHES_PER_WORKER)
+        return ReadStrategy(source, target, n, max(1, batch, _SHARD_PIECE if source == "shards" else 1))
+    rate = _COPY_RATE + sum(_DECODE_RATES.get(name, _OTHER_RATE) for name in codecs)
+    parallel = n_processors > 1 and n_chunks > 1 and chunk_nbytes * rate >= _WORTH_A_THREAD
+    total = n_chunks * (_CHUNK + chunk_nbytes * rate)
+    if total <= (_INLINE if parallel else _INLINE_ALONE):
+        return ReadStrategy(source, target, 0, nbytes)
+    n = min(n_processors, limit) if parallel else 1
+    n_batches = max(n * _BATCHES_PER_WORKER, int(total / _BATCH))
+    return ReadStrategy(source, target, n, -(-nbytes // n_batches))

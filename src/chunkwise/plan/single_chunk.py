@@ -1,0 +1,55 @@
+"""Where a small request lies, found by division: the plan of a request inside one chunk of a regular grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise.plan.partition import Transform
+
+__all__ = ["place_in_chunk"]
+
+
+def place_in_chunk(
+    transform: Transform, shape: tuple[int, ...], chunk_shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[Any, ...]] | None:
+    """Return the one chunk that a request is about, and which part of it.
+
+    Parameters
+    ----------
+    transform : Transform
+        From the domain of the request to storage coordinates.
+    shape : tuple of int
+        Of that domain.
+    chunk_shape : tuple of int
+        Shape of the cells of a regular grid.
+
+    Returns
+    -------
+    (cell, inside) or None
+        None if there are several chunks, or none, or the request is not one of integers and slices without a
+        step, in the order of the array's dimensions.
+    """
+    origin = transform.input_inclusive_min
+    cell: list[int] = []
+    inside: list[Any] = []
+    n_used = 0
+    for m, size in zip(transform.output, chunk_shape, strict=True):
+        dim = m.input_dimension
+        if dim is None:
+            if m.index_array is not None:
+                return None
+            number, first = divmod(m.offset, size)
+            inside.append(first)
+        else:
+            if dim != n_used or m.stride != 1:
+                return None
+            number, first = divmod(m.offset + origin[dim], size)
+            stop = first + shape[dim]
+            if not first < stop <= size:
+                return None
+            inside.append(slice(first, stop))
+            n_used += 1
+        cell.append(number)
+    if n_used != len(shape):
+        return None
+    return tuple(cell), (*inside, ...)  # the ellipsis makes the part an array even at rank 0

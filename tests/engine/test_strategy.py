@@ -1,0 +1,48 @@
+"""The strategy of a read, case by case: it is one pure function, so this is all of what it decides."""
+
+import pytest
+
+from chunkwise.engine.strategy import read_strategy
+
+KIB, MIB = 1 << 10, 1 << 20
+ZSTD = ("bytes", "zstd")
+RAW = ("bytes",)
+
+# source, codecs, bytes of a chunk, chunks, further facts -> source, target, threads
+CASES = {
+    "a small chunk": (("store", ZSTD, 8 * KIB, 1, {}), ("store", "staged", 0)),
+    "a few small chunks": (("store", ZSTD, 8 * KIB, 8, {}), ("store", "staged", 0)),
+    "many small chunks are one thread's": (("store", ZSTD, 8 * KIB, 4096, {}), ("store", "staged", 1)),
+    "middling chunks": (("store", ZSTD, 64 * KIB, 512, {}), ("store", "staged", 2)),
+    "middling raw chunks are one thread's": (("store", RAW, 64 * KIB, 512, {}), ("store", "staged", 1)),
+    "large chunks": (("store", ZSTD, 4 * MIB, 64, {}), ("store", "direct", 2)),
+    "large raw chunks": (("store", RAW, 4 * MIB, 64, {}), ("store", "direct", 2)),
+    "half of what is staged": (("store", ZSTD, 512 * KIB, 64, {}), ("store", "staged", 2)),
+    "more than half of it": (("store", ZSTD, 513 * KIB, 64, {}), ("store", "direct", 2)),
+    "pieces of the result": (("store", ZSTD, 8 * KIB, 4096, {"in_place": True}), ("store", "direct", 1)),
+    "one processor": (("store", ZSTD, 4 * MIB, 64, {"n_processors": 1}), ("store", "direct", 1)),
+    "one chunk": (("store", ZSTD, 4 * MIB, 1, {}), ("store", "direct", 1)),
+    "a slow store": (("store", ZSTD, 8 * KIB, 100, {"request_concurrency": 32}), ("store", "staged", 32)),
+    "one request": (("store", ZSTD, 8 * KIB, 1, {"request_concurrency": 32}), ("store", "staged", 1)),
+    "few threads for the store": (("store", ZSTD, 4 * MIB, 64, {"io_limit": 1}), ("store", "direct", 1)),
+    "a cache": (("cache", ZSTD, 8 * KIB, 64, {}), ("cache", "direct", 0)),
+    "shards": (("shards", ZSTD, 64 * KIB, 4096, {}), ("shards", "staged", 2)),
+    "shards of large chunks": (("shards", ZSTD, 4 * MIB, 64, {}), ("shards", "direct", 2)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cases(case):
+    """Each case takes its way."""
+    (source, codecs, nbytes, n_chunks, facts), expected = CASES[case]
+    facts = {"n_processors": 2, **facts}
+    found = read_strategy(source=source, codecs=codecs, chunk_nbytes=nbytes, n_chunks=n_chunks, **facts)
+    assert found[:3] == expected
+    assert found.batch_nbytes > 0
+
+
+def test_batches_of_slow_shards_are_no_smaller_than_a_piece():
+    """A shard on a slow store isn't cut into hundreds of requests."""
+    facts = {"n_processors": 2, "request_concurrency": 32}
+    found = read_strategy(source="shards", codecs=ZSTD, chunk_nbytes=8 * KIB, n_chunks=4096, **facts)
+    assert found.batch_nbytes == 32 * MIB
