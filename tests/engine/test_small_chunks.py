@@ -15,12 +15,6 @@ SHAPE = (4, 40, 640)
 DATA = np.arange(np.prod(SHAPE), dtype=np.uint32).astype(np.uint16).reshape(SHAPE) % 1000
 
 
-@pytest.fixture(params=[1, 3 * 4 * 8 * 8 * 2, 1 << 19], ids=["alone", "three", "many"])
-def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have so many bytes of chunks of 512 bytes taken together."""
-    monkeypatch.setattr("chunkwise.engine.row_write.TOGETHER", request.param)
-
-
 def _store(path: Path, **options: Any) -> chunkwise.TensorStore:
     return chunkwise.open(
         {
@@ -38,7 +32,6 @@ def _store(path: Path, **options: Any) -> chunkwise.TensorStore:
     ).result()
 
 
-@pytest.mark.usefixtures("together")
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     store = _store(tmp_path)
     holes = DATA.copy()
@@ -50,7 +43,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(store[::-1, ::-1, ::-1].read().result(), holes[::-1, ::-1, ::-1])
 
 
-@pytest.mark.usefixtures("together")
 @pytest.mark.parametrize("key", ["c/0/0/0", "c/0/2/5", "c/0/2/79", "c/0/4/79"])
 def test_a_damaged_chunk_is_named(key: str, tmp_path: Path) -> None:
     store = _store(tmp_path)
@@ -61,7 +53,6 @@ def test_a_damaged_chunk_is_named(key: str, tmp_path: Path) -> None:
         store.read().result()
 
 
-@pytest.mark.usefixtures("together")
 @pytest.mark.parametrize("key", ["c/0/0/0", "c/0/2/5", "c/0/4/79"])
 def test_a_missing_chunk_is_named(key: str, tmp_path: Path) -> None:
     store = _store(tmp_path, fill_missing_data_reads=False)
@@ -71,7 +62,6 @@ def test_a_missing_chunk_is_named(key: str, tmp_path: Path) -> None:
         store.read().result()
 
 
-@pytest.mark.usefixtures("together")
 @pytest.mark.parametrize("key", ["c/0/0/1", "c/0/2/5", "c/0/4/79"])
 def test_a_chunk_that_can_not_be_written_is_named(key: str, tmp_path: Path) -> None:
     store = _store(tmp_path)

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.decode import Stages
 from chunkwise.codec.protocol import Buffer, Encode
 
-__all__ = ["open_compressor", "open_encoder"]
-
-
-def open_compressor(stages: Stages) -> tuple[np.dtype[Any], Callable[[Buffer], Buffer] | None] | None:
-    """Return what is left to do with chunks that lie in memory as the chain's bytes codec has them.
-
-    Returns
-    -------
-    (numpy.dtype, callable or None) or None
-        The type of the elements, unsigned integers, and a function from their bytes to the encoded
-        chunk, None where those are the same.  None if there is no such layout.
-    """
-    serializer = stages.serializer
-    if stages.filters or type(serializer) is not Bytes or stages.sizes[0] == 0:
-        return None
-    layout = serializer.layout(stages.items[-1])
-    if not layout.same or layout.mask not in (1, 255) or layout.memory.kind != "u":
-        return None
-    if not stages.compressors:
-        return layout.memory, None
-    if len(stages.compressors) > 1:
-        return None
-    return layout.memory, stages.compressors[0].open_encoder()
+__all__ = ["open_encoder"]
 
 
 def open_encoder(stages: Stages) -> Encode:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -26,11 +26,11 @@ from chunkwise.engine.fill import open_fill_test
 from chunkwise.engine.future import Future
 from chunkwise.engine.key_lock import key_lock
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.runs import Gather
 from chunkwise.engine.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.engine.shard_body import ShardBody
 from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
 from chunkwise.engine.workers import write_load
+from chunkwise.engine.write_batches import WriteBatches, write_chunks
 from chunkwise.errors import prefix
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable
 from chunkwise.plan.partition import Transform
@@ -106,13 +106,13 @@ class _ShardWriter:
         self.view = view
         self.stop = stop
         self.store_fill = store_fill
-        self.is_fill = None if store_fill else open_fill_test(array.fill_value)
         self.later = as_modifiable(kv)
         self.coders: dict[tuple[int, ...], Coder] = {}
         self.body = ShardBody(form)
+        self.sink = _BodySink(self.body, None if store_fill else open_fill_test(array.fill_value))
         self.context = ""
         self.position: int | None = None  # of the inner chunk under way, for messages
-        self.gather = Gather(shard.chain, view)
+        self.batches = WriteBatches(shard.chain, view, regular=True)
         self.writer = open_writer(kv)
 
     def write(self, axes: Batch) -> None:
@@ -192,10 +192,14 @@ class _ShardWriter:
         """Return the new shard, valid until the next call, or None if all inner chunks are missing."""
         form = self.form
         self.context = "writing"
-        if old is None and len(positions) == form.n_chunks and all(is_whole):
-            runs = self.gather.chunks(part.axes)
-            if runs is not None:
-                return self.put_runs(positions, *runs)
+        in_order = all(axis.dims == (dim,) and not axis.indexed for dim, axis in enumerate(part.axes))
+        if old is None and in_order and len(positions) == form.n_chunks and all(is_whole):
+            self.body.clear()
+            try:
+                write_chunks(self.batches.batches(part.axes, positions.tolist()), self.sink, [])
+            finally:
+                self.position = self.sink.position
+            return self.body.finish()
         chunk_at, out_at = map(list, selections(part.axes))
         order = chunk_order(part.axes)
         coder = self.coders.get(order) or self.coders.setdefault(order, Coder(self.chain, order))
@@ -223,23 +227,6 @@ class _ShardWriter:
                 body.append(position, encoded)
         return body.finish()
 
-    def put_runs(
-        self,
-        positions: npt.NDArray[np.int64],
-        compress: Callable[[Buffer], Buffer] | None,
-        chunks: Iterator[tuple[npt.NDArray[Any], memoryview]],
-    ) -> Buffer | None:
-        """Return the shard of all the given inner chunks; see :meth:`put_together`."""
-        body = self.body
-        body.clear()
-        is_fill = self.is_fill
-        for position, (chunk, buffer) in zip(positions.tolist(), chunks, strict=True):
-            self.position = position
-            if is_fill is not None and is_fill(chunk):
-                continue
-            body.append(position, buffer if compress is None else compress(buffer))
-        return body.finish()
-
     def encode(
         self,
         coder: Coder,
@@ -265,6 +252,35 @@ class _ShardWriter:
                     coder.decode(before, chunk)
                     self.context = "writing"
             coder.ordered[inside] = values
-        if self.is_fill is not None and self.is_fill(chunk):
+        if self.sink.is_fill(chunk):
             return None
         return coder.encode(chunk)
+
+
+class _BodySink:
+    """The body of a shard all of whose inner chunks are overwritten, which come in ascending order."""
+
+    def __init__(self, body: ShardBody, fill_test: Callable[[npt.NDArray[Any]], bool] | None) -> None:
+        self._body = body
+        self._fill_test = fill_test
+        self.position: int | None = None  # of the inner chunk that failed
+
+    def is_fill(self, chunk: npt.NDArray[Any]) -> bool:
+        """Whether an inner chunk need not be stored."""
+        return self._fill_test is not None and self._fill_test(chunk)
+
+    def write(self, name: int, encoded: Buffer) -> None:
+        """Put an inner chunk behind the others."""
+        self._body.append(name, encoded)
+
+    def delete(self, name: int) -> None:
+        """Leave an inner chunk out."""
+
+    def change(self, name: int, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
+        """Not asked for: each inner chunk is whole."""
+        raise AssertionError("a whole shard has no inner chunk that is changed in part")
+
+    def failed(self, error: Exception, name: int) -> Exception:
+        """Remember which inner chunk it was."""
+        self.position = name
+        return error

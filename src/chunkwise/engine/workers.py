@@ -15,7 +15,7 @@ import numpy.typing as npt
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.engine.pool import Pool
 
-__all__ = ["Workload", "sent_load", "write_load"]
+__all__ = ["Workload", "write_load"]
 
 _View: TypeAlias = "npt.NDArray[Any] | None"
 
@@ -58,10 +58,6 @@ _WRITE = _Rates(
 _INLINE_SHARED = 500_000
 _INLINE_ALONE = 2_000_000
 _BATCHES_PER_WORKER = 4
-# Chunks of a batch that are sent to a server while the next ones are encoded.
-_SENT_BATCH = 8
-# If encoding one takes so long without the lock, one more thread works while others wait for the lock.
-_LONG = 1_000_000
 # So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
 _DISK = 50_000_000
 # The other threads wait for the last batches, so these are no longer than this; shards are not cut for it.
@@ -127,13 +123,6 @@ def write_load(
             waiting = 0 if pool.bounded else int(pool.n_workers * _DISK / max(1, busy))
             requests = min(requests, pool.n_workers + waiting)
     return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks, view, sharded)
-
-
-def sent_load(pool: Pool, chain: PreparedChain, n_chunks: int, view: _View = None) -> Workload:
-    """Decide how to encode chunks that a store takes meanwhile: about one thread for each processor."""
-    long = chain.item.nbytes * _rate(_WRITE, chain, view) >= _LONG
-    n = min(pool.n_workers + (long and not pool.bounded), n_chunks)
-    return Workload(n, max(n * _BATCHES_PER_WORKER, n_chunks // _SENT_BATCH), False)
 
 
 def _load(

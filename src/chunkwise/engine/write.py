@@ -13,32 +13,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from threading import BoundedSemaphore
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.change import Changer, ReadWritable, as_modifiable, open_writer
-from chunkwise.engine.chunk_codec import Coder, open_coders
+from chunkwise.engine.chunk_codec import Coder
 from chunkwise.engine.deferred import OneValue, defer
 from chunkwise.engine.failure import failed
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.row_write import write_rows
-from chunkwise.engine.runs import Gather
-from chunkwise.engine.sent_writes import SentWrites, open_sent_writes
 from chunkwise.engine.shard_write import write_shards_from
-from chunkwise.engine.turns import Turns, in_turn, open_turns
-from chunkwise.engine.workers import sent_load, write_load
-from chunkwise.kvstore.protocol import Buffer, Writer
+from chunkwise.engine.workers import write_load
+from chunkwise.engine.write_batches import WriteBatches, write_chunks
+from chunkwise.kvstore.protocol import Buffer
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import chunk_order, extents, keys, plan_write, selections, wholes
+from chunkwise.plan.plan import keys, plan_write
 from chunkwise.plan.split import split
 
 __all__ = ["ReadWritable", "write_from"]
 
+Array: TypeAlias = "npt.NDArray[Any]"
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
 
 
@@ -46,7 +44,7 @@ def write_from(
     array: StoredArray,
     kv: ReadWritable,
     transform: Transform,
-    source: npt.NDArray[Any],
+    source: Array,
     *,
     pool: Pool,
     store_data_equal_to_fill_value: bool = False,
@@ -89,142 +87,65 @@ def write_from(
     if as_modifiable(kv) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
     view = plan.layout.view(source, last=True)
-    sent = open_sent_writes(array, kv, plan.axes, plan.n_chunks, pool.n_workers)
-    if sent is not None:
-        return _write_sent(array, kv, plan.axes, view, sent, pool, store_fill=store_fill)
     load = write_load(pool, kv, array.chain, plan.n_chunks, view=view)
-
-    turns = open_turns(load.n_workers, pool.n_workers)
+    limit = _encode_limit(load.n_workers, pool.n_workers)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _Writer(array, kv, view, store_fill, stop, turns=turns).write
+        sink = _StoreSink(array, kv, store_fill=store_fill)
+        source = WriteBatches(array.chain, view, regular=array.grid.chunk_shape is not None, part=array.part)
+
+        def work(axes: Batch) -> None:
+            write_chunks(source.batches(axes, keys(axes, array.keys)), sink, stop, limit)
+            sink.flush()
+
+        return work
 
     batches = split(plan.axes, load.n_batches, load.n_workers, load.smaller)
     return pool.run(batches, open_worker, _nothing, n_workers=load.n_workers, inline=load.inline)
 
 
-def _write_sent(
-    array: StoredArray,
-    kv: ReadWritable,
-    axes: Batch,
-    view: npt.NDArray[Any],
-    sent: SentWrites,
-    pool: Pool,
-    *,
-    store_fill: bool,
-) -> Future[None]:
-    """Encode whole chunks here and have them stored meanwhile."""
+def _encode_limit(n_workers: int, n_processors: int) -> BoundedSemaphore | None:
+    """Return what lets no more workers encode at a time than there are processors for.
 
-    def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _Writer(array, kv, view, store_fill, stop, writer=sent).write
-
-    load = sent_load(pool, array.chain, prod(axis.n_entries for axis in axes), view)
-    batches = split(axes, load.n_batches)
-    return pool.run(batches, open_worker, sent.finish, n_workers=load.n_workers, settle=sent.settle)
+    Workers that begin together would encode together, end together, and then all wait for the disk with
+    nobody encoding.
+    """
+    n = n_processors + 1  # one may wait for the interpreter lock
+    return BoundedSemaphore(n) if n_workers > n else None
 
 
 def _nothing() -> None:
     return None
 
 
-class _Writer:
-    """One worker."""
+class _StoreSink:
+    """The values of one store, each a chunk; for one worker."""
 
-    def __init__(
-        self,
-        array: StoredArray,
-        kv: ReadWritable,
-        view: npt.NDArray[Any],
-        store_fill: bool,
-        stop: Stop,
-        *,
-        turns: Turns | None = None,
-        writer: Writer | None = None,
-    ) -> None:
-        self.array = array
-        self.kv = kv
-        self.view = view
-        self.stop = stop
-        self.turns = turns
-        self.store_fill = store_fill
-        self.changer = Changer(array, kv, store_fill=store_fill)
-        self.is_fill = self.changer.is_fill
-        self.later = as_modifiable(kv)
-        self.coders: dict[tuple[int, ...], Callable[[tuple[int, ...]], Coder]] = {}
-        self.gather = Gather(array.chain, view)
+    def __init__(self, array: StoredArray, kv: ReadWritable, *, store_fill: bool) -> None:
+        self._array = array
+        self._kv = kv
+        self._store_fill = store_fill
+        self._changer = Changer(array, kv, store_fill=store_fill)
+        self.is_fill = self._changer.is_fill
+        self._later = as_modifiable(kv)
         # chunks that are overwritten entirely; the rest needs generations
-        writer = writer or open_writer(kv)
-        self.store: Callable[[str, Buffer], Any] = kv.write if writer is None else writer.write
+        writer = open_writer(kv)
+        self.write: Callable[[str, Buffer], Any] = kv.write if writer is None else writer.write
         self.delete: Callable[[str], Any] = kv.delete if writer is None else writer.delete
         self.flush: Callable[[], None] = _nothing if writer is None else writer.flush
 
-    def write(self, axes: Batch) -> None:
-        """Write a product of parts of the connected sets."""
-        array, kv, view, is_fill, stop = self.array, self.kv, self.view, self.is_fill, self.stop
-        store, delete = self.store, self.delete
-        order = chunk_order(axes)
-        coder_for = self.coders.get(order) or self.coders.setdefault(
-            order, open_coders(array.chain, order, array.part)
-        )
-        chunk_at, out_at = selections(axes)
-        shapes, all_keys = extents(axes), keys(axes, array.keys)
-        in_order = not any(axis.indexed for axis in axes)
-        entire = array.part is None  # of a record there is always something that stays
-        key = ""
-        try:
-            if entire and array.grid.chunk_shape is not None and in_order and all(all(a.whole) for a in axes):
-                shape = array.grid.chunk_shape
-                runs = self.gather.chunks(axes)
-                if runs is not None:
-                    compress, chunks = runs
-                    nbytes = array.chain.item.nbytes
-                    for key in write_rows(chunks, all_keys, compress, nbytes, is_fill, store, delete):  # noqa: B007
-                        if stop:
-                            return
-                    self.flush()
-                    return
-                encode = in_turn(coder_for(shape).encode, self.turns)
-                for key, at in zip(all_keys, out_at, strict=True):
-                    if stop:
-                        return
-                    chunk = view[at]
-                    if is_fill(chunk):
-                        delete(key)
-                    else:
-                        store(key, encode(chunk))
-                self.flush()
-                return
-            for key, shape, inside, at, whole in zip(
-                all_keys, shapes, chunk_at, out_at, wholes(axes), strict=True
-            ):
-                if stop:
-                    return
-                coder = coder_for(shape)
-                if not (whole and entire):
-                    self.change(key, coder, inside, view[at])
-                    continue
-                if in_order:
-                    chunk = view[at]
-                else:
-                    coder.ordered[inside] = view[at]
-                    chunk = coder.scratch
-                if is_fill(chunk):
-                    delete(key)
-                else:
-                    store(key, coder.encode(chunk))
-            self.flush()
-        except Exception as e:
-            raise failed(e, self.changer.operation, kv, array, key) from e.__cause__
-
-    def change(self, key: str, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
+    def change(self, name: str, coder: Coder, inside: tuple[Any, ...], values: Array) -> None:
         """Overwrite a part of a stored chunk; what another writer stores meanwhile is not lost."""
-        if self.later is not None:
-
-            def do(store: OneValue) -> None:
-                _Writer(self.array, store, self.view, self.store_fill, []).change(
-                    key, coder.again(), inside, values
-                )
-
-            defer(self.later, key, do)
+        if self._later is None:
+            self._changer.change(name, coder, inside, values)
             return
-        self.changer.change(key, coder, inside, values)
+
+        def do(store: OneValue) -> None:
+            sink = _StoreSink(self._array, store, store_fill=self._store_fill)
+            sink.change(name, coder.again(), inside, values)
+
+        defer(self._later, name, do)
+
+    def failed(self, error: Exception, name: str) -> Exception:
+        """Return `error` with what was being done, key and cell."""
+        return failed(error, self._changer.operation, self._kv, self._array, name)

@@ -1,0 +1,209 @@
+"""The loop of all writes, and the chunks of the caller's array that it goes through.
+
+A whole chunk is a view of the caller's array.  Small neighbours are copied together to staging memory first:
+the rows of several are longer than those of one, so that memory is read in its own order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice, product
+from math import prod
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.protocol import Buffer, PreparedChain
+from chunkwise.driver.stored_array import RecordPart
+from chunkwise.engine.chunk_codec import Coder, open_coders
+from chunkwise.engine.pool import Stop
+from chunkwise.plan.axis import PlanAxis
+from chunkwise.plan.plan import chunk_order, extents, selections, wholes
+
+__all__ = ["Sink", "WriteBatch", "WriteBatches", "write_chunks"]
+
+Array: TypeAlias = "npt.NDArray[Any]"
+
+# Bytes of chunks that are copied together.
+_STAGED = 1 << 22
+# In bytes: what is better written in the order of the chunks than read in that of the source.
+_SHORT_ROW = 64
+_SHORT_RUN = 512
+
+
+class WriteBatch(NamedTuple):
+    """Chunks that are encoded and stored one after the other.
+
+    Attributes
+    ----------
+    names : sequence
+        What the sink knows each by: a key, or a number in a shard.
+    coder : Coder
+        Encodes them, and decodes what is changed.
+    chunks : sequence of ndarray
+        Each whole chunk, or the elements that are put into it.
+    inside : tuple or None
+        Where in the chunk elements are put, in the order of the coder; None for whole chunks.
+    """
+
+    names: Sequence[Any]
+    coder: Coder
+    chunks: Sequence[Array]
+    inside: tuple[Any, ...] | None
+
+
+class Sink(Protocol):
+    """Where a worker stores chunks."""
+
+    def is_fill(self, chunk: Array) -> bool:
+        """Whether a chunk need not be stored."""
+        ...
+
+    def write(self, name: Any, encoded: Buffer) -> None: ...
+    def delete(self, name: Any) -> None: ...
+    def change(self, name: Any, coder: Coder, inside: tuple[Any, ...], values: Array) -> None:
+        """Overwrite a part of a stored chunk; what another writer stores meanwhile is not lost."""
+        ...
+
+    def failed(self, error: Exception, name: Any) -> Exception:
+        """Return `error` with what was written in front of its message."""
+        ...
+
+
+def write_chunks(
+    batches: Iterable[WriteBatch],
+    sink: Sink,
+    stop: Stop,
+    encode_limit: AbstractContextManager[Any] | None = None,
+) -> None:
+    """Encode and store chunks: the one loop of all writes.
+
+    Parameters
+    ----------
+    batches : iterable of WriteBatch
+        What is written; see :meth:`WriteBatches.batches`.
+    sink : Sink
+        Where it is stored.
+    stop : sequence
+        True as soon as nothing more is to be written.
+    encode_limit : context manager, optional
+        Held while a chunk is encoded.
+    """
+    limit = encode_limit or nullcontext()
+    for names, coder, chunks, inside in batches:
+        for name, chunk in zip(names, chunks, strict=True):
+            if stop:
+                return
+            try:
+                if inside is not None:
+                    sink.change(name, coder, inside, chunk)
+                elif sink.is_fill(chunk):
+                    sink.delete(name)
+                else:
+                    with limit:
+                        encoded = coder.encode(chunk)
+                    sink.write(name, encoded)
+            except Exception as e:
+                raise sink.failed(e, name) from e.__cause__
+
+
+class WriteBatches:
+    """The caller's array, for one worker.
+
+    Parameters
+    ----------
+    chain : PreparedChain
+        Codec chain of a chunk.
+    view : ndarray
+        The caller's array in the order of the plan.
+    regular : bool
+        Whether all cells of the grid have one shape.
+    part : RecordPart, optional
+        What of each element is written; then no chunk is whole.
+    """
+
+    def __init__(
+        self, chain: PreparedChain, view: Array, *, regular: bool, part: RecordPart | None = None
+    ) -> None:
+        self._chain = chain
+        self._view = view
+        self._part = part
+        self._regular = regular
+        self._staged: Array | None = None
+        self._coders: dict[tuple[int, ...], Any] = {}
+
+    def batches(self, axes: tuple[PlanAxis, ...], names: Iterable[Any]) -> Iterator[WriteBatch]:
+        """Yield the chunks of a product of connected sets; `names` are in the order of the plan.
+
+        A batch is to be stored before the next one is taken.
+        """
+        rest, view, order = iter(names), self._view, chunk_order(axes)
+        coder_for = self._coders.get(order) or self._coders.setdefault(
+            order, open_coders(self._chain, order, self._part)
+        )
+        in_order = not any(axis.indexed for axis in axes)
+        if self._part is None and self._regular and in_order and all(all(axis.whole) for axis in axes):
+            shape = self._chain.item.shape
+            coder, n = coder_for(shape), self._n_staged(axes, shape)
+            if n == 1:
+                for name, at in zip(rest, selections(axes)[1], strict=True):
+                    yield WriteBatch((name,), coder, (view[at],), None)
+                return
+            if self._staged is None or len(self._staged) < n:
+                self._staged = np.empty((n, *shape), view.dtype)
+            for region in _regions(axes, shape, view, n):
+                some = self._staged[: region.shape[-2]]
+                _copy_in(np.moveaxis(some, 0, -2), region)
+                yield WriteBatch(list(islice(rest, len(some))), coder, list(some), None)
+            return
+        entire = self._part is None  # of a record there is always something that stays
+        for name, extent, inside, at, whole in zip(
+            rest, extents(axes), *selections(axes), wholes(axes), strict=True
+        ):
+            coder = coder_for(extent)
+            if not (whole and entire):
+                yield WriteBatch((name,), coder, (view[at],), inside)
+            elif in_order:
+                yield WriteBatch((name,), coder, (view[at],), None)
+            else:
+                coder.ordered[inside] = view[at]
+                yield WriteBatch((name,), coder, (coder.scratch,), None)
+
+    def _n_staged(self, axes: tuple[PlanAxis, ...], shape: tuple[int, ...]) -> int:
+        """Return how many whole chunks to copy together, 1 if there is nothing to gain."""
+        view, rank = self._view, len(shape)
+        if rank < 2 or rank != view.ndim or rank != len(axes) or prod(shape[:-1]) == 1:
+            return 1  # a chunk of one row is contiguous
+        if any(axis.dims != (dim,) for dim, axis in enumerate(axes)) or view.strides[-1] != view.itemsize:
+            return 1
+        return max(1, min(axes[-1].n_entries, _STAGED // max(1, prod(shape) * view.itemsize)))
+
+
+def _regions(
+    axes: tuple[PlanAxis, ...], shape: tuple[int, ...], view: Array, n_chunks: int
+) -> Iterator[Array]:
+    """Yield what belongs to some neighbours, with the number of the chunk in front of the last axis."""
+    last = axes[-1].out
+    bounds = [
+        (last[i].start, last[min(i + n_chunks, len(last)) - 1].stop) for i in range(0, len(last), n_chunks)
+    ]
+    for at in product(*[axis.out for axis in axes[:-1]]):
+        rows = view[at]
+        for start, stop in bounds:
+            yield rows[..., start:stop].reshape(*shape[:-1], -1, shape[-1])
+
+
+def _copy_in(chunks: Array, source: Array) -> None:
+    """Copy `source` to chunks, both with the number of the chunk in front of the last axis."""
+    n, length = source.shape[-2:]
+    row = length * source.itemsize
+    plain = source.itemsize in (1, 2, 4, 8) and source.dtype.names is None and not source.dtype.hasobject
+    if plain and row > _SHORT_ROW and n * row > _SHORT_RUN:
+        # A ufunc goes through memory in the order of its operands' axes, here that of the rows of the
+        # source; a plain copy goes in the order of the target's strides.
+        bits = np.dtype(f"u{source.itemsize}")
+        np.positive(source.view(bits), out=chunks.view(bits))
+    else:
+        np.copyto(chunks, source)
