@@ -29,6 +29,7 @@ from chunkwise.codec.protocol import ArrayToArray, ChunkSpec, Codec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, prefix
 
 __all__ = [
+    "SHARDING",
     "ResolvedChain",
     "SplitChain",
     "merge_chains",
