@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorstore
 import zarr
 from hypothesis import given, settings
@@ -149,3 +150,38 @@ def test_what_creates_an_array_opens_it(metadata: dict[str, Any], seed: int) -> 
             other = tensorstore.open(spec).result()
             np.testing.assert_array_equal(other.read().result(), expected)
             assert other.chunk_layout.to_json() == opened.chunk_layout.to_json()
+
+
+def test_nothing_is_left_of_an_array_that_is_not_what_was_asked_for(tmp_path: Path) -> None:
+    spec = {
+        "driver": "zarr3",
+        "kvstore": f"file://{tmp_path}/",
+        "metadata": {"shape": [4, 4], "data_type": "int8"},
+    }
+    # The order makes a transpose, and then the chain has one codec more than the schema's.
+    schema = {"codec": {"driver": "zarr3", "codecs": [LITTLE]}, "chunk_layout": {"inner_order": [1, 0]}}
+    with pytest.raises(ValueError, match="array -> array codecs"):
+        ts.open({**spec, "schema": schema}, create=True, open=True).result()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("codecs", "message"),
+    [
+        ([{"name": "transpose", "configuration": {"order": [1, 0, 2]}}], "rank 2 array"),
+        ([{"name": "sharding_indexed", "configuration": {"chunk_shape": [2]}}], "array of rank 2"),
+    ],
+)
+def test_a_chain_for_another_rank_is_refused(codecs: list[Any], message: str) -> None:
+    metadata = {"shape": [4, 4], "data_type": "int8", "codecs": codecs}
+    with pytest.raises(ValueError, match=message):
+        ts.open({"driver": "zarr3", "kvstore": "memory://", "metadata": metadata}, create=True).result()
+
+
+def test_an_order_that_no_codec_gives_is_refused() -> None:
+    reshape = {"name": "reshape", "configuration": {"shape": [[0, 1]]}}
+    metadata = {"shape": [4, 4], "data_type": "int8", "codecs": [reshape]}
+    layout = ts.ChunkLayout(inner_order=[1, 0])
+    spec = {"driver": "zarr3", "kvstore": "memory://", "metadata": metadata}
+    with pytest.raises(ValueError, match="inner_order"):
+        ts.open(spec, create=True, chunk_layout=layout).result()
