@@ -5,6 +5,7 @@ import json
 import ml_dtypes
 import numpy as np
 import pytest
+import zarr
 
 import chunkwise as ts
 
@@ -69,9 +70,92 @@ def test_creating_a_rectilinear_array(tmp_path):
     small = again.resize(exclusive_max=[4, 3]).result()
     np.testing.assert_array_equal(small.read().result(), values[:4, :3])
     assert not (tmp_path / "c/2/0").exists() and (tmp_path / "c/1/0").exists()
-    with pytest.raises(ValueError, match=r"7|rectilinear"):
-        again.resize(exclusive_max=[8, 6]).result()
-    assert json.loads((tmp_path / "zarr.json").read_text())["shape"] == [4, 3]
+
+
+def test_a_rectilinear_array_grows_by_one_chunk(tmp_path):
+    metadata = {"chunk_grid": EDGES, "data_type": "uint16", "shape": [7, 6]}
+    store = ts.open(_spec(tmp_path, metadata=metadata), create=True).result()
+    other = ts.open(_spec(tmp_path, recheck_cached_metadata=True)).result()
+    values = np.arange(1, 111, dtype=np.uint16).reshape(11, 10)
+    store[...] = values[:7, :6]
+    grown = store.resize(exclusive_max=[9, 10]).result()
+    grown[...] = values[:9]
+    grown = grown.resize(exclusive_max=[11, 10]).result()
+    grown[9:] = values[9:]
+    sizes = [[2, 3, [1, 2], 2, 2], 4]
+    assert _sizes(tmp_path) == sizes
+    np.testing.assert_array_equal(grown.read().result(), values)
+    # A handle from before finds the same chunks, and writes to one of them.
+    np.testing.assert_array_equal(other.resolve().result().read().result(), values)
+    other[4:6, 5] = values[4:6, 5] = 9
+    np.testing.assert_array_equal(ts.open(_spec(tmp_path)).result().read().result(), values)
+    shorter = grown.resize(exclusive_max=[3, 10]).result()
+    again = shorter.resize(exclusive_max=[11, 10]).result()
+    # Only the chunk of which a part was left keeps what was behind its end.
+    np.testing.assert_array_equal(again[:5].read().result(), values[:5])
+    assert not again[5:].read().result().any()
+    assert _sizes(tmp_path) == sizes
+
+
+def _sizes(path):
+    return json.loads((path / "zarr.json").read_text())["chunk_grid"]["configuration"]["chunk_shapes"]
+
+
+def test_a_rectilinear_array_that_was_replaced_is_not_one_that_grew(tmp_path):
+    metadata = {"chunk_grid": EDGES, "data_type": "uint16", "shape": [7, 6]}
+    store = ts.open(_spec(tmp_path, metadata=metadata), create=True).result()
+    document = json.loads((tmp_path / "zarr.json").read_text())
+    document["chunk_grid"]["configuration"]["chunk_shapes"] = [[2, 2, 3], 4]
+    _put(tmp_path, document)
+    with pytest.raises(ValueError, match=r"chunk_grid|changed|replaced"):
+        store.resize(exclusive_max=[9, 6]).result()
+
+
+# -- chunks of size 0 -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("driver", ["zarr3", "zarr"])
+def test_a_chunk_size_of_zero_is_for_a_dimension_of_length_zero(tmp_path, driver):
+    """zarr-python 3.1 writes it; once there are elements, a chunk has to have a size."""
+    version = 3 if driver == "zarr3" else 2
+    zarr.create_array(tmp_path, shape=(0, 4), chunks=(1, 2), dtype="u2", zarr_format=version)
+    path = tmp_path / ("zarr.json" if driver == "zarr3" else ".zarray")
+    document = json.loads(path.read_text())
+    sizes = document["chunks"] if version == 2 else document["chunk_grid"]["configuration"]["chunk_shape"]
+    sizes[0] = 0
+    path.write_text(json.dumps(document))
+    spec = {"driver": driver, "kvstore": f"file://{tmp_path}/"}
+    store = ts.open(spec).result()
+    assert store.shape == (0, 4) and store.chunk_layout.read_chunk.shape == (1, 2)
+    np.testing.assert_array_equal(store.read().result(), np.zeros((0, 4), "u2"))
+    assert ts.open(store.spec()).result().schema == store.schema
+    grown = store.resize(exclusive_max=[3, 4]).result()
+    grown[...] = 7
+    np.testing.assert_array_equal(zarr.open_array(tmp_path)[...], np.full((3, 4), 7))
+
+    document["shape"] = [4, 4]
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=r"chunk.*received: (0|\[0,2\])"):
+        ts.open(spec, context=ts.Context()).result()
+
+
+# -- stored shards ----------------------------------------------------------------------------------------
+
+SHARD = {"chunk_shape": [2], "codecs": [LITTLE], "index_codecs": [LITTLE, {"name": "crc32c"}]}
+CHANGES = [*({name: ...} for name in SHARD), {"codecs": []}, {"index_codecs": []}]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+@pytest.mark.parametrize("nested", [False, True])
+def test_stored_shards_leave_nothing_open(tmp_path, change, nested):
+    options = {name: value for name, value in {**SHARD, **change}.items() if value is not ...}
+    codec = {"name": "sharding_indexed", "configuration": options}
+    outer = {"name": "sharding_indexed", "configuration": {**SHARD, "codecs": [codec]}}
+    _put(tmp_path, _document((4,), (4,), codecs=[outer if nested else codec]))
+    with pytest.raises(ValueError, match=r"FAILED_PRECONDITION.*zarr\.json.*codecs.*sharding_indexed"):
+        ts.open(_spec(tmp_path)).result()
+    _put(tmp_path, _document((4,), (4,), codecs=[{"name": "sharding_indexed", "configuration": SHARD}]))
+    assert ts.open(_spec(tmp_path)).result().chunk_layout.read_chunk.shape == (2,)
 
 
 # -- codecs -----------------------------------------------------------------------------------------------

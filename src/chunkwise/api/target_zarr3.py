@@ -40,7 +40,7 @@ def zarr3_metadata(form: Form, given: Sequence[str], notes: list[str]) -> dict[s
 
 
 def _chunks(form: Form, own: Mapping[str, Any], given: Sequence[str], notes: list[str]) -> dict[str, Any]:
-    """Return ``chunk_grid`` and ``codecs``, as far as they are known."""
+    """Return ``codecs``, always, so that no others are added, and ``chunk_grid`` as far as it is known."""
     chain, shard = inner_chain(own.get("codecs", []))
     if "codec" in given or not own:
         wanted = codec_json(form, "zarr3", given, notes)
@@ -60,7 +60,7 @@ def _chunks(form: Form, own: Mapping[str, Any], given: Sequence[str], notes: lis
             )
         options = {**shard, "chunk_shape": list(form.chunks), "codecs": chain}
         chain = [{"name": "sharding_indexed", "configuration": options}]
-    out: dict[str, Any] = {"codecs": chain} if chain else {}
+    out: dict[str, Any] = {"codecs": chain}
     outer = form.shards or form.chunks
     if own and not {"chunks", "shards"} & set(given):
         out["chunk_grid"] = own["chunk_grid"]  # which may be one that `chunks` can't say

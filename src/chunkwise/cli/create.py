@@ -45,6 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
         node = require_node(location)
         print_json({"path": arguments.path, "format": format, "metadata": dict(node.document)})
     else:
-        chunks = ", ".join(map(str, store.chunk_layout.write_chunk.shape or ()))
-        print(f"{arguments.path}: {format} {store.dtype.name} {list(store.shape)}, chunks [{chunks}]")
+        layout = store.chunk_layout
+        chunks, shards = layout.read_chunk.shape, layout.write_chunk.shape
+        inside = "" if shards == chunks else f" in shards {list(shards or ())}"
+        print(
+            f"{arguments.path}: {format} {store.dtype.name} {list(store.shape)}, "
+            f"chunks {list(chunks or ())}{inside}"
+        )
     return 0

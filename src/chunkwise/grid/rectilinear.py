@@ -186,10 +186,47 @@ class RectilinearGrid:
                     f"Chunk sizes of dimension {dim} add up to {runs.stop}, but the array has size {size}"
                 )
 
+    def reaching(self, shape: Sequence[int]) -> RectilinearGrid:
+        """Return the grid with one cell more in each dimension whose cells end before `shape` does."""
+        return RectilinearGrid.of(
+            [
+                sizes if isinstance(sizes, int) or size <= runs.stop else (*sizes, size - runs.stop)
+                for sizes, runs, size in zip(self.chunk_shapes, self.runs, shape, strict=True)
+            ]
+        )
+
+    def continues(self, other: RectilinearGrid) -> bool:
+        """Whether the cells of `other` are cells of this grid as well."""
+        return self.rank == other.rank and all(map(_continues, self.chunk_shapes, other.chunk_shapes))
+
     def _beyond(self, dim: int, index: int) -> str:
         return (
             f"Index {index} is outside the chunk grid, which ends at {self.runs[dim].stop} in dimension {dim}"
         )
+
+
+def _continues(sizes: Sizes, other: Sizes) -> bool:
+    """Whether the cells along a dimension begin with those of another grid."""
+    if isinstance(sizes, int) or isinstance(other, int):
+        return sizes == other
+    long, short = _merged(sizes), _merged(other)
+    if not short:
+        return True
+    last = len(short) - 1
+    if long[:last] != short[:last] or len(long) <= last:
+        return False
+    return long[last][0] == short[last][0] and long[last][1] >= short[last][1]
+
+
+def _merged(sizes: tuple[int | tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """Return runs of which no two neighbours have cells of the same size."""
+    out: list[tuple[int, int]] = []
+    for item in sizes:
+        size, count = (item, 1) if isinstance(item, int) else item
+        if out and out[-1][0] == size:
+            count += out.pop()[1]
+        out.append((size, count))
+    return out
 
 
 def _parse_sizes(value: JSON) -> Sizes:

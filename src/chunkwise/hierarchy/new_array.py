@@ -118,12 +118,16 @@ def new_array(
         outer = given.get("shards") or form.shape
         given["chunks"] = _auto(outer, form.dtype, exact="shards" in given)
     options = {name: value for name, value in schema_options.items() if value is not None}
-    codec_given = isinstance(codec, CodecSpec) or (schema is not None and "codec" in schema.to_json())
+    schema_codec = codec if isinstance(codec, CodecSpec) else None if schema is None else schema.codec
     if isinstance(codec, CodecSpec):
         options["codec"] = codec
-    elif codec is not None:
+    if format == "zarr3" and "codecs" in metadata:
+        given["codec"] = metadata["codecs"]
+    elif codec is not None and not isinstance(codec, CodecSpec):
         given["codec"] = parse_compressor(codec) if isinstance(codec, str) else codec
-    elif format == "n5" and not codec_given and "compression" not in metadata:
+    elif format == "zarr3" and schema_codec is not None:
+        given["codec"] = schema_codec.to_json().get("codecs", [])
+    elif format == "n5" and schema_codec is None and "compression" not in metadata:
         given["codec"] = Compressor("gzip", 6)
     if fill_value is not None:
         given["fill_value"] = as_array(fill_value, form.dtype).reshape(())
@@ -148,12 +152,19 @@ def new_array(
     if left_out:
         raise InvalidArgumentError("; ".join(left_out))
     own = {**target.spec["metadata"], **metadata}
+    spec: dict[str, Any] = {**target.spec, "metadata": own, "kvstore": location.kvstore()}
     if format == "zarr2" and fill_value is None and "fill_value" not in metadata and "filters" not in own:
         own["fill_value"] = None  # xarray takes any other for the value of what is missing
-    if codec_given:
-        for name in ("codecs", "compressor", "compression"):
+    if format == "zarr3":
+        own["codecs"] = target.spec["metadata"]["codecs"]  # those of `metadata`, in shards if there are any
+        if layout_given and "codecs" not in metadata:
+            # The layout says whether there are shards around the codecs, and in which order elements lie.
+            layout = {"read_chunk": {"shape": given["chunks"]}} if "chunks" in given else {}
+            codec_spec = {"driver": "zarr3", "codecs": own.pop("codecs")}
+            spec["schema"] = {"codec": codec_spec, "chunk_layout": layout}
+    elif schema_codec is not None and "codec" not in given:
+        for name in ("compressor", "compression"):
             own.pop(name, None)
-    spec = {**target.spec, "metadata": own, "kvstore": location.kvstore()}
     # Nothing is to be left of an array that can't be made.
     open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
     before()

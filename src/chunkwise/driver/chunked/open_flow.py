@@ -148,13 +148,14 @@ def open_array(
                 metadata = adopted
         except ChunkwiseError as e:
             raise prefix(e, f"Error writing {request.name}") from None
+        if mode.open:
+            # Before it is written: nothing is to be left of an array that is not what was asked for.
+            request.format.check(metadata, request.constraints, request.options, request.schema)
         if_equal = MISSING_GENERATION if existing is None else stamped.generation
         written = yield Put(request.key, request.format.encode(metadata), if_equal)
         if written is not None:
             for key, value in request.format.companions(request.options).items():
                 yield Put(request.path + key, value, MISSING_GENERATION)
-            if mode.open:
-                request.format.check(metadata, request.constraints, request.options, request.schema)
             return Opened(metadata, written, stamped.time, written=True)
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from chunkwise.binding import (
     JSON,
     Members,
+    dump,
     expect_array,
     expect_int,
     expect_object,
@@ -91,6 +92,8 @@ class Zarr2Metadata:
             return None
         if any(type(n) is not int or not 0 <= n < 2**62 for n in shape):
             return None
+        if document.get("chunks") != self.document["chunks"]:
+            return None
         return replace(self, shape=tuple(shape), document=dict(document))
 
     def resized(self, shape: tuple[int, ...]) -> Zarr2Metadata:
@@ -117,7 +120,13 @@ def parse_metadata(document: JSON) -> Zarr2Metadata:
     shape = tuple(members.take("shape", lambda v: parse_array(v, lambda n: expect_int(n, 0))))
     rank = len(shape)
     chunks = tuple(members.take("chunks", lambda v: parse_array(v, lambda n: expect_int(n, 0), rank)))
-    chunks = tuple(max(1, n) for n in chunks)  # some writers store 0 for an empty dimension
+    for dim, (n, size) in enumerate(zip(chunks, shape, strict=True)):
+        if n == 0 < size:
+            raise SpecError(
+                f'Error parsing object member "chunks": Expected at least 1 in dimension {dim}, which has '
+                f"{size} elements, but received: {dump(list(chunks))}"
+            )
+    chunks = tuple(max(1, n) for n in chunks)  # some writers store 0 for a dimension of length 0
     filters = members.take("filters", _filters, None) or []
     dtype, stored_dtype = members.take("dtype", lambda v: parse_zarr2(v, object_codec(filters)))
     compressor = members.take("compressor", lambda v: None if v is None else _codec(v))
@@ -130,7 +139,7 @@ def parse_metadata(document: JSON) -> Zarr2Metadata:
     except InvalidArgumentError as e:
         raise prefix(e, 'Error parsing object member "filters" or "compressor"') from None
     return Zarr2Metadata(
-        document=dict(document),
+        document={**expect_object(document), "chunks": list(chunks)},
         shape=shape,
         chunks=chunks,
         dtype=dtype,

@@ -29,8 +29,10 @@ from chunkwise.codec.protocol import ArrayToArray, ChunkSpec, Codec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, prefix
 
 __all__ = [
+    "SHARDING",
     "ResolvedChain",
     "SplitChain",
+    "check_stored",
     "merge_chains",
     "parse_chain",
     "resolve_chain",
@@ -68,6 +70,24 @@ def parse_chain(value: JSON) -> list[dict[str, Any]]:
         if kind == 1:
             stage = 2
     return chain
+
+
+def check_stored(chain: Sequence[dict[str, Any]]) -> None:
+    """Raise SpecError if the parsed chain of a stored array leaves open how chunks are encoded."""
+    codec = split_chain(chain).array_to_bytes
+    if codec is None:
+        raise SpecError("array -> bytes codec must be specified")
+    if codec["name"] != SHARDING:
+        return
+    options = codec.get("configuration", {})
+    for name in ("chunk_shape", "codecs", "index_codecs"):
+        if name not in options:
+            raise SpecError(f"{SHARDING}: member {dump(name)} is missing")
+        if name != "chunk_shape":
+            try:
+                check_stored(options[name])
+            except SpecError as e:
+                raise prefix(e, f"{SHARDING}: {dump(name)}") from None
 
 
 def _parse_entry(value: JSON) -> dict[str, Any]:

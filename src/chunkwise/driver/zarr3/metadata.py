@@ -25,12 +25,13 @@ from chunkwise.binding import (
 from chunkwise.catalogue import grids, key_encodings
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.protocol import Codec
-from chunkwise.driver.zarr3.codec_constraints import parse_chain, resolve_chain, split_chain
+from chunkwise.driver.zarr3.codec_constraints import check_stored, parse_chain, resolve_chain
 from chunkwise.driver.zarr3.item import array_to_bytes_name, chunk_item
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.grid.rectilinear import RectilinearGrid
 
 __all__ = [
     "Zarr3Metadata",
@@ -64,7 +65,7 @@ class Zarr3Metadata:
     Attributes
     ----------
     document : dict
-        The document as stored, members that chunkwise doesn't know included.
+        The document as stored, members that chunkwise doesn't know included; but 1 for a chunk size of 0.
     shape : tuple of int
     dtype : DataType
     grid : ChunkGrid
@@ -108,13 +109,19 @@ class Zarr3Metadata:
             return None
         if any(type(n) is not int or not 0 <= n < 2**62 for n in shape):
             return None
+        if document.get("chunk_grid") != self.document["chunk_grid"]:
+            return None
         _check_reach(self.grid, tuple(shape))
         return replace(self, shape=tuple(shape), document=dict(document), attributes=dict(attributes))
 
     def resized(self, shape: tuple[int, ...]) -> Zarr3Metadata:
-        """Return the metadata of the array with another shape; raise if its grid ends before that."""
-        _check_reach(self.grid, shape)
-        return replace(self, shape=shape, document={**self.document, "shape": list(shape)})
+        """Return the metadata of the array with another shape; a cell is added where the grid ends before."""
+        document = {**self.document, "shape": list(shape)}
+        grid = self.grid
+        if isinstance(grid, RectilinearGrid) and (longer := grid.reaching(shape)) != grid:
+            document["chunk_grid"] = {**document["chunk_grid"], "configuration": longer.to_json()}
+            grid = longer
+        return replace(self, shape=shape, grid=grid, document=document)
 
     def with_attributes(self, attributes: Mapping[str, Any]) -> Zarr3Metadata:
         """Return the metadata with other user attributes."""
@@ -138,15 +145,14 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     shape = tuple(members.take("shape", lambda v: parse_array(v, lambda n: expect_int(n, 0))))
     rank = len(shape)
     dtype = members.take("data_type", parse_zarr3)
-    grid = members.take("chunk_grid", lambda v: parse_grid(v, rank))
+    grid, grid_json = members.take("chunk_grid", lambda v: _parse_cells(v, shape))
     _check_reach(grid, shape)
     keys = members.take("chunk_key_encoding", parse_key_encoding)
     fill_value = members.take("fill_value", lambda v: parse_fill_value_zarr3(v, dtype))
     chain = members.take("codecs", parse_chain)
-    if split_chain(chain).array_to_bytes is None:
-        raise SpecError('Error parsing object member "codecs": array -> bytes codec must be specified')
     item = chunk_item(grid, shape, fill_value)
     try:
+        check_stored(chain)
         resolved = resolve_chain(chain, item, array_to_bytes_name(dtype))
     except InvalidArgumentError as e:
         raise prefix(e, 'Error parsing object member "codecs"') from None
@@ -159,7 +165,7 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
                 f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}'
             )
     return Zarr3Metadata(
-        document=dict(document),
+        document={**expect_object(document), "chunk_grid": grid_json},
         shape=shape,
         dtype=dtype,
         grid=grid,
@@ -223,6 +229,16 @@ def parse_grid(value: JSON, rank: int | None) -> ChunkGrid:
     if rank is not None and grid.rank != rank:
         raise SpecError(f"Expected a chunk grid of rank {rank}, but received one of rank {grid.rank}")
     return grid
+
+
+def _parse_cells(value: JSON, shape: tuple[int, ...]) -> tuple[ChunkGrid, JSON]:
+    """Read the grid of an array; a size of 0, which some write for a dimension of length 0, becomes 1."""
+    name, configuration = parse_extension(value)
+    sizes = configuration.get("chunk_shape")
+    if name == "regular" and isinstance(sizes, list) and 0 in sizes and len(sizes) == len(shape):
+        cells = [1 if n == size == 0 else n for n, size in zip(sizes, shape, strict=True)]
+        value = {"name": name, "configuration": {**configuration, "chunk_shape": cells}}
+    return parse_grid(value, len(shape)), value
 
 
 def parse_key_encoding(value: JSON) -> KeyEncoding:

@@ -1,0 +1,178 @@
+"""Choosing the chunks and codecs of a new array from metadata constraints and a schema.
+
+A chain in ``metadata`` says in which order elements lie, and is not put into shards unless read and write
+chunks of different sizes are demanded.  Where it is left open, codecs go into shards if read chunks come
+out smaller than write chunks, and an inner order that isn't C order becomes a ``transpose``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from chunkwise.driver.zarr3.chain_layout import chain_axes, chain_layout
+from chunkwise.driver.zarr3.codec_constraints import SHARDING, sharding_levels, split_chain
+from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
+from chunkwise.driver.zarr3.constraints import Zarr3Constraints
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.chunk_layout_keywords import merge_grid
+from chunkwise.spec.chunk_shape import choose_chunk_shape, choose_read_write_chunk_shapes
+from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.constraint import braces, prefixed
+
+__all__ = ["NewChunks", "choose_chunks"]
+
+
+class NewChunks(NamedTuple):
+    """Chunks and codecs of an array that is to be.
+
+    Attributes
+    ----------
+    grid : dict
+        The member ``chunk_grid``.
+    shape : tuple of int
+        Of a cell, the first one of a grid of unequal cells.
+    chain : list of dict
+        The codecs, of which options may still be open.
+    """
+
+    grid: dict[str, Any]
+    shape: tuple[int, ...]
+    chain: list[dict[str, Any]]
+
+
+def choose_chunks(
+    constraints: Zarr3Constraints, layout: ChunkLayout, codec: CodecSpec | None, domain: IndexDomain
+) -> NewChunks:
+    """Choose the chunks of an array of the given `domain`.
+
+    Parameters
+    ----------
+    constraints : Zarr3Constraints
+    layout : ChunkLayout
+        Of the schema, for the rank of the array; what `constraints` say of it is added.
+    codec : CodecSpec or None
+        Of the schema.
+    domain : IndexDomain
+
+    Raises
+    ------
+    ChunkwiseError
+        If they contradict each other.
+    """
+    chain = _merged_chain(constraints, codec)
+    grid, outer, inner = _choose_shapes(constraints, layout, chain, domain)
+    chain = _with_shards(chain, outer, inner)
+    if chain_axes(constraints.codecs, domain.rank).is_open:
+        chain = _with_order(chain, layout, domain.rank)
+    _check_order(chain, layout, domain.rank)
+    return NewChunks(grid, outer, chain)
+
+
+def _merged_chain(constraints: Zarr3Constraints, codec: CodecSpec | None) -> list[dict[str, Any]]:
+    own = Zarr3CodecSpec.of(constraints.codecs)
+    merged = own if codec is None else own.merge(codec)
+    assert isinstance(merged, Zarr3CodecSpec)
+    return list(merged.codecs or [])
+
+
+def _choose_shapes(
+    constraints: Zarr3Constraints, layout: ChunkLayout, chain: list[dict[str, Any]], domain: IndexDomain
+) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
+    """Return the grid's JSON, the shape of its (first) cell, and that of the chunks that are read."""
+    grid = constraints.grid
+    if grid is not None and grid.chunk_shape is None:
+        if layout.write_chunk.shape is not None and any(layout.write_chunk.shape):
+            raise InvalidArgumentError(
+                "chunk shape constraints are not compatible with a rectilinear chunk grid"
+            )
+        bounds = [grid.bounds(dim, 0) for dim in range(grid.rank)]
+        outer = tuple(stop - start for start, stop in bounds)
+        return constraints.members["chunk_grid"], outer, outer
+    shards = chain_axes(chain, domain.rank).shards
+    own = chain_layout(
+        None if shards else constraints.codecs, None if grid is None else grid.chunk_shape, domain.rank
+    )
+    layout.become(layout.merged(own))
+    if shards and (shape := shards[-1].chunk_shape) is not None:
+        layout.set_grid("read_chunk", "shape", lambda g: g.set_shape(shape, hard=True))
+    given = constraints.codecs is not None or sharding_levels(chain) > 0
+    if given and not shards and not _asks_for_both(layout):
+        merge_grid(layout, "write_chunk", layout.read_chunk)
+        read = write = choose_chunk_shape(ChunkLayout(write_chunk=layout.write_chunk), domain.shape)
+    else:
+        read, write = choose_read_write_chunk_shapes(layout, domain.shape)
+    return {"name": "regular", "configuration": {"chunk_shape": list(write)}}, write, read
+
+
+def _asks_for_both(layout: ChunkLayout) -> bool:
+    """Whether chunks are demanded to be read in one size and written in another."""
+    sizes = zip(layout.read_chunk.sizes, layout.write_chunk.sizes, strict=False)
+    return any(r and w and r.hard and w.hard and r.value != w.value for r, w in sizes)
+
+
+def _with_shards(
+    chain: list[dict[str, Any]], outer: tuple[int, ...], inner: tuple[int, ...]
+) -> list[dict[str, Any]]:
+    """Add shards around the chain, or the shape of inner chunks that its shards leave open."""
+    shards = chain_axes(chain, len(outer)).shards
+    if shards:
+        shape = [inner[dim] for dim in shards[-1].axes]
+        return _changed(chain, len(shards) - 1, lambda c: _with_inner_shape(c, shape))
+    if inner == outer:
+        return chain
+    return [{"name": SHARDING, "configuration": {"chunk_shape": list(inner), "codecs": chain}}]
+
+
+def _with_inner_shape(chain: list[dict[str, Any]], shape: list[int]) -> list[dict[str, Any]]:
+    return [
+        {**e, "configuration": {"chunk_shape": shape, **e.get("configuration", {})}}
+        if e["name"] == SHARDING
+        else e
+        for e in chain
+    ]
+
+
+def _changed(
+    chain: list[dict[str, Any]], depth: int, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Return the chain with that of the inner chunks changed that are `depth` shards down."""
+    if depth == 0:
+        return change(chain)
+    before, shard, after = split_chain(chain)
+    assert shard is not None
+    options = dict(shard.get("configuration", {}))
+    options["codecs"] = _changed(options.get("codecs", []), depth - 1, change)
+    return [*before, {"name": SHARDING, "configuration": options}, *after]
+
+
+def _with_order(chain: list[dict[str, Any]], layout: ChunkLayout, rank: int) -> list[dict[str, Any]]:
+    """Add a transpose by which elements lie in the order that the layout asks for."""
+    axes = chain_axes(chain, rank).axes
+    if layout.order is None or axes is None or axes == layout.order.value:
+        return chain
+    entry = {
+        "name": "transpose",
+        "configuration": {"order": [axes.index(dim) for dim in layout.order.value]},
+    }
+
+    def change(inner: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        n = len(split_chain(inner).array_to_array)
+        return [*inner[:n], entry, *inner[n:]]
+
+    return _changed(chain, sharding_levels(chain), change)
+
+
+def _check_order(chain: list[dict[str, Any]], layout: ChunkLayout, rank: int) -> None:
+    """Raise unless elements lie in the order that the layout demands."""
+    if layout.order is None or not layout.order.hard:
+        return
+    axes = chain_axes(chain, rank).axes
+    if axes is None:
+        raise InvalidArgumentError(
+            f"inner_order {braces(layout.order.value)} can't be met by codecs that change the shape of chunks"
+        )
+    with prefixed("Error setting inner_order"):
+        layout.set_inner_order(axes, hard=True)
