@@ -222,6 +222,7 @@ class TestBlosc(CodecContract):
     configurations = (
         {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 2, "blocksize": 0},
         {"cname": "zstd", "clevel": 1, "shuffle": "bitshuffle", "typesize": 4, "blocksize": 0},
+        {"cname": "zstd", "clevel": 1, "shuffle": "bitshuffle", "typesize": 400, "blocksize": 0},
         {"cname": "zlib", "clevel": 9, "shuffle": "noshuffle", "blocksize": 64},
         {"cname": "blosclz"},
         {"clevel": 0},

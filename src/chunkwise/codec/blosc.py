@@ -44,7 +44,8 @@ _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _AUTO = -1
 # The inner compressor as the header's flags name it, bits 5 to 7.
 _FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
-_MAX_NBYTES = 2**31 - 1 - 16
+_INT_MAX = 2**31 - 1
+_MAX_NBYTES = _INT_MAX - 16
 # No compressor inside makes more of a byte: 128 KiB of one value take Zstandard four bytes.
 _MAX_RATIO = 1 << 15
 _sizes = Struct("<4xI4xI").unpack_from
@@ -77,7 +78,8 @@ class Blosc:
     shuffle : int or None
         0 none, 1 bytes, 2 bits, -1 chosen by the type size; None until bound.
     typesize : int or None
-        Stride of the shuffle, in bytes; None until bound, then the item size.
+        Stride of the shuffle, in bytes; None until bound, then the item size.  c-blosc shuffles nothing
+        where it is over 255.
     blocksize : int or None
         Bytes in a block; 0 is automatic.
     """
@@ -100,15 +102,21 @@ class Blosc:
             "zarr2": ("lz4", 5, _AUTO, 0),
             "n5": ("blosclz", 6, 0, 0),
         }[format]
+        cname = members.take("cname", _parse_cname, defaults[0])
+        clevel = members.take("clevel", lambda v: expect_int(v, 0, 9), defaults[1])
+        shuffle = members.take("shuffle", lambda v: _parse_shuffle(v, words=words), defaults[2])
+        typesize = None
+        # n5-blosc stores a type size that it does not use; Zarr v3 ignores it where nothing is shuffled.
+        if format == "n5" or (format == "zarr3" and shuffle == 0):
+            members.take("typesize", lambda v: v, None)
+        else:
+            typesize = members.take("typesize", lambda v: v if v is None else expect_int(v, 1, _INT_MAX), None)
         codec = cls(
-            members.take("cname", _parse_cname, defaults[0]),
-            members.take("clevel", lambda v: expect_int(v, 0, 9), defaults[1]),
-            members.take("shuffle", lambda v: _parse_shuffle(v, words=words), defaults[2]),
-            # n5-blosc stores a type size that it does not use; the others use the item size.
-            None
-            if format == "n5"
-            else members.take("typesize", lambda v: v if v is None else expect_int(v, 1, 255), None),
-            members.take("blocksize", lambda v: expect_int(v, 0, 2**31 - 1), defaults[3]),
+            cname,
+            clevel,
+            shuffle,
+            typesize,
+            members.take("blocksize", lambda v: expect_int(v, 0, _INT_MAX), defaults[3]),
         )
         if format == "n5":
             members.rest()
@@ -131,10 +139,10 @@ class Blosc:
 
     def bind(self, item: ChunkSpec) -> Self:
         """Settle what is open: the type size is the item size, 1 for variable-length values."""
-        itemsize = 1 if item.dtype.hasobject else item.dtype.itemsize
         typesize = self.typesize
         if typesize is None:
-            typesize = itemsize if 1 <= itemsize <= 255 else 1
+            itemsize = 1 if item.dtype.hasobject else item.dtype.itemsize
+            typesize = itemsize if 1 <= itemsize <= 255 else 1  # c-blosc's own way, and what every peer takes
         shuffle = self.shuffle
         if shuffle is None:
             shuffle = 2 if typesize == 1 else 1
