@@ -65,6 +65,10 @@ def _parse_shuffle(value: JSON, *, words: bool) -> int:
     raise SpecError(f'Expected one of "noshuffle", "shuffle", "bitshuffle", but received: {dump(value)}')
 
 
+def _parse_typesize(value: JSON) -> int | None:
+    return None if value is None else expect_int(value, 1, _INT_MAX)
+
+
 @dataclass(frozen=True)
 class Blosc:
     """Bytes to bytes: Blosc.
@@ -110,7 +114,9 @@ class Blosc:
         if format == "n5" or (format == "zarr3" and shuffle == 0):
             members.take("typesize", lambda v: v, None)
         else:
-            typesize = members.take("typesize", lambda v: v if v is None else expect_int(v, 1, _INT_MAX), None)
+            typesize = members.take(
+                "typesize", lambda v: v if v is None else expect_int(v, 1, _INT_MAX), None
+            )
         codec = cls(
             cname,
             clevel,

@@ -156,6 +156,21 @@ def _parse_dtype(value: JSON) -> str:
     return text
 
 
+def _element_bytes(value: Any, stored: np.dtype[Any]) -> bytes:
+    """Return an array, given as one or as a list, as it is stored; raise if that changes integers."""
+    try:
+        given = np.asarray(value)
+        exact = stored.kind in "biu" or given.size == 0
+        part = given.astype(stored, casting="unsafe" if exact else "same_kind")
+        if exact and not np.array_equal(part, given):
+            raise ValueError(f"{value!r} has no equal of data type {stored.str}")
+    except (TypeError, ValueError, OverflowError) as e:
+        raise CodecError(f'"vlen-array" codec: {e}') from e
+    if part.ndim != 1:
+        raise CodecError(f'"vlen-array" codec encodes one-dimensional arrays, but received: {value!r}')
+    return part.tobytes()
+
+
 @dataclass(frozen=True)
 class VlenArray:
     """Array to bytes: one-dimensional arrays of any length, whose elements have data type `dtype`."""
@@ -211,17 +226,7 @@ class VlenArray:
                 if value is None or (isinstance(value, int) and value == 0):
                     values[i] = b""
                     continue
-                try:
-                    part = np.asarray(value)
-                    if part.ndim != 1:
-                        raise CodecError(
-                            f'"vlen-array" codec encodes one-dimensional arrays, but received: {value!r}'
-                        )
-                    values[i] = part.astype(stored, casting="same_kind").tobytes()
-                except (TypeError, ValueError) as e:
-                    if isinstance(e, CodecError):
-                        raise
-                    raise CodecError(f'"vlen-array" codec: {e}') from e
+                values[i] = _element_bytes(value, stored)
             return encode_bytes(values)
 
         return encode

@@ -3,9 +3,10 @@
 =========== ============================ ============================================== ==========
 type        in Zarr v3                   in Zarr v2: ``|O`` and the first filter        fill value
 =========== ============================ ============================================== ==========
-ustring     ``string``                   ``vlen-utf8``                                  the text
+ustring     ``string``                   ``vlen-utf8``, ``categorize``                  the text
 string      ``variable_length_bytes``    ``vlen-bytes``                                 base64
-json        --                           ``json2``, ``msgpack2``, ``pickle``            any JSON
+json        --                           ``json2``, ``msgpack2``, ``pickle``;           any JSON
+                                         ``vlen-array``: elements are arrays
 =========== ============================ ============================================== ==========
 
 zarr-python 2 writes 0 as the fill value of ``|O`` when it is given none; it is read as empty.

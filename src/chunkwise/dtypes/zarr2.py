@@ -32,6 +32,8 @@ __all__ = [
 OBJECT_CODECS = {
     "vlen-utf8": dtypes["ustring"],
     "vlen-bytes": dtypes["string"],
+    "categorize": dtypes["ustring"],
+    "vlen-array": dtypes["json"],
     "json2": dtypes["json"],
     "json": dtypes["json"],
     "msgpack2": dtypes["json"],
