@@ -109,7 +109,7 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
             fill_value = parse_fill_value_zarr3(fill_value, dtype)
         except SpecError as e:
             raise prefix(e, 'Error parsing object member "fill_value"') from None
-        out["fill_value"] = fill_value_to_zarr3(fill_value, dtype)
+        out["fill_value"] = fill_value_to_zarr3(fill_value, dtype, dtype_json)
     codecs = members.take("codecs", parse_chain, None)
     if codecs is not None:
         out["codecs"] = codecs

@@ -193,7 +193,7 @@ def make_document(
         "data_type": data_type,
         "chunk_grid": chunk_grid,
         "chunk_key_encoding": chunk_key_encoding,
-        "fill_value": fill_value_to_zarr3(fill_value, dtype),
+        "fill_value": fill_value_to_zarr3(fill_value, dtype, data_type),
         "codecs": codecs,
     }
     if dimension_names is not None:
