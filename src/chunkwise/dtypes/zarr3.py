@@ -36,6 +36,8 @@ __all__ = ["fill_value_to_zarr3", "parse_fill_value_zarr3", "parse_zarr3", "to_z
 
 _SIMPLE = {
     **{name: d for name, d in dtypes.items() if d.kind in ("bool", "int", "float", "complex")},
+    "complex_float32": dtypes["complex64"],
+    "complex_float64": dtypes["complex128"],
     "string": dtypes["ustring"],
     "bytes": dtypes["string"],
     "variable_length_bytes": dtypes["string"],
