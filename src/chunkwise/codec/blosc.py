@@ -18,7 +18,8 @@ Compatibility
 -------------
 ``shuffle`` is a number in Zarr v2 and N5, -1 meaning bit-shuffle for items of one byte and byte-shuffle
 for others; it is a word in Zarr v3.  N5 readers other than n5-java use the item size as type size, and
-so does this; TensorStore refuses members beyond the four written here.
+so does this; TensorStore refuses members beyond the four written here.  Snappy, which c-blosc has in few
+builds and NumCodecs' has not, needs the package ``imagecodecs``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import numcodecs.blosc
 import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int
-from chunkwise.codec.blosc_library import open_library
+from chunkwise.codec.blosc_library import imagecodecs_library, open_library
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
@@ -173,7 +174,7 @@ class Blosc:
                 return b""
             out = np.empty(nbytes, np.uint8).data
             if decompress(encoded, out) != nbytes:
-                raise _corrupt(encoded)
+                _decompress_elsewhere(encoded, out)
             return out
 
         return decode
@@ -186,7 +187,7 @@ class Blosc:
         def decode(encoded: Buffer, out: memoryview) -> None:
             _checked_nbytes(encoded, decoded_nbytes)
             if decompress(encoded, out) != decoded_nbytes:
-                raise _corrupt(encoded)
+                _decompress_elsewhere(encoded, out)
 
         return decode
 
@@ -196,12 +197,9 @@ class Blosc:
         shuffle = self.shuffle
         if shuffle is None or shuffle == _AUTO:
             shuffle = 2 if typesize == 1 else 1
-        if cname not in numcodecs.blosc.list_compressors():
-            raise UnsupportedError(
-                f'"blosc" codec: the installed c-blosc has no {cname!r}; '
-                f"it has {', '.join(numcodecs.blosc.list_compressors())}"
-            )
-        compress = open_library().open_compressor(cname, clevel, shuffle, blocksize, typesize)
+        here = cname in numcodecs.blosc.list_compressors()
+        library = open_library() if here else imagecodecs_library(cname)
+        compress = library.open_compressor(cname, clevel, shuffle, blocksize, typesize)
 
         def encode(decoded: Buffer) -> Buffer:
             n = decoded.nbytes if type(decoded) is memoryview else len(decoded)
@@ -240,12 +238,11 @@ def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
     return nbytes
 
 
-def _corrupt(encoded: Buffer) -> Exception:
+def _decompress_elsewhere(encoded: Buffer, out: memoryview) -> None:
+    """Decode a chunk that c-blosc refuses by a library that has its inner compressor, if that is why."""
     flags = encoded[2]
     cname = _FORMATS.get(flags >> 5)
     # Bit 1 says that the content is stored uncompressed: then the inner compressor does not matter.
-    if cname is not None and not flags & 2 and cname not in numcodecs.blosc.list_compressors():
-        return UnsupportedError(
-            f'"blosc" codec: the installed c-blosc has no {cname!r}, which this chunk needs'
-        )
-    return DataCorruptionError("Invalid blosc-compressed data")
+    missing = cname is not None and not flags & 2 and cname not in numcodecs.blosc.list_compressors()
+    if not missing or imagecodecs_library(cname or "").decompress(encoded, out) != len(out):
+        raise DataCorruptionError("Invalid blosc-compressed data")
