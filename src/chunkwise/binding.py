@@ -160,7 +160,10 @@ def expect_number(value: JSON) -> float:
     """Return `value` as float if it is a JSON number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _expected("64-bit floating-point number", value)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise _expected("64-bit floating-point number", value) from None
 
 
 def expect_one_of(value: JSON, choices: tuple[JSON, ...]) -> JSON:

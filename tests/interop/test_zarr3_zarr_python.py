@@ -189,6 +189,8 @@ def _with_defaults(codecs):
         if codec["name"] == "sharding_indexed":
             for name in ("codecs", "index_codecs"):
                 options[name] = _with_defaults(options[name])
+        elif codec["name"] == "zstd":
+            options.setdefault("checksum", False)  # which is to be left out
         elif codec["name"] == "bytes":
             options.setdefault("endian", "little")  # not written for records
         elif codec["name"] == "numcodecs.lzma":

@@ -33,7 +33,7 @@ import numcodecs.vlen
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, Members, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_string
 from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError
@@ -149,8 +149,8 @@ def _parse_dtype(value: JSON) -> str:
     text = expect_string(value)
     try:
         dtype = np.dtype(text)
-    except TypeError:
-        raise SpecError(f'Expected data type, but received: "{text}"') from None
+    except (TypeError, ValueError, SyntaxError, OverflowError):  # all of which NumPy raises
+        raise SpecError(f"Expected data type, but received: {dump(text)}") from None
     if dtype.hasobject or dtype.itemsize == 0:
         raise SpecError(f'Expected data type with elements of fixed size, but received: "{text}"')
     return text

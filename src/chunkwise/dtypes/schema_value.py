@@ -21,6 +21,9 @@ from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 __all__ = ["array_from_json", "array_to_json", "fill_value_from_json", "fill_value_to_json"]
 
 
+_MAX_RANK = 32  # as for every domain
+
+
 def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> npt.NDArray[Any]:
     """Return nested lists as an array of `dtype`.
 
@@ -42,6 +45,8 @@ def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> np
     """
     if rank is None:
         rank = 0 if dtype.kind == "json" else max(0, _depth(value) - _element_rank(dtype))
+    if rank > _MAX_RANK:
+        raise SpecError(f"Array rank ({rank}) is outside valid range [0, {_MAX_RANK}]")
     shape: list[int] = []
     level = value
     for _ in range(rank):

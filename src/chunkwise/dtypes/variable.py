@@ -43,10 +43,12 @@ def parse_variable(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]
         return boxed(value)
     if form == "zarr2" and value == 0 and not isinstance(value, bool | str):
         return dtype.zero()
-    if dtype.kind == "ustring":
-        return boxed(expect_string(value))
-    if form == "json":
-        return boxed(expect_string(value).encode())
+    if dtype.kind == "ustring" or form == "json":
+        try:
+            raw = expect_string(value).encode()
+        except UnicodeEncodeError:
+            raise SpecError(f"Expected text that UTF-8 can encode, but received: {show(value)}") from None
+        return boxed(value if dtype.kind == "ustring" else raw)
     if form == "zarr3" and isinstance(value, list):
         return boxed(bytes(parse_array(value, lambda v: expect_int(v, 0, 255))))
     try:

@@ -22,6 +22,7 @@ from chunkwise.driver.chunked.domain import (
 )
 from chunkwise.driver.chunked.record import Part
 from chunkwise.driver.zarr3.codec_constraints import (
+    as_written,
     merge_chains,
     resolve_chain,
     sharding_levels,
@@ -160,7 +161,7 @@ def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metad
     chain = _with_layout(chain, layout, outer, inner, rank)
     item = ChunkSpec(outer, fill_value.dtype, fill_value)
     _refuse_compressed_shards(chain)
-    codecs = resolve_chain(chain, item, array_to_bytes_name(dtype)).json
+    codecs = as_written(resolve_chain(chain, item, array_to_bytes_name(dtype)).json)
     names: Any = [label or None for label in domain.labels]
     if constraints.dimension_names is None and not any(names):
         names = None
