@@ -19,6 +19,7 @@ __all__ = [
     "MISSING",
     "Members",
     "dump",
+    "dump_bytes",
     "expect_array",
     "expect_bool",
     "expect_int",
@@ -104,6 +105,14 @@ def dump(value: JSON) -> str:
     if type(value) is str:
         return _text(value)
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+
+def dump_bytes(value: JSON) -> bytes:
+    """Return :func:`dump` as UTF-8; half a surrogate pair, which UTF-8 lacks, makes all but ASCII escaped."""
+    try:
+        return dump(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
 def _expected(what: str, value: JSON) -> SpecError:
