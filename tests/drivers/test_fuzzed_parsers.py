@@ -17,10 +17,10 @@ from chunkwise.driver.zarr2.metadata import parse_metadata as parse_zarr2
 from chunkwise.driver.zarr3.constraints import parse_constraints as parse_zarr3_constraints
 from chunkwise.driver.zarr3.metadata import parse_grid, parse_key_encoding
 from chunkwise.driver.zarr3.metadata import parse_metadata as parse_zarr3
-from chunkwise.dtype.data_type import DataType, dtypes
-from chunkwise.dtype.schema_value import fill_value_from_json
-from chunkwise.dtype.zarr2 import parse_fill_value_zarr2
-from chunkwise.dtype.zarr3 import parse_fill_value_zarr3
+from chunkwise.dtypes.data_type import DataType, dtypes
+from chunkwise.dtypes.schema_value import fill_value_from_json
+from chunkwise.dtypes.zarr2 import parse_fill_value_zarr2
+from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.errors import ChunkwiseError
 
 # Every type of JSON and every magnitude: ends of integer and floating-point types, text that is no Unicode.

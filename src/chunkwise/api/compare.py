@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.dtype.fill_value import same_object
+from chunkwise.dtypes.fill_value import same_object
 from chunkwise.errors import DataCorruptionError
 from chunkwise.index_space import IndexDomain
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, parse_array
-from chunkwise.dtype.data_type import DataType
-from chunkwise.dtype.floating import parse_float, print_float
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.floating import parse_float, print_float
 
 __all__ = [
     "ComplexBfloat16",

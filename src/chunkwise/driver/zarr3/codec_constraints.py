@@ -247,13 +247,15 @@ def check_byte_order(stored: Sequence[dict[str, Any]], resolved: Sequence[dict[s
 
     It may be left open in a constraint, and was by zarr-python in arrays of type ``structured``.
     """
-    for entry, settled in zip(stored, resolved, strict=True):
-        own, full = entry.get("configuration", {}), settled.get("configuration", {})
-        if entry["name"] in ("bytes", "endian") and "endian" in full and "endian" not in own:
-            raise SpecError('"bytes" codec requires that "endian" is specified for this data type')
-        for name in ("codecs", "index_codecs"):
-            if entry["name"] == SHARDING and name in own:
-                check_byte_order(own[name], full[name])
+    entry, settled = split_chain(stored).array_to_bytes, split_chain(resolved).array_to_bytes
+    if entry is None or settled is None:
+        return
+    own, full = entry.get("configuration", {}), settled.get("configuration", {})
+    if entry["name"] in ("bytes", "endian") and "endian" in full and "endian" not in own:
+        raise SpecError('"bytes" codec requires that "endian" is specified for this data type')
+    for name in ("codecs", "index_codecs"):
+        if entry["name"] == SHARDING and name in own:
+            check_byte_order(own[name], full[name])
 
 
 def as_written(chain: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
