@@ -19,6 +19,7 @@ __all__ = [
     "MISSING",
     "Members",
     "dump",
+    "dump_bytes",
     "expect_array",
     "expect_bool",
     "expect_int",
@@ -106,6 +107,14 @@ def dump(value: JSON) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
+def dump_bytes(value: JSON) -> bytes:
+    """Return :func:`dump` as UTF-8; half a surrogate pair, which UTF-8 lacks, makes all but ASCII escaped."""
+    try:
+        return dump(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
 def _expected(what: str, value: JSON) -> SpecError:
     if value is MISSING:
         return SpecError(f"Expected {what}, but member is missing")
@@ -160,7 +169,10 @@ def expect_number(value: JSON) -> float:
     """Return `value` as float if it is a JSON number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _expected("64-bit floating-point number", value)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise _expected("64-bit floating-point number", value) from None
 
 
 def expect_one_of(value: JSON, choices: tuple[JSON, ...]) -> JSON:

@@ -116,7 +116,40 @@ KEY_ENCODINGS: dict[str, Entry] = {
 }
 
 # Beyond those of NumPy and ml_dtypes, whose names are in dtype/names.py.
-DATA_TYPES: dict[str, Entry] = {}
+DATA_TYPES: dict[str, Entry] = {
+    "complex_bfloat16": Entry("chunkwise.dtypes.complex_pair:ComplexBfloat16", zarr3=("complex_bfloat16",)),
+    "complex_float4_e2m1fn": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat4E2m1fn", zarr3=("complex_float4_e2m1fn",)
+    ),
+    "complex_float6_e2m3fn": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat6E2m3fn", zarr3=("complex_float6_e2m3fn",)
+    ),
+    "complex_float6_e3m2fn": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat6E3m2fn", zarr3=("complex_float6_e3m2fn",)
+    ),
+    "complex_float8_e3m4": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat8E3m4", zarr3=("complex_float8_e3m4",)
+    ),
+    "complex_float8_e4m3": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat8E4m3", zarr3=("complex_float8_e4m3",)
+    ),
+    "complex_float8_e4m3b11fnuz": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat8E4m3b11fnuz", zarr3=("complex_float8_e4m3b11fnuz",)
+    ),
+    "complex_float8_e4m3fnuz": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat8E4m3fnuz", zarr3=("complex_float8_e4m3fnuz",)
+    ),
+    "complex_float8_e5m2": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat8E5m2", zarr3=("complex_float8_e5m2",)
+    ),
+    "complex_float8_e5m2fnuz": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat8E5m2fnuz", zarr3=("complex_float8_e5m2fnuz",)
+    ),
+    "complex_float8_e8m0fnu": Entry(
+        "chunkwise.dtypes.complex_pair:ComplexFloat8E8m0fnu", zarr3=("complex_float8_e8m0fnu",)
+    ),
+    "complex_float16": Entry("chunkwise.dtypes.complex_pair:ComplexFloat16", zarr3=("complex_float16",)),
+}
 
 CODEC_SPECS: dict[str, Entry] = {
     "n5": Entry("chunkwise.driver.n5.codec_spec:N5CodecSpec"),

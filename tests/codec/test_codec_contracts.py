@@ -88,7 +88,19 @@ class TestCastValue(CodecContract):
 class TestPackBits(CodecContract):
     stored_name = "packbits"
     configurations = ({}, {"padding_encoding": "first_byte"}, {"padding_encoding": "last_byte"})
-    dtypes = ("?", "i1", "u2", "i4", "f8", "c8", ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.bfloat16)
+    dtypes = (
+        "?",
+        "i1",
+        "u2",
+        "i4",
+        "f8",
+        "c8",
+        "M8[s]",
+        "m8[10us]",
+        ml_dtypes.int4,
+        ml_dtypes.uint2,
+        ml_dtypes.bfloat16,
+    )
 
 
 class TestPackBitsRange(CodecContract):
@@ -222,6 +234,7 @@ class TestBlosc(CodecContract):
     configurations = (
         {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 2, "blocksize": 0},
         {"cname": "zstd", "clevel": 1, "shuffle": "bitshuffle", "typesize": 4, "blocksize": 0},
+        {"cname": "zstd", "clevel": 1, "shuffle": "bitshuffle", "typesize": 400, "blocksize": 0},
         {"cname": "zlib", "clevel": 9, "shuffle": "noshuffle", "blocksize": 64},
         {"cname": "blosclz"},
         {"clevel": 0},

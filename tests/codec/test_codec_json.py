@@ -96,7 +96,10 @@ def test_bound_chain_says_every_default():
             [LE, {"name": "blosc", "configuration": {"cname": "foo"}}],
             'Expected one of blosclz,lz4,lz4hc,snappy,zlib,zstd but received: "foo"',
         ),
-        ([LE, {"name": "blosc", "configuration": {"typesize": 0}}], "Expected integer in the range [1, 255]"),
+        (
+            [LE, {"name": "blosc", "configuration": {"typesize": 0}}],
+            "Expected integer in the range [1, 2147483647]",
+        ),
         (
             [LE, {"name": "blosc", "configuration": {"shuffle": 1}}],
             'Expected one of "noshuffle", "shuffle", "bitshuffle"',

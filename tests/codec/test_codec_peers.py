@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
+from importlib.util import find_spec
 
 import ml_dtypes
 import numcodecs
@@ -22,7 +23,7 @@ from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.zarr2 import parse_zarr2, parse_zarr2_codecs
 from chunkwise.dtypes import zarr2 as dtype2
 from chunkwise.dtypes import zarr3 as dtype3
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError, UnsupportedError
 from chunkwise.testing.codec_contract import numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -460,3 +461,28 @@ def test_tensorstore_zarr2(compressor, order, dtype):
     metadata = {"dtype": dtype, "shape": SHAPE, "chunks": CHUNKS, "compressor": compressor, "order": order}
     native = np.dtype(dtype).newbyteorder("=")
     check_tensorstore(numbers(native, SHAPE), numbers(native, SHAPE, 1), "zarr", metadata)
+
+
+@pytest.mark.parametrize("shuffle", [0, 1, 2])
+def test_blosc_with_snappy(shuffle):
+    """TensorStore has Snappy; here imagecodecs brings it, and an error says so where that is missing."""
+    compressor = {"id": "blosc", "cname": "snappy", "clevel": 5, "shuffle": shuffle, "blocksize": 0}
+    metadata = {"shape": [4096], "chunks": [4096], "dtype": "<i4", "compressor": compressor, "order": "C"}
+    metadata |= {"filters": None, "fill_value": 0, "zarr_format": 2}
+    values = (np.arange(4096) // 7).astype("i4")
+    store = ts.open({"driver": "zarr", "kvstore": "memory://", "metadata": metadata}, create=True).result()
+    store[...] = values
+    theirs = bytes(store.kvstore["0"])
+    chain = chain2(metadata)
+    if find_spec("imagecodecs") is None:
+        for work in (chain.open_encoder, lambda: chain.open_decoder()(theirs, np.empty_like(values))):
+            with pytest.raises(UnsupportedError, match="'snappy' needs imagecodecs"):
+                work()
+        return
+    out = np.empty_like(values)
+    chain.open_decoder()(theirs, out)
+    assert (out == values).all()
+    assert bytes(chain.open_encoder()(values)) == theirs
+    damaged = theirs[:32] + b"\xff" * 16 + theirs[48:]
+    with pytest.raises(DataCorruptionError, match="blosc"):
+        chain.open_decoder()(damaged, out)

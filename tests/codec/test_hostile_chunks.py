@@ -254,14 +254,16 @@ def test_vlen_counts_and_sizes():
         VlenUtf8().open_encoder(item)(np.array(["a", "\udcff"], object))
 
 
-def test_snappy_is_named():
-    """A chunk or a codec that needs a compressor that this c-blosc lacks says so."""
+def test_snappy_is_named(monkeypatch):
+    """A chunk or a codec that needs a compressor that c-blosc lacks says so, and which package has it."""
     assert "snappy" not in numcodecs.blosc.list_compressors()
-    with pytest.raises(UnsupportedError, match="has no 'snappy'"):
+    monkeypatch.setitem(sys.modules, "imagecodecs", None)
+    expected = r"\"blosc\" codec with 'snappy' needs imagecodecs: pip install \"chunkwise\[codecs\]\""
+    with pytest.raises(UnsupportedError, match=expected):
         Blosc("snappy").open_encoder()
     encoded = bytearray(numcodecs.blosc.compress(bytes(8192), b"lz4", 5))
     encoded[2] = (encoded[2] & 0x1F) | 2 << 5
-    with pytest.raises(UnsupportedError, match="has no 'snappy', which this chunk needs"):
+    with pytest.raises(UnsupportedError, match=expected):
         decode("blosc", bytes(encoded))
 
 

@@ -358,3 +358,13 @@ def test_disks_that_refuse(driver, name, number, tmp_path, monkeypatch):
     assert store.shape == (4, 6)
     store[...] = 7
     assert (store.read().result() == 7).all()
+
+
+def test_text_that_is_no_unicode_survives_a_resize(tmp_path):
+    """Half a surrogate pair is valid in JSON, escaped; documents that have one are changed like others."""
+    store = _create("zarr3", tmp_path)
+    path = tmp_path / "a" / "zarr.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "attributes": {"a": "\ud800", "é": 1}}))
+    store = ts.open(store.spec()).result().resize(exclusive_max=[5, 6]).result()
+    document = json.loads(path.read_text())
+    assert document["shape"] == [5, 6] and document["attributes"] == {"a": "\ud800", "é": 1}

@@ -336,7 +336,7 @@ FILLS = [
     ),
     ("int64", -(2**63), (2**63).to_bytes(8, "little")),
     ("uint64", 2**64 - 1, b"\xff" * 8),
-    ("r24", "AQL/", b"\x01\x02\xff"),
+    ("r24", [1, 2, 255], b"\x01\x02\xff"),
     ("bool", True, b"\x01"),
 ]
 
@@ -394,3 +394,58 @@ def test_bad_members(member, message, tmp_path):
     _put(tmp_path, document)
     with pytest.raises(ValueError, match=rf"FAILED_PRECONDITION.*zarr\.json.*{message}"):
         ts.open(_spec(tmp_path)).result()
+
+
+# -- what documents have to say ---------------------------------------------------------------------------
+
+
+def _record(name, *fields):
+    return {"name": name, "configuration": {"fields": list(fields)}}
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize(
+    ("data_type", "fill", "refused"),
+    [
+        ("uint16", 0, True),
+        ("uint8", 0, False),
+        ({"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}}, "", True),
+        ({"name": "null_terminated_bytes", "configuration": {"length_bytes": 8}}, "", False),
+        (_record("struct", {"name": "a", "data_type": "int16"}), {"a": 0}, True),
+        (_record("struct", {"name": "a", "data_type": "int8"}), {"a": 0}, False),
+        # zarr-python left it out of these, and the registry has readers take them for little-endian
+        (_record("structured", ["a", "int16"]), "AAA=", False),
+    ],
+    ids=str,
+)
+def test_a_byte_order_that_is_missing(data_type, fill, refused, sharded, tmp_path):
+    codecs = [{"name": "bytes"}]
+    if sharded:
+        options = {"chunk_shape": [1], "codecs": codecs, "index_codecs": [LITTLE]}
+        codecs = [{"name": "sharding_indexed", "configuration": options}]
+    _put(tmp_path, _document((3,), (2,), data_type, codecs, fill_value=fill))
+    if refused:
+        with pytest.raises(ValueError, match=r'member "codecs": "bytes" codec requires that "endian" is'):
+            ts.open(_spec(tmp_path)).result()
+    else:
+        assert ts.open(_spec(tmp_path)).result().shape == (3,)
+    metadata = {"codecs": codecs, "data_type": data_type, "shape": [3]}  # a spec may leave it open
+    made = ts.open(_spec(tmp_path / "new", metadata=metadata), create=True).result()
+    assert ts.open(made.spec()).result().shape == (3,)
+
+
+@pytest.mark.parametrize("checksum", [None, False, True])
+def test_the_checksum_of_zstd_is_written_where_it_is_true(checksum, tmp_path):
+    options = {"level": 1} if checksum is None else {"level": 1, "checksum": checksum}
+    inner = ["bytes", {"name": "zstd", "configuration": options}]
+    options = {"chunk_shape": [1], "codecs": inner, "index_codecs": [LITTLE]}
+    shards = [{"name": "sharding_indexed", "configuration": options}]
+    for name, codecs in (("plain", inner), ("sharded", shards)):
+        metadata = {"codecs": codecs, "data_type": "uint8", "shape": [2]}
+        store = ts.open(_spec(tmp_path / name, metadata=metadata), create=True).result()
+        text = (tmp_path / name / "zarr.json").read_text()
+        assert ("checksum" in text) is (checksum is True)
+        assert ts.open(store.spec()).result().spec() == store.spec()
+    other = {"name": "zstd", "configuration": {"level": 1, "checksum": not checksum}}
+    with pytest.raises(ValueError, match="checksum"):
+        ts.open(_spec(tmp_path / "plain", metadata={"codecs": ["bytes", other]})).result()

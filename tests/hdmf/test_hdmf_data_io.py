@@ -32,7 +32,7 @@ def _document(path: Path, format: str, **settings: Any) -> dict[str, Any]:
     ("name", "codec"),
     [
         ("gzip", {"name": "gzip", "configuration": {"level": 5}}),
-        ("zstd", {"name": "zstd", "configuration": {"level": 0, "checksum": False}}),
+        ("zstd", {"name": "zstd", "configuration": {"level": 0}}),
         ("lz4", {"name": "numcodecs.lz4", "configuration": {"acceleration": 1}}),
     ],
 )

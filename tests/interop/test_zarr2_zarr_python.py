@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
+from chunkwise.cli.main import main
+from chunkwise.errors import CodecError
 
 SIMPLE = [
     *(
@@ -237,6 +239,69 @@ def test_objects_of_variable_length(codec, compressor, fresh, same_bits):
     copy = ts.open(_spec(mine), create=True, dtype=store.dtype, shape=(5, 3)).result()
     copy[...] = values
     assert zarr.open_array(mine, mode="r")[...].tolist() == values.tolist()
+
+
+def _by_hand(path, filters, chunks, fill_value):
+    """Write an array of objects, two to a chunk, as zarr-python 2 did; version 3 writes none of these."""
+    path.mkdir(parents=True, exist_ok=True)
+    document = {"zarr_format": 2, "shape": [2 * len(chunks)], "chunks": [2], "dtype": "|O", "order": "C"}
+    document |= {"filters": filters, "compressor": None, "fill_value": fill_value}
+    (path / ".zarray").write_text(json.dumps(document))
+    for i, chunk in enumerate(chunks):
+        if chunk is not None:
+            (path / str(i)).write_bytes(chunk)
+    return document
+
+
+def _objects(*values):
+    out = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        out[i] = value
+    return out
+
+
+@pytest.mark.parametrize("dtype", ["<i4", ">u2", "<f8"])
+@pytest.mark.parametrize("fill_value", [None, 0])
+def test_ragged_arrays(dtype, fill_value, fresh, capsys):
+    """Each element is an array of any length; NumCodecs is the peer."""
+    codec = numcodecs.VLenArray(dtype)
+    rows = _objects(np.array([1, 2], dtype), np.array([], dtype))
+    theirs, mine = fresh(), fresh()
+    document = _by_hand(theirs, [codec.get_config()], [codec.encode(rows), None], fill_value)
+    store = ts.open(_spec(theirs)).result()
+    assert store.dtype == ts.json
+    found = store.read().result().tolist()
+    assert [x.tolist() for x in found[:2]] == [[1, 2], []] and found[2:] == [fill_value] * 2
+    assert found[0].dtype == np.dtype(dtype).newbyteorder("=")
+    store[1:3] = _objects(np.array([7, 8], "u1"), [9])
+    store[3] = []
+    assert [x.tolist() for x in codec.decode((theirs / "0").read_bytes())] == [[1, 2], [7, 8]]
+    assert [x.tolist() for x in codec.decode((theirs / "1").read_bytes())] == [[9], []]
+    if dtype != "<f8":
+        with pytest.raises(CodecError, match="has no equal of data type"):
+            store[0] = [2**31]
+        with pytest.raises(CodecError, match="has no equal of data type"):
+            store[0] = [0.5]
+    copy = ts.open(_spec(mine, metadata=document), create=True).result()
+    copy[...] = store.read().result()
+    assert main(["diff", str(theirs), str(mine)]) == 0
+    assert main(["cp", "--verify", str(theirs), f"{mine}-copy.zarr"]) == 0
+    assert main(["slice", "--json", str(mine)]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out[out.index("{") :])["values"] == [[1, 2], [7, 8], [9], []]
+    copy[2] = [10]
+    assert main(["diff", str(theirs), str(mine)]) == 1
+
+
+def test_categorized_objects(fresh):
+    codec = numcodecs.Categorize(["a", "é"], dtype=object)
+    theirs = fresh()
+    _by_hand(theirs, [codec.get_config()], [bytes(codec.encode(_objects("é", "other"))), None], "")
+    store = ts.open(_spec(theirs)).result()
+    assert store.dtype == ts.ustring and store.read().result().tolist() == ["é", "", "", ""]
+    store[1:3] = ["a", "é"]
+    assert codec.decode(np.frombuffer((theirs / "0").read_bytes(), "u1")).tolist() == ["é", "a"]
+    assert codec.decode(np.frombuffer((theirs / "1").read_bytes(), "u1")).tolist() == ["é", ""]
 
 
 def test_attributes_outlive_a_resize(fresh):

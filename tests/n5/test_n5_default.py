@@ -5,8 +5,9 @@ import pytest
 
 from chunkwise.codec.n5_block import N5Block
 from chunkwise.codec.n5_default import N5Default
+from chunkwise.codec.n5_header import write_header
 from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.errors import CodecError, SpecError
+from chunkwise.errors import CodecError, DataCorruptionError, SpecError
 
 REVERSE = {"name": "transpose", "configuration": {"order": [1, 0]}}
 BIG = {"name": "bytes", "configuration": {"endian": "big"}}
@@ -71,7 +72,6 @@ def test_other_inner_codecs_are_refused(inner, message):
             r'"order" of \[1, 0\]',
         ),
         ((REVERSE, {"name": "bytes"}), item(), '"endian"'),
-        ((REVERSE, BIG), item(fill_value=1), "fill value of 0, but it is 1"),
     ],
 )
 def test_an_array_that_n5_can_not_hold_is_refused(inner, chunk, message):
@@ -84,3 +84,21 @@ def test_one_byte_types_need_no_byte_order():
     bound = codec({"name": "bytes"}).bind(chunk)
     raw = bytes(bound.open_encoder(chunk)(np.arange(4, dtype="u1")))
     assert raw == bytes.fromhex("00000001 00000004 00010203")
+
+
+def test_cropped_blocks_are_padded_with_the_fill_value():
+    chunk = item(fill_value=7)
+    decode = codec(REVERSE, BIG).bind(chunk).open_decoder(chunk)
+    out = np.empty((3, 2), np.int16)
+    decode(write_header(0, (2, 1)) + np.array([1, 2], ">i2").tobytes(), out)
+    assert out.tolist() == [[1, 7], [2, 7], [7, 7]]
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_blocks_of_other_modes_are_refused(mode):
+    """Those of a varying length have no place in the codec, even where they have as many elements."""
+    chunk = item()
+    decode = codec(REVERSE, BIG).bind(chunk).open_decoder(chunk)
+    block = write_header(mode, (3, 2) if mode == 1 else (), 6) + bytes(12)
+    with pytest.raises(DataCorruptionError, match=f"Unexpected N5 chunk mode: {mode}"):
+        decode(block, np.empty((3, 2), np.int16))

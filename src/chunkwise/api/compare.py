@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.dtypes.fill_value import same_object
 from chunkwise.errors import DataCorruptionError
 from chunkwise.index_space import IndexDomain
 
@@ -27,7 +28,10 @@ def compare(wanted: npt.NDArray[Any], found: npt.NDArray[Any], block: IndexDomai
 
 
 def _different(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    if a.dtype.hasobject or a.dtype.itemsize == 0:
+    if a.dtype.hasobject:
+        pairs = zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)
+        return np.array([not same_object(x, y) for x, y in pairs], bool).reshape(a.shape)
+    if a.dtype.itemsize == 0:
         return np.asarray(a != b, bool).reshape(a.shape)
     bits = [np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(a.size, -1) for x in (a, b)]
     return np.asarray((bits[0] != bits[1]).any(axis=1)).reshape(a.shape)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.api.location import Location
+from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import (
     ChunkwiseError,
@@ -178,6 +179,8 @@ def _parsed(location: Location, key: str, found: Stamped) -> Node:
             document, error = {}, "Expected object"
     except ChunkwiseError as e:
         error = e.message
+    if key == ".zgroup" and not error and document != {"zarr_format": 2}:
+        error = f'Expected no members but "zarr_format" of 2, but received: {dump(document)}'
     if kind is None:
         is_array = is_dataset(document) if format == "n5" else document.get("node_type") == "array"
         kind = "array" if is_array else "group"

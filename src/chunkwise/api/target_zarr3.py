@@ -22,10 +22,11 @@ def zarr3_metadata(form: Form, given: Sequence[str], notes: list[str]) -> dict[s
         attributes[UNITS] = [None if unit is None else str(unit) for unit in form.units]
     own = form.document if form.format == "zarr3" else {}
     fill_value = form.fill_value if form.fill_value is not None else form.dtype.zero()
+    data_type = own["data_type"] if own and "dtype" not in given else to_zarr3(form.dtype)
     metadata: dict[str, Any] = {
         "shape": list(form.shape),
-        "data_type": own["data_type"] if own and "dtype" not in given else to_zarr3(form.dtype),
-        "fill_value": fill_value_to_zarr3(fill_value, form.dtype),
+        "data_type": data_type,
+        "fill_value": fill_value_to_zarr3(fill_value, form.dtype, data_type),
         "attributes": attributes,
     }
     if any(name is not None for name in form.names):

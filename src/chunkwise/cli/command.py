@@ -24,7 +24,9 @@ def print_json(value: Any) -> None:
 
 
 def printable(value: Any) -> Any:
-    """Return `value` with tuples as lists and NaN and infinities as strings."""
+    """Return `value` with tuples and arrays as lists, and NaN and infinities as strings."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, dict):
         return {key: printable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -18,7 +18,8 @@ Compatibility
 -------------
 ``shuffle`` is a number in Zarr v2 and N5, -1 meaning bit-shuffle for items of one byte and byte-shuffle
 for others; it is a word in Zarr v3.  N5 readers other than n5-java use the item size as type size, and
-so does this; TensorStore refuses members beyond the four written here.
+so does this; TensorStore refuses members beyond the four written here.  Snappy, which c-blosc has in few
+builds and NumCodecs' has not, needs the package ``imagecodecs``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import numcodecs.blosc
 import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int
-from chunkwise.codec.blosc_library import open_library
+from chunkwise.codec.blosc_library import imagecodecs_library, open_library
 from chunkwise.codec.protocol import Buffer, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
@@ -44,7 +45,8 @@ _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _AUTO = -1
 # The inner compressor as the header's flags name it, bits 5 to 7.
 _FORMATS = {0: "blosclz", 1: "lz4", 2: "snappy", 3: "zlib", 4: "zstd"}
-_MAX_NBYTES = 2**31 - 1 - 16
+_INT_MAX = 2**31 - 1
+_MAX_NBYTES = _INT_MAX - 16
 # No compressor inside makes more of a byte: 128 KiB of one value take Zstandard four bytes.
 _MAX_RATIO = 1 << 15
 _sizes = Struct("<4xI4xI").unpack_from
@@ -64,6 +66,10 @@ def _parse_shuffle(value: JSON, *, words: bool) -> int:
     raise SpecError(f'Expected one of "noshuffle", "shuffle", "bitshuffle", but received: {dump(value)}')
 
 
+def _parse_typesize(value: JSON) -> int | None:
+    return None if value is None else expect_int(value, 1, _INT_MAX)
+
+
 @dataclass(frozen=True)
 class Blosc:
     """Bytes to bytes: Blosc.
@@ -77,7 +83,8 @@ class Blosc:
     shuffle : int or None
         0 none, 1 bytes, 2 bits, -1 chosen by the type size; None until bound.
     typesize : int or None
-        Stride of the shuffle, in bytes; None until bound, then the item size.
+        Stride of the shuffle, in bytes; None until bound, then the item size.  c-blosc shuffles nothing
+        where it is over 255.
     blocksize : int or None
         Bytes in a block; 0 is automatic.
     """
@@ -100,15 +107,23 @@ class Blosc:
             "zarr2": ("lz4", 5, _AUTO, 0),
             "n5": ("blosclz", 6, 0, 0),
         }[format]
+        cname = members.take("cname", _parse_cname, defaults[0])
+        clevel = members.take("clevel", lambda v: expect_int(v, 0, 9), defaults[1])
+        shuffle = members.take("shuffle", lambda v: _parse_shuffle(v, words=words), defaults[2])
+        typesize = None
+        # n5-blosc stores a type size that it does not use; Zarr v3 ignores it where nothing is shuffled.
+        if format == "n5" or (format == "zarr3" and shuffle == 0):
+            members.take("typesize", lambda v: v, None)
+        else:
+            typesize = members.take(
+                "typesize", lambda v: v if v is None else expect_int(v, 1, _INT_MAX), None
+            )
         codec = cls(
-            members.take("cname", _parse_cname, defaults[0]),
-            members.take("clevel", lambda v: expect_int(v, 0, 9), defaults[1]),
-            members.take("shuffle", lambda v: _parse_shuffle(v, words=words), defaults[2]),
-            # n5-blosc stores a type size that it does not use; the others use the item size.
-            None
-            if format == "n5"
-            else members.take("typesize", lambda v: v if v is None else expect_int(v, 1, 255), None),
-            members.take("blocksize", lambda v: expect_int(v, 0, 2**31 - 1), defaults[3]),
+            cname,
+            clevel,
+            shuffle,
+            typesize,
+            members.take("blocksize", lambda v: expect_int(v, 0, _INT_MAX), defaults[3]),
         )
         if format == "n5":
             members.rest()
@@ -131,10 +146,10 @@ class Blosc:
 
     def bind(self, item: ChunkSpec) -> Self:
         """Settle what is open: the type size is the item size, 1 for variable-length values."""
-        itemsize = 1 if item.dtype.hasobject else item.dtype.itemsize
         typesize = self.typesize
         if typesize is None:
-            typesize = itemsize if 1 <= itemsize <= 255 else 1
+            itemsize = 1 if item.dtype.hasobject else item.dtype.itemsize
+            typesize = itemsize if 1 <= itemsize <= 255 else 1  # c-blosc's own way, and what every peer takes
         shuffle = self.shuffle
         if shuffle is None:
             shuffle = 2 if typesize == 1 else 1
@@ -159,7 +174,7 @@ class Blosc:
                 return b""
             out = np.empty(nbytes, np.uint8).data
             if decompress(encoded, out) != nbytes:
-                raise _corrupt(encoded)
+                _decompress_elsewhere(encoded, out)
             return out
 
         return decode
@@ -172,7 +187,7 @@ class Blosc:
         def decode(encoded: Buffer, out: memoryview) -> None:
             _checked_nbytes(encoded, decoded_nbytes)
             if decompress(encoded, out) != decoded_nbytes:
-                raise _corrupt(encoded)
+                _decompress_elsewhere(encoded, out)
 
         return decode
 
@@ -182,12 +197,9 @@ class Blosc:
         shuffle = self.shuffle
         if shuffle is None or shuffle == _AUTO:
             shuffle = 2 if typesize == 1 else 1
-        if cname not in numcodecs.blosc.list_compressors():
-            raise UnsupportedError(
-                f'"blosc" codec: the installed c-blosc has no {cname!r}; '
-                f"it has {', '.join(numcodecs.blosc.list_compressors())}"
-            )
-        compress = open_library().open_compressor(cname, clevel, shuffle, blocksize, typesize)
+        here = cname in numcodecs.blosc.list_compressors()
+        library = open_library() if here else imagecodecs_library(cname)
+        compress = library.open_compressor(cname, clevel, shuffle, blocksize, typesize)
 
         def encode(decoded: Buffer) -> Buffer:
             n = decoded.nbytes if type(decoded) is memoryview else len(decoded)
@@ -226,12 +238,11 @@ def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
     return nbytes
 
 
-def _corrupt(encoded: Buffer) -> Exception:
+def _decompress_elsewhere(encoded: Buffer, out: memoryview) -> None:
+    """Decode a chunk that c-blosc refuses by a library that has its inner compressor, if that is why."""
     flags = encoded[2]
     cname = _FORMATS.get(flags >> 5)
     # Bit 1 says that the content is stored uncompressed: then the inner compressor does not matter.
-    if cname is not None and not flags & 2 and cname not in numcodecs.blosc.list_compressors():
-        return UnsupportedError(
-            f'"blosc" codec: the installed c-blosc has no {cname!r}, which this chunk needs'
-        )
-    return DataCorruptionError("Invalid blosc-compressed data")
+    missing = cname is not None and not flags & 2 and cname not in numcodecs.blosc.list_compressors()
+    if not missing or imagecodecs_library(cname or "").decompress(encoded, out) != len(out):
+        raise DataCorruptionError("Invalid blosc-compressed data")

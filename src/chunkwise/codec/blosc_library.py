@@ -12,15 +12,25 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numcodecs.blosc
 import numpy as np
+import numpy.typing as npt
 
 from chunkwise.codec.pointer import address, writable_address
 from chunkwise.codec.protocol import Buffer
+from chunkwise.errors import UnsupportedError
+from chunkwise.extras import needs
 
-__all__ = ["BloscLibrary", "Compress", "direct_library", "numcodecs_library", "open_library"]
+__all__ = [
+    "BloscLibrary",
+    "Compress",
+    "direct_library",
+    "imagecodecs_library",
+    "numcodecs_library",
+    "open_library",
+]
 
 # What incompressible data grows by: the header, in bytes.
 _MAX_OVERHEAD = 16
@@ -101,15 +111,54 @@ def numcodecs_library() -> BloscLibrary:
         return len(out)
 
     def open_compressor(cname: str, clevel: int, shuffle: int, blocksize: int, typesize: int) -> Compress:
-        item, name = np.dtype((np.void, typesize)), cname.encode()
+        name = cname.encode()
 
         def compress(decoded: Buffer) -> Buffer | None:
-            # The item size of the buffer is the type size, in every version of NumCodecs.
-            raw = np.frombuffer(decoded, np.uint8)
-            source = raw.view(item) if typesize > 1 and len(raw) % typesize == 0 else raw
-            encoded: bytes = numcodecs.blosc.compress(source, name, clevel, shuffle, blocksize)
+            encoded: bytes = numcodecs.blosc.compress(
+                _items(decoded, typesize), name, clevel, shuffle, blocksize
+            )
             return encoded
 
         return compress
 
     return BloscLibrary(decompress, open_compressor)
+
+
+def imagecodecs_library(cname: str) -> BloscLibrary:
+    """Return c-blosc as imagecodecs has it, built with Snappy.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is no imagecodecs, or one without Blosc; the text says that `cname` needs it.
+    """
+    try:
+        import imagecodecs
+    except ImportError:
+        imagecodecs = None
+    if imagecodecs is None or not imagecodecs.BLOSC.available:
+        raise UnsupportedError(needs(f'"blosc" codec with {cname!r}', "imagecodecs"))
+
+    def decompress(encoded: Buffer, out: memoryview) -> int:
+        try:
+            imagecodecs.blosc_decode(encoded, numthreads=1, out=out)
+        except (RuntimeError, ValueError):
+            return -1
+        return len(out)
+
+    def open_compressor(cname: str, clevel: int, shuffle: int, blocksize: int, typesize: int) -> Compress:
+        how = {"compressor": cname, "shuffle": shuffle, "blocksize": blocksize, "numthreads": 1}
+
+        def compress(decoded: Buffer) -> Buffer | None:
+            encoded: bytes = imagecodecs.blosc_encode(_items(decoded, typesize), clevel, **how)
+            return encoded
+
+        return compress
+
+    return BloscLibrary(decompress, open_compressor)
+
+
+def _items(decoded: Buffer, typesize: int) -> npt.NDArray[Any]:
+    """Return bytes as items of `typesize`, which is what both packages take the type size from."""
+    raw = np.frombuffer(decoded, np.uint8)
+    return raw.view(f"V{typesize}") if typesize > 1 and len(raw) % typesize == 0 else raw

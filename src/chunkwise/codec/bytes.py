@@ -89,26 +89,40 @@ def has_byte_order(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "U"
 
 
-def _packed(dtype: np.dtype[Any], order: str) -> np.dtype[Any]:
-    """Return `dtype` with every part in byte order `order` and without padding between fields."""
+def _packed(dtype: np.dtype[Any], order: str | None) -> np.dtype[Any]:
+    """Return `dtype` with every part in byte order `order`, None for its own, and no padding between fields.
+
+    Types of ml_dtypes, which have no byte order in NumPy, become unsigned integers of their size.
+    """
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.dtype((_packed(base, order), shape))
     if dtype.names is not None and dtype.fields is not None:
         return np.dtype([(name, _packed(dtype.fields[name][0], order)) for name in dtype.names])
-    return dtype if dtype.isbuiltin == 2 else dtype.newbyteorder(cast(Any, order))
+    if dtype.isbuiltin == 2:
+        dtype, order = np.dtype(f"u{dtype.itemsize}"), order or "<"
+    return dtype if order is None else dtype.newbyteorder(cast(Any, order))
+
+
+def _mask(dtype: np.dtype[Any]) -> int:
+    """Return the bits of each byte of an element that may be set."""
+    if dtype.fields is not None:
+        masks = {_mask(field[0]) for field in dtype.fields.values()}
+        return masks.pop() if len(masks) == 1 and 1 not in masks else 255
+    return 1 if dtype == np.dtype(bool) else (1 << BITS.get(dtype.name, 8)) - 1
 
 
 @lru_cache(256)
 def _layout(dtype: np.dtype[Any], endian: str | None, given: np.dtype[Any] | None) -> Layout:
-    stored = given if given is not None else _packed(dtype, _ORDER[endian])
-    mask = 1 if dtype == np.dtype(bool) else (1 << BITS.get(dtype.name, 8)) - 1
+    stored = _packed(dtype, _ORDER[endian]) if given is None else _packed(given, None)
+    mask = _mask(dtype)
     swapped = endian is not None and endian != _NATIVE
     if dtype.isbuiltin == 2 or (swapped and dtype.kind in "iufmM" and dtype.itemsize in (2, 4, 8)):
         # As unsigned integers: the fastest byte swap NumPy has, and it keeps every bit of a NaN.
         memory = np.dtype(f"u{dtype.itemsize}")
         return Layout(memory, memory.newbyteorder(cast(Any, _ORDER[endian])), not swapped, mask)
-    return Layout(dtype, stored, dtype == stored, mask)
+    memory = _packed(dtype, "=") if dtype.fields is not None else dtype
+    return Layout(memory, stored, memory == stored, mask)
 
 
 @dataclass(frozen=True)

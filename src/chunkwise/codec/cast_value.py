@@ -18,7 +18,8 @@ Configuration
 
 Compatibility
 -------------
-An absent ``out_of_range`` and the older spelling ``"error"`` both make a value out of range an error.
+An absent ``out_of_range`` makes a value out of range an error.  A fill value that encoding and decoding
+change is one as well.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 _Pairs = tuple[tuple[JSON, JSON], ...]
 
 
-_OUT_OF_RANGE = ("error", "clamp", "wrap")
+_OUT_OF_RANGE = ("clamp", "wrap")
 
 
 def _parse_pairs(value: JSON) -> _Pairs:
@@ -78,7 +79,7 @@ class CastValue:
     data_type : str
         Zarr v3 name of the encoded data type.
     rounding, out_of_range : str or None
-        What to do with values that the target can't hold; None are "nearest-even" and "error".
+        What to do with values that the target can't hold; None are "nearest-even" and an error.
     scalar_map : tuple or None
         Pairs of values that are replaced before anything else, on encoding and on decoding.
     """
@@ -120,8 +121,17 @@ class CastValue:
         target = number_dtype(self.data_type)
         if self.out_of_range == "wrap" and not is_integer(target):
             raise CodecError('"cast_value" codec: "wrap" needs an integer "data_type"')
-        self._caster(item.dtype, target, "encode")
-        self._caster(target, item.dtype, "decode")
+        encode = self._caster(item.dtype, target, "encode")
+        decode = self._caster(target, item.dtype, "decode")
+        fill = item.fill_value.reshape(1)
+        try:
+            back = decode(encode(fill))
+        except CodecError as e:
+            raise prefix(e, f"Fill value {fill[0]}") from None
+        if not (back == fill or (back != back and fill != fill)):
+            raise CodecError(
+                f'"cast_value" codec: the fill value must survive {target}, but {fill[0]} becomes {back[0]}'
+            )
         return self
 
     def output(self, item: ChunkSpec) -> ChunkSpec:

@@ -47,7 +47,8 @@ def cast_values(
     rounding : str
         A key of :data:`ROUNDING`.
     out_of_range : {"error", "clamp", "wrap"}
-        What becomes of values that `target` can't hold; "wrap" only for integers.
+        What becomes of values that `target` can't hold; "wrap" only for integers.  "clamp" makes them
+        infinite where there is infinity, else the least or the greatest value.
 
     Raises
     ------
@@ -64,10 +65,8 @@ def _cast_to_integer(
     lo, hi = value_range(target)
     if not is_integer(array.dtype):
         wide = array.astype(np.float64)
-        if np.isnan(wide).any():
-            raise CodecError(
-                f'"cast_value" codec: NaN has no value in {target}; "scalar_map" can give it one'
-            )
+        _reject_special(np.isnan(wide), "NaN", target)
+        _reject_special(np.isinf(wide), "infinity", target)
         whole = rounding(wide)
         # 2.0**64 is a float, 2**64 - 1 is not: the upper bound is compared exclusively.
         outside = (whole < float(lo)) | (whole >= float(hi + 1))
@@ -77,8 +76,6 @@ def _cast_to_integer(
         if rule == "clamp":
             inside = _to_integers(np.where(outside, 0, whole), target)
             return np.where(outside, np.where(whole < 0, _scalar(lo, target), _scalar(hi, target)), inside)
-        if np.isinf(whole).any():
-            raise CodecError(f'"cast_value" codec: infinity can\'t wrap around in {target}')
         values = [(int(v) - lo) % (hi - lo + 1) + lo for v in whole.flat]
         return np.array(values, np.int64 if lo < 0 else np.uint64).astype(target).reshape(array.shape)
     integers = array.astype(np.int64) if array.dtype.isbuiltin == 2 else array
@@ -111,21 +108,28 @@ def _cast_to_float(
         result = wide.astype(target)
     floating = wide.dtype.kind == "f"
     finite = np.isfinite(wide) if floating else np.ones(wide.shape, bool)
+    infinite = _holds(np.inf, target)
+    if floating and not _holds(np.nan, target):
+        _reject_special(np.isnan(wide), "NaN", target)
+    if floating and not infinite:
+        _reject_special(np.isinf(wide), "infinity", target)
     lo, hi = value_range(target)
-    if floating and not _holds(np.nan, target) and np.isnan(wide).any():
-        raise CodecError(f'"cast_value" codec: NaN has no value in {target}; "scalar_map" can give it one')
-    # As in IEEE 754, what rounds to the greatest value is not out of range.
-    outside = finite & ~np.isfinite(result)
-    if not _holds(np.inf, target):
-        outside |= (wide > hi) | (wide < lo)
     if rounding is not np.rint:
-        inexact = finite & ~outside & np.asarray(_exact(result) != _exact(wide), bool)
+        # Rounding goes back to the greatest value from less than one unit of its last digit above it.
+        unit = hi - float(np.nextafter(_scalar(hi, target), _scalar(0, target))) if infinite else 0
+        inexact = finite & (np.isfinite(result) | (np.abs(wide.astype(np.float64)) < hi + unit))
+        inexact &= np.asarray(_exact(result) != _exact(wide), bool)
         if inexact.any():
             result[inexact] = _directed(wide[inexact], result[inexact], rounding)
+    # As in IEEE 754, what rounds to the greatest value is not out of range.
+    outside = finite & ~np.isfinite(result)
+    if not infinite:
+        outside |= (wide > hi) | (wide < lo)
     if not outside.any():
         return result
     _reject_unless(rule, array, outside, target)
-    return np.where(outside, np.where(wide < 0, _scalar(lo, target), _scalar(hi, target)), result)
+    ends = (-np.inf, np.inf) if infinite else (lo, hi)
+    return np.where(outside, np.where(wide < 0, _scalar(ends[0], target), _scalar(ends[1], target)), result)
 
 
 def _holds(value: float, target: np.dtype[Any]) -> bool:
@@ -171,6 +175,11 @@ def _to_integers(whole: npt.NDArray[Any], target: np.dtype[Any]) -> npt.NDArray[
 
 def _scalar(value: Any, target: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.array(value).astype(target)
+
+
+def _reject_special(found: npt.NDArray[Any], what: str, target: np.dtype[Any]) -> None:
+    if found.any():
+        raise CodecError(f'"cast_value" codec: {what} has no value in {target}; "scalar_map" can give it one')
 
 
 def _reject_unless(

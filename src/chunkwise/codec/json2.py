@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, Members, expect_array, expect_bool, expect_int, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_array, expect_bool, expect_int, expect_string
 from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
 from chunkwise.extras import needs
@@ -85,8 +85,8 @@ def _parse_encoding(value: JSON) -> str:
     text = expect_string(value)
     try:
         "".encode(text)
-    except LookupError:
-        raise SpecError(f'Expected text encoding, but received: "{text}"') from None
+    except (LookupError, ValueError):
+        raise SpecError(f"Expected text encoding, but received: {dump(text)}") from None
     return text
 
 

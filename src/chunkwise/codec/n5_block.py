@@ -30,7 +30,7 @@ Compatibility
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -66,9 +66,12 @@ class N5Block:
     ----------
     compression : tuple of BytesToBytes
         Compressors of the payload, in the order in which they encode; empty for raw blocks.
+    varlength : bool
+        Whether blocks of mode 1 with as many elements as their size says are read too.
     """
 
     compression: tuple[BytesToBytes, ...] = ()
+    varlength: bool = True
 
     kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "n5_block"
@@ -89,7 +92,7 @@ class N5Block:
         """Bind the compressors; raise for element types without a fixed big-endian form."""
         if item.dtype.kind not in "biufcmM":
             raise CodecError(f"N5 blocks of data type {item.dtype} can't be read or written as an array")
-        return type(self)(tuple(codec.bind(item) for codec in self.compression))
+        return replace(self, compression=tuple(codec.bind(item) for codec in self.compression))
 
     def encoded_nbytes(self, item: ChunkSpec) -> int | None:
         """Return None: other writers crop end blocks, so that not even raw blocks have one size."""
@@ -105,7 +108,10 @@ class N5Block:
             head = bytes(view[:header_nbytes])
             layout = layouts.get(head)
             if layout is None:
-                layout = self._open_layout(_check_header(view, item, limited=bool(self.compression)), item)
+                header = _check_header(view, item, limited=bool(self.compression))
+                if header.mode == VARLENGTH and not self.varlength:
+                    raise DataCorruptionError(f"Unexpected N5 chunk mode: {VARLENGTH}")
+                layout = self._open_layout(header, item)
                 if len(layouts) < _MAX_LAYOUTS:
                     layouts[head] = layout
             layout(view, out)
@@ -150,7 +156,7 @@ class N5Block:
                 copy_tiled(out, block)
                 return
             if partial:
-                out[...] = 0
+                out[...] = item.fill_value
             out[inside] = block[inside]
 
         return decode

@@ -22,9 +22,8 @@ True
 
 Compatibility
 -------------
-Blocks are read as in N5 datasets (:mod:`chunkwise.codec.n5_block`), which is more than mode 0; they are
-written in mode 0 and full size.  The fill value of the array has to be 0, which is what cropped blocks
-are padded with.
+Blocks are read as in N5 datasets (:mod:`chunkwise.codec.n5_block`), but in mode 0 only; they are written in
+full size.  Cropped blocks are padded with the fill value of the array, which in N5 itself is 0.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class N5Default:
         return {"codecs": codecs_to_json(self.codecs)}
 
     def bind(self, item: ChunkSpec) -> Self:
-        """Bind the inner codecs; raise if the transposition, byte order or fill value is not that of N5."""
+        """Bind the inner codecs; raise if the transposition or byte order is not that of N5."""
         rank = len(item.shape)
         reverse = tuple(reversed(range(rank)))
         inner: list[Any] = []
@@ -107,8 +106,6 @@ class N5Default:
             inner.append(bound)
         if rank > 1 and not transposed:
             raise CodecError('n5_default requires the inner codec "transpose"')
-        if item.fill_value != 0:
-            raise CodecError(f"n5_default requires a fill value of 0, but it is {item.fill_value}")
         N5Block().bind(item)
         return type(self)(tuple(inner))
 
@@ -116,7 +113,7 @@ class N5Default:
     def block(self) -> N5Block:
         """The N5 codec of the same blocks."""
         compressors = [codec for codec in self.codecs if codec.kind == "bytes->bytes"]
-        return N5Block(cast("tuple[BytesToBytes, ...]", tuple(compressors)))
+        return N5Block(cast("tuple[BytesToBytes, ...]", tuple(compressors)), varlength=False)
 
     def encoded_nbytes(self, item: ChunkSpec) -> int | None:
         """Return None: other writers crop blocks."""

@@ -46,9 +46,11 @@ def value_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 def parse_number(value: JSON, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return the scalar `value`, written as a Zarr v3 fill value of `dtype`, with shape ``()``.
 
+    ``"+Infinity"``, as the registry's examples have it, is ``"Infinity"``.
+
     Raises
     ------
     SpecError
         If it is no number that `dtype` can hold.
     """
-    return parse_fill_value_zarr3(value, DataType(dtype))
+    return parse_fill_value_zarr3("Infinity" if value == "+Infinity" else value, DataType(dtype))

@@ -47,7 +47,7 @@ _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 def _dtype(value: JSON, member: str) -> np.dtype[Any]:
     try:
         return np.dtype(expect_string(value))
-    except (TypeError, ValueError):  # that of expect_string among them
+    except (TypeError, ValueError, SyntaxError, OverflowError):  # those of NumPy and of expect_string
         raise SpecError(
             f'Error parsing object member "{member}": Expected data type, but received: {dump(value)}'
         ) from None

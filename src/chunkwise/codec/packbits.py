@@ -37,10 +37,17 @@ def _parse_bit(value: JSON) -> int | None:
     return None if value is None else expect_int(value, 0, 63)
 
 
+def _is_pair(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is a complex number that NumPy doesn't have."""
+    return dtype.names == ("real", "imag") and dtype["real"] == dtype["imag"]
+
+
 def _component(dtype: np.dtype[Any]) -> tuple[int, int]:
     """Return how many components an element of `dtype` has and how many bits each."""
     if dtype.kind == "c":
         return 2, dtype.itemsize * 4
+    if _is_pair(dtype):
+        return 2, _component(dtype["real"])[1]
     if dtype == np.dtype(bool):
         return 1, 1
     if dtype.name in BITS:
@@ -90,7 +97,8 @@ class PackBits:
 
     def bind(self, item: ChunkSpec) -> Self:
         dtype = item.dtype
-        if dtype.fields is not None or not (dtype.kind in "biufc" or dtype.isbuiltin == 2):
+        number = dtype["real"] if _is_pair(dtype) else dtype
+        if not (number.kind in "biufcmM" or number.isbuiltin == 2):
             raise CodecError(f'"packbits" codec does not support data type {dtype}')
         first, last = self._bits(dtype)
         n_bits = _component(dtype)[1]

@@ -33,7 +33,7 @@ import numcodecs.vlen
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.binding import JSON, Members, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_string
 from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError
@@ -149,11 +149,26 @@ def _parse_dtype(value: JSON) -> str:
     text = expect_string(value)
     try:
         dtype = np.dtype(text)
-    except TypeError:
-        raise SpecError(f'Expected data type, but received: "{text}"') from None
+    except (TypeError, ValueError, SyntaxError, OverflowError):  # all of which NumPy raises
+        raise SpecError(f"Expected data type, but received: {dump(text)}") from None
     if dtype.hasobject or dtype.itemsize == 0:
         raise SpecError(f'Expected data type with elements of fixed size, but received: "{text}"')
     return text
+
+
+def _element_bytes(value: Any, stored: np.dtype[Any]) -> bytes:
+    """Return an array, given as one or as a list, as it is stored; raise if that changes integers."""
+    try:
+        given = np.asarray(value)
+        exact = stored.kind in "biu" or given.size == 0
+        part = given.astype(stored, casting="unsafe" if exact else "same_kind")
+        if exact and not np.array_equal(part, given):
+            raise ValueError(f"{value!r} has no equal of data type {stored.str}")
+    except (TypeError, ValueError, OverflowError) as e:
+        raise CodecError(f'"vlen-array" codec: {e}') from e
+    if part.ndim != 1:
+        raise CodecError(f'"vlen-array" codec encodes one-dimensional arrays, but received: {value!r}')
+    return part.tobytes()
 
 
 @dataclass(frozen=True)
@@ -211,17 +226,7 @@ class VlenArray:
                 if value is None or (isinstance(value, int) and value == 0):
                     values[i] = b""
                     continue
-                try:
-                    part = np.asarray(value)
-                    if part.ndim != 1:
-                        raise CodecError(
-                            f'"vlen-array" codec encodes one-dimensional arrays, but received: {value!r}'
-                        )
-                    values[i] = part.astype(stored, casting="same_kind").tobytes()
-                except (TypeError, ValueError) as e:
-                    if isinstance(e, CodecError):
-                        raise
-                    raise CodecError(f'"vlen-array" codec: {e}') from e
+                values[i] = _element_bytes(value, stored)
             return encode_bytes(values)
 
         return encode

@@ -51,7 +51,10 @@ def _fixed(value: Any, dtype: DataType) -> npt.NDArray[Any]:
     memory = dtype.memory_dtype
     if isinstance(value, np.ndarray) and value.dtype == memory and value.dtype.isnative:
         return sign_extended(value, dtype) if is_small(dtype) else value
-    if _is_array(value):
+    from_numbers = getattr(dtype.extension, "from_numbers", None)
+    if from_numbers is not None and (numbers := np.asarray(value)).dtype.names is None:
+        out = from_numbers(numbers, "safe" if _is_array(value) else "unsafe")
+    elif _is_array(value):
         out = _safely(np.asarray(value), memory)
     elif isinstance(value, np.generic):
         with np.errstate(all="ignore"):

@@ -30,6 +30,12 @@ class Extension(Protocol):
         Its name in Zarr v3.
     memory_dtype : numpy.dtype
         What an element is in memory: of fixed size, without objects, in native byte order.
+
+    Notes
+    -----
+    Two members are optional.  ``fill_rank`` is how deep the lists are that a fill value is in JSON, 0 where
+    it is no list.  ``from_numbers(array, casting)`` returns an array of numbers as one of ``memory_dtype``,
+    by one of NumPy's rules for casting; without it users give what NumPy converts to that.
     """
 
     name: ClassVar[str]
@@ -47,7 +53,7 @@ class Extension(Protocol):
         ...
 
     def parse_fill_value(self, value: JSON) -> npt.ArrayLike:
-        """Return the element that a fill value in JSON, which is no list, means."""
+        """Return the element that a fill value in JSON means."""
         ...
 
     def print_fill_value(self, fill: npt.NDArray[Any]) -> JSON:

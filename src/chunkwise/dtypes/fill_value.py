@@ -26,7 +26,7 @@ from chunkwise.dtypes.struct import parse_struct, print_struct
 from chunkwise.dtypes.variable import parse_variable, print_variable
 from chunkwise.errors import ChunkwiseError, SpecError
 
-__all__ = ["parse_element", "print_element", "same_fill"]
+__all__ = ["parse_element", "print_element", "same_fill", "same_object"]
 
 _PARSE: dict[Kind, Callable[[JSON, DataType, Form], npt.NDArray[Any]]] = {
     "bool": parse_bool,
@@ -117,17 +117,20 @@ def same_fill(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.hasobject:
-        return all(map(_same_object, a.ravel().tolist(), b.ravel().tolist()))
+        return all(map(same_object, a.ravel().tolist(), b.ravel().tolist()))
     return a.tobytes() == b.tobytes()
 
 
-def _same_object(a: Any, b: Any) -> bool:
+def same_object(a: Any, b: Any) -> bool:
+    """Whether two elements that are Python objects are of one type and the same in all they hold."""
     if isinstance(a, float) and isinstance(b, float):
         return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_same_object(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(same_object(a[k], b[k]) for k in a)
     if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(_same_object, a, b))
+        return len(a) == len(b) and all(map(same_object, a, b))
+    if isinstance(a, np.ndarray):
+        return same_fill(a, b)
     return bool(a == b)

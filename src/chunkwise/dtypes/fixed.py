@@ -10,8 +10,8 @@ type         in Zarr v3                         in Zarr v2           fill value
 
 Sizes are in bytes, for ``U<n>`` in code points of four bytes.  Peers differ in whether the base64 of an
 ``S<n>`` holds the padding: TensorStore wants all `n` bytes in Zarr v2, so they are written there; zarr-python
-leaves them out, so they are left out in Zarr v3, which TensorStore doesn't have.  For raw bits, the Zarr v3
-specification has a list of byte values; it is read, and base64 is written, which is what both peers read.
+leaves them out, so they are left out in Zarr v3, which TensorStore doesn't have.  Of ``r<8 n>`` the Zarr v3
+specification has a list of byte values, which is written; base64, which both peers write, is read too.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def read_float(value: JSON) -> float:
         try:
             return float(value)
         except OverflowError:
-            return math.copysign(math.inf, value)
+            return math.inf if value > 0 else -math.inf
     if isinstance(value, str):
         if _DECIMAL.fullmatch(value) or _LOOSE.fullmatch(value):
             return float(value)

@@ -21,7 +21,7 @@ from chunkwise.errors import SpecError
 
 __all__ = ["bounds_of", "is_small", "parse_int", "print_int", "read_int", "sign_extended"]
 
-_DECIMAL = re.compile(r"\s*([+-]?[0-9]+)\s*", re.ASCII)
+_DECIMAL = re.compile(r"\s*([+-]?)0*([0-9]{1,40})\s*", re.ASCII)
 
 
 @cache
@@ -56,7 +56,7 @@ def read_int(value: JSON, dtype: DataType, *, strings: bool = False) -> int:
         number = int(value)
     elif strings and isinstance(value, str) and (lo < 0 or "-" not in value):
         match = _DECIMAL.fullmatch(value)
-        number = int(match[1]) if match else value
+        number = int(match[1] + match[2]) if match else value
     if isinstance(number, bool) or not isinstance(number, int) or not lo <= number <= hi:
         if dtype.itemsize == 8:
             what = f"64-bit {'signed' if lo else 'unsigned'} integer"

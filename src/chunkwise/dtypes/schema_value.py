@@ -21,6 +21,9 @@ from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 __all__ = ["array_from_json", "array_to_json", "fill_value_from_json", "fill_value_to_json"]
 
 
+_MAX_RANK = 32  # as for every domain
+
+
 def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> npt.NDArray[Any]:
     """Return nested lists as an array of `dtype`.
 
@@ -32,7 +35,8 @@ def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> np
         Type of the elements.
     rank : int, optional
         How deep the lists are that make the array; needed for json, whose elements can be lists, and 0
-        there by default.  Otherwise every list counts, apart from the pair that is a complex number.
+        there by default.  Otherwise every list counts, apart from those that an element is, such as a
+        complex number.
 
     Raises
     ------
@@ -40,7 +44,9 @@ def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> np
         If the lists are ragged, or an element is no value of `dtype`; the text has its position.
     """
     if rank is None:
-        rank = 0 if dtype.kind == "json" else max(0, _depth(value) - (dtype.kind == "complex"))
+        rank = 0 if dtype.kind == "json" else max(0, _depth(value) - _element_rank(dtype))
+    if rank > _MAX_RANK:
+        raise SpecError(f"Array rank ({rank}) is outside valid range [0, {_MAX_RANK}]")
     shape: list[int] = []
     level = value
     for _ in range(rank):
@@ -77,6 +83,11 @@ def array_to_json(array: npt.NDArray[Any], dtype: DataType) -> JSON:
 
 fill_value_from_json = array_from_json
 fill_value_to_json = array_to_json
+
+
+def _element_rank(dtype: DataType) -> int:
+    """Return how deep the lists are that an element is."""
+    return 1 if dtype.kind == "complex" else getattr(dtype.extension, "fill_rank", 0)
 
 
 def _depth(value: JSON) -> int:

@@ -1,8 +1,9 @@
 """Structured types: records of named members, each of a fixed-size type, without padding.
 
-In Zarr v3 the extension ``structured`` (members as pairs) or ``struct`` (members as objects); in Zarr v2 a
-list of ``[name, type]`` or ``[name, type, shape]``.  Fill value: base64 of the stored record; in Zarr v3 also
-an object with a value for each member, as TensorStore writes it, or a list of them in order.
+In Zarr v3 the extension ``struct`` (members as objects) or its older form ``structured`` (members as pairs);
+in Zarr v2 a list of ``[name, type]`` or ``[name, type, shape]``.  Fill value: base64 of the stored record in
+Zarr v2 and of ``structured``, an object with a value for each member of ``struct``; both forms, and a list of
+the values in order, are read of either.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 =========== ============================ ============================================== ==========
 type        in Zarr v3                   in Zarr v2: ``|O`` and the first filter        fill value
 =========== ============================ ============================================== ==========
-ustring     ``string``                   ``vlen-utf8``                                  the text
+ustring     ``string``                   ``vlen-utf8``, ``categorize``                  the text
 string      ``variable_length_bytes``    ``vlen-bytes``                                 base64
-json        --                           ``json2``, ``msgpack2``, ``pickle``            any JSON
+json        --                           ``json2``, ``msgpack2``, ``pickle``;           any JSON
+                                         ``vlen-array``: elements are arrays
 =========== ============================ ============================================== ==========
 
 zarr-python 2 writes 0 as the fill value of ``|O`` when it is given none; it is read as empty.
@@ -42,10 +43,12 @@ def parse_variable(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]
         return boxed(value)
     if form == "zarr2" and value == 0 and not isinstance(value, bool | str):
         return dtype.zero()
-    if dtype.kind == "ustring":
-        return boxed(expect_string(value))
-    if form == "json":
-        return boxed(expect_string(value).encode())
+    if dtype.kind == "ustring" or form == "json":
+        try:
+            raw = expect_string(value).encode()
+        except UnicodeEncodeError:
+            raise SpecError(f"Expected text that UTF-8 can encode, but received: {show(value)}") from None
+        return boxed(value if dtype.kind == "ustring" else raw)
     if form == "zarr3" and isinstance(value, list):
         return boxed(bytes(parse_array(value, lambda v: expect_int(v, 0, 255))))
     try:

@@ -32,6 +32,8 @@ __all__ = [
 OBJECT_CODECS = {
     "vlen-utf8": dtypes["ustring"],
     "vlen-bytes": dtypes["string"],
+    "categorize": dtypes["ustring"],
+    "vlen-array": dtypes["json"],
     "json2": dtypes["json"],
     "json": dtypes["json"],
     "msgpack2": dtypes["json"],
@@ -87,8 +89,8 @@ def _from_type_string(name: str) -> np.dtype[Any]:
     match = _TYPE_STRING.fullmatch(name)
     if match is not None:
         order, kind, size, unit = match[1], match[2], int(match[3]), match[4]
-        # Only a type that has bytes to order may, and must, say how.
-        if (order != "|" or size == 1 or kind in "SV") and size > 0 and (unit is None or kind in "mM"):
+        # Only a type that has bytes to order may, and must, say how; only a time has a unit, and must.
+        if (order != "|" or size == 1 or kind in "SV") and size > 0 and (unit is not None) == (kind in "mM"):
             try:
                 stored = np.dtype(name)
                 DataType(stored)
@@ -128,9 +130,9 @@ def to_zarr2(dtype: DataType, endian: str = "little") -> JSON:
     Raises
     ------
     UnsupportedError
-        If Zarr v2 has no such type: char, byte, and those of other packages.
+        If Zarr v2 has no such type: char, byte, times without a unit, and those of other packages.
     """
-    if dtype.kind in ("char", "byte", "extension"):
+    if dtype.kind in ("char", "byte", "extension") or dtype.name in ("datetime64", "timedelta64"):
         raise UnsupportedError(f"Data type not supported: {dtype.name}")
     if dtype.memory_dtype.hasobject:
         return "|O"

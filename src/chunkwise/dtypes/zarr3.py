@@ -36,6 +36,8 @@ __all__ = ["fill_value_to_zarr3", "parse_fill_value_zarr3", "parse_zarr3", "to_z
 
 _SIMPLE = {
     **{name: d for name, d in dtypes.items() if d.kind in ("bool", "int", "float", "complex")},
+    "complex_float32": dtypes["complex64"],
+    "complex_float64": dtypes["complex128"],
     "string": dtypes["ustring"],
     "bytes": dtypes["string"],
     "variable_length_bytes": dtypes["string"],
@@ -171,8 +173,8 @@ def to_zarr3(dtype: DataType) -> JSON:
         for name, member, shape in members_of(dtype):
             if shape:
                 raise UnsupportedError(f'Zarr v3 has no data type for field "{name}" of shape {list(shape)}')
-            fields.append([name, to_zarr3(member)])
-        return {"name": "structured", "configuration": {"fields": fields}}
+            fields.append({"name": name, "data_type": to_zarr3(member)})
+        return {"name": "struct", "configuration": {"fields": fields}}
     raise UnsupportedError(f"Data type not supported: {dtype.name}")
 
 
@@ -187,6 +189,29 @@ def parse_fill_value_zarr3(value: JSON, dtype: DataType) -> npt.NDArray[Any]:
     return parse_element(value, dtype, "zarr3")
 
 
-def fill_value_to_zarr3(fill: npt.NDArray[Any], dtype: DataType) -> JSON:
-    """Return member ``fill_value`` of a Zarr v3 array; exact inverse of :func:`parse_fill_value_zarr3`."""
-    return print_element(fill, dtype, "zarr3")
+def fill_value_to_zarr3(fill: npt.NDArray[Any], dtype: DataType, data_type: JSON = None) -> JSON:
+    """Return member ``fill_value`` of a Zarr v3 array; exact inverse of :func:`parse_fill_value_zarr3`.
+
+    Parameters
+    ----------
+    fill : ndarray
+        Of shape ``()``.
+    dtype : DataType
+        Its type.
+    data_type : JSON, optional
+        What the document calls the type, by default what :func:`to_zarr3` returns.  ``structured`` and
+        ``raw_bytes`` have base64, ``struct`` an object with all members, ``r<N>`` a list of byte values.
+    """
+    if dtype.kind not in ("struct", "raw"):
+        return print_element(fill, dtype, "zarr3")
+    data_type = to_zarr3(dtype) if data_type is None else data_type
+    name = data_type if isinstance(data_type, str) else data_type["name"]
+    if _RAW_BITS.fullmatch(name):
+        return list(np.asarray(fill, dtype.memory_dtype).tobytes())
+    if name != "struct":
+        return print_element(fill, dtype, "zarr3")
+    fields = data_type["configuration"]["fields"]
+    return {
+        member: fill_value_to_zarr3(fill[member], of, field["data_type"] if type(field) is dict else field[1])
+        for (member, of, _), field in zip(members_of(dtype), fields, strict=True)
+    }

@@ -24,7 +24,7 @@ from chunkwise.api.node import Node, require_node
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.walk import walk
 from chunkwise.binding import MISSING, dump
-from chunkwise.dtypes.fill_value import same_fill
+from chunkwise.dtypes.fill_value import same_fill, same_object
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.link import Link, parse_links, without_links
 from chunkwise.index_space import IndexDomain
@@ -178,6 +178,8 @@ def _same(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return same_object(a, b)
     return bool(a == b or (a != a and b != b))
 
 
@@ -219,6 +221,9 @@ def _different(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_
     if x.dtype.names is not None or (x.dtype.kind == "V" and not _is_number(x.dtype)):
         bits = [np.ascontiguousarray(v).reshape(-1).view(np.uint8).reshape(v.size, -1) for v in (x, y)]
         return np.asarray((bits[0] != bits[1]).any(axis=1)).reshape(x.shape)
+    if x.dtype.hasobject and y.dtype.hasobject:
+        pairs = zip(x.ravel().tolist(), y.ravel().tolist(), strict=True)
+        return np.array([not _same(a, b) for a, b in pairs], bool).reshape(x.shape)
     different = np.asarray(x != y, bool).reshape(x.shape)
     if x.dtype.kind in "fcmMV":
         different &= ~(np.asarray(x != x) & np.asarray(y != y))
@@ -231,7 +236,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _json(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
+    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return value if isinstance(value, bool | int | float | str | list | dict | None) else str(value)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.binding import JSON, dump
+from chunkwise.binding import JSON, dump_bytes
 from chunkwise.errors import SpecError
 
 __all__ = ["ATTRIBUTES_KEY", "dump_document", "is_dataset", "load_document"]
@@ -40,7 +40,7 @@ def load_document(raw: bytes | bytearray | memoryview) -> JSON:
 
 def dump_document(document: Mapping[str, JSON]) -> bytes:
     """Return the text to be stored for `document`: compact, members sorted, UTF-8."""
-    return dump(document).encode()
+    return dump_bytes(document)
 
 
 def is_dataset(document: Any) -> bool:

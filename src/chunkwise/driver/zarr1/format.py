@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from chunkwise.binding import JSON, Members, dump
+from chunkwise.binding import JSON, Members, dump_bytes
 from chunkwise.driver.zarr1.document import from_zarr2, to_zarr2
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints
 from chunkwise.driver.zarr2.format import Zarr2Format, Zarr2Options
@@ -66,4 +66,4 @@ class Zarr1Format(Zarr2Format):
 
     def encode(self, metadata: Zarr2Metadata) -> bytes:
         """Return the bytes of ``meta``."""
-        return dump(from_zarr2(metadata.document)).encode()
+        return dump_bytes(from_zarr2(metadata.document))

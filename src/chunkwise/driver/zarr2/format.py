@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chunkwise.binding import JSON, Members, dump, expect_string
+from chunkwise.binding import JSON, Members, dump_bytes, expect_string
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
@@ -181,7 +181,7 @@ class Zarr2Format:
 
     def encode(self, metadata: Zarr2Metadata) -> bytes:
         """Return the bytes of ``.zarray``."""
-        return dump(metadata.document).encode()
+        return dump_bytes(metadata.document)
 
     def stored_array(self, metadata: Zarr2Metadata, prefix: str, options: Zarr2Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""

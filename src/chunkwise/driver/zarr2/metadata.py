@@ -26,10 +26,10 @@ from chunkwise.binding import (
 from chunkwise.codec.protocol import ChunkSpec, Codec
 from chunkwise.codec.zarr2 import parse_zarr2_codecs
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.zarr2 import parse_fill_value_zarr2, parse_zarr2
+from chunkwise.dtypes.zarr2 import OBJECT_CODECS, parse_fill_value_zarr2, parse_zarr2
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
-__all__ = ["MEMBERS", "OBJECT_CODECS", "Zarr2Metadata", "make_document", "object_codec", "parse_metadata"]
+__all__ = ["MEMBERS", "Zarr2Metadata", "make_document", "object_codec", "parse_metadata"]
 
 MEMBERS = (
     "zarr_format",
@@ -42,7 +42,6 @@ MEMBERS = (
     "filters",
     "dimension_separator",
 )
-OBJECT_CODECS = ("vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

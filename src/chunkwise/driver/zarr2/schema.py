@@ -10,7 +10,7 @@ from chunkwise.driver.chunked.domain import create_domain, create_dtype, create_
 from chunkwise.driver.chunked.record import Part
 from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, check_constraints
-from chunkwise.driver.zarr2.metadata import OBJECT_CODECS, Zarr2Metadata, make_document, parse_metadata
+from chunkwise.driver.zarr2.metadata import Zarr2Metadata, make_document, object_codec, parse_metadata
 from chunkwise.driver.zarr2.record import fill_of_part
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
@@ -148,7 +148,7 @@ def _choose_fill(constraints: Zarr2Constraints, schema: Schema, dtype: DataType)
 def _with_object_codec(filters: list[dict[str, Any]] | None, dtype: DataType) -> list[dict[str, Any]]:
     filters = list(filters or [])
     name = OBJECT_FILTERS.get(dtype.name)
-    if name is not None and not (filters and filters[0]["id"] in OBJECT_CODECS):
+    if name is not None and object_codec(filters) is None:
         filters.insert(0, {"id": name})
     return filters
 

@@ -32,6 +32,8 @@ __all__ = [
     "SHARDING",
     "ResolvedChain",
     "SplitChain",
+    "as_written",
+    "check_byte_order",
     "check_stored",
     "merge_chains",
     "parse_chain",
@@ -258,6 +260,36 @@ def resolve_chain(chain: Sequence[dict[str, Any]], item: ChunkSpec, array_to_byt
     entries = [*split.array_to_array, a2b, *split.bytes_to_bytes]
     codecs = prepare_chain([parse_codec(entry) for entry in entries], item).codecs
     return ResolvedChain(codecs, [_as_named(e, c) for e, c in zip(entries, codecs, strict=True)])
+
+
+def check_byte_order(stored: Sequence[dict[str, Any]], resolved: Sequence[dict[str, Any]]) -> None:
+    """Raise if a stored ``bytes`` codec doesn't say its byte order though it has one.
+
+    It may be left open in a constraint, and was by zarr-python in arrays of type ``structured``.
+    """
+    entry, settled = split_chain(stored).array_to_bytes, split_chain(resolved).array_to_bytes
+    if entry is None or settled is None:
+        return
+    own, full = entry.get("configuration", {}), settled.get("configuration", {})
+    if entry["name"] in ("bytes", "endian") and "endian" in full and "endian" not in own:
+        raise SpecError('"bytes" codec requires that "endian" is specified for this data type')
+    for name in ("codecs", "index_codecs"):
+        if entry["name"] == SHARDING and name in own:
+            check_byte_order(own[name], full[name])
+
+
+def as_written(chain: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a resolved chain as a document has it: zstd's ``checksum`` is left out where it is false."""
+    out = []
+    for entry in chain:
+        options = dict(entry.get("configuration", {}))
+        if entry["name"] == "zstd" and options.get("checksum") is False:
+            del options["checksum"]
+        for name in ("codecs", "index_codecs"):
+            if name in options:
+                options[name] = as_written(options[name])
+        out.append({**entry, "configuration": options} if "configuration" in entry else entry)
+    return out
 
 
 def _as_named(entry: dict[str, Any], codec: Codec) -> dict[str, Any]:

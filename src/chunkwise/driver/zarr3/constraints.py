@@ -109,7 +109,7 @@ def parse_constraints(value: JSON) -> Zarr3Constraints:
             fill_value = parse_fill_value_zarr3(fill_value, dtype)
         except SpecError as e:
             raise prefix(e, 'Error parsing object member "fill_value"') from None
-        out["fill_value"] = fill_value_to_zarr3(fill_value, dtype)
+        out["fill_value"] = fill_value_to_zarr3(fill_value, dtype, dtype_json)
     codecs = members.take("codecs", parse_chain, None)
     if codecs is not None:
         out["codecs"] = codecs
@@ -198,7 +198,7 @@ def check_constraints(constraints: Zarr3Constraints, metadata: Zarr3Metadata) ->
         if name in ("zarr_format", "node_type"):
             continue
         if name == "codecs":
-            _check_codecs(wanted, document["codecs"])
+            _check_codecs(wanted, metadata.chain)
         elif name == "attributes":
             for key, value in wanted.items():
                 if key not in metadata.attributes or metadata.attributes[key] != value:
@@ -226,9 +226,9 @@ def check_constraints(constraints: Zarr3Constraints, metadata: Zarr3Metadata) ->
             raise _mismatch(name, wanted, document.get(name))
 
 
-def _check_codecs(wanted: list[dict[str, Any]], stored: JSON) -> None:
+def _check_codecs(wanted: list[dict[str, Any]], stored: list[dict[str, Any]]) -> None:
     try:
-        merge_chains(parse_chain(stored), wanted)
+        merge_chains(stored, wanted)
     except FailedPreconditionError as e:
         raise prefix(e, 'Mismatch in "codecs"') from None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chunkwise.binding import JSON, Members, dump
+from chunkwise.binding import JSON, Members, dump_bytes
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.sharding import ShardingIndexed
@@ -176,7 +176,7 @@ class Zarr3Format:
 
     def encode(self, metadata: Zarr3Metadata) -> bytes:
         """Return the bytes of ``zarr.json``."""
-        return dump(metadata.document).encode()
+        return dump_bytes(metadata.document)
 
     def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: Zarr3Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""

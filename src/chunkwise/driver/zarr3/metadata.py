@@ -25,11 +25,16 @@ from chunkwise.binding import (
 from chunkwise.catalogue import grids, key_encodings
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.protocol import Codec
-from chunkwise.driver.zarr3.codec_constraints import check_stored, parse_chain, resolve_chain
+from chunkwise.driver.zarr3.codec_constraints import (
+    check_byte_order,
+    check_stored,
+    parse_chain,
+    resolve_chain,
+)
 from chunkwise.driver.zarr3.item import array_to_bytes_name, chunk_item
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
-from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError, prefix
 from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.grid.rectilinear import RectilinearGrid
 
@@ -146,7 +151,10 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     rank = len(shape)
     dtype = members.take("data_type", parse_zarr3)
     grid, grid_json = members.take("chunk_grid", lambda v: _parse_cells(v, shape))
-    _check_reach(grid, shape)
+    try:
+        _check_reach(grid, shape)
+    except ChunkwiseError as e:
+        raise prefix(e, 'Error parsing object member "chunk_grid"') from None
     keys = members.take("chunk_key_encoding", parse_key_encoding)
     fill_value = members.take("fill_value", lambda v: parse_fill_value_zarr3(v, dtype))
     chain = members.take("codecs", parse_chain)
@@ -154,6 +162,8 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     try:
         check_stored(chain)
         resolved = resolve_chain(chain, item, array_to_bytes_name(dtype))
+        if type(document["data_type"]) is str or document["data_type"]["name"] != "structured":
+            check_byte_order(chain, resolved.json)
     except InvalidArgumentError as e:
         raise prefix(e, 'Error parsing object member "codecs"') from None
     attributes = members.take("attributes", lambda v: dict(expect_object(v)), {})
@@ -199,7 +209,7 @@ def make_document(
         "data_type": data_type,
         "chunk_grid": chunk_grid,
         "chunk_key_encoding": chunk_key_encoding,
-        "fill_value": fill_value_to_zarr3(fill_value, dtype),
+        "fill_value": fill_value_to_zarr3(fill_value, dtype, data_type),
         "codecs": codecs,
     }
     if dimension_names is not None:

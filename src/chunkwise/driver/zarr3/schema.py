@@ -20,7 +20,7 @@ from chunkwise.driver.chunked.domain import (
 )
 from chunkwise.driver.chunked.record import Part
 from chunkwise.driver.zarr3.chain_layout import chain_layout
-from chunkwise.driver.zarr3.codec_constraints import resolve_chain
+from chunkwise.driver.zarr3.codec_constraints import as_written, resolve_chain
 from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, check_constraints, parse_units
 from chunkwise.driver.zarr3.item import array_to_bytes_name
@@ -97,7 +97,7 @@ def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metad
     layout = create_layout(schema, rank)
     chosen = choose_chunks(constraints, layout, schema.codec, domain)
     item = ChunkSpec(chosen.shape, fill_value.dtype, fill_value)
-    codecs = resolve_chain(chosen.chain, item, array_to_bytes_name(dtype)).json
+    codecs = as_written(resolve_chain(chosen.chain, item, array_to_bytes_name(dtype)).json)
     names: Any = [label or None for label in domain.labels]
     if constraints.dimension_names is None and not any(names):
         names = None
