@@ -37,6 +37,7 @@ __all__ = ["SCHEMA_OPTIONS", "auto_chunks", "data_type", "new_array"]
 SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "schema", "context")
 """What :func:`chunkwise.open` takes too, and :meth:`Group.create_array` passes on."""
 
+_CODEC_MEMBERS = ("codecs", "compressor", "compression")
 _TARGET_NBYTES = 1 << 20
 _LARGEST_NBYTES = 1 << 24
 
@@ -82,6 +83,7 @@ def new_array(
     chunks: Sequence[int] | str | None,
     shards: Sequence[int] | None,
     codec: Any,
+    checksum: bool,
     fill_value: Any,
     dimension_names: Sequence[str | None] | None,
     dimension_units: Sequence[Any] | None,
@@ -125,6 +127,12 @@ def new_array(
         given["codec"] = parse_compressor(codec) if isinstance(codec, str) else codec
     elif format == "n5" and not codec_given and "compression" not in metadata:
         given["codec"] = Compressor("gzip", 6)
+    if checksum:
+        if codec_given or any(name in metadata for name in _CODEC_MEMBERS):
+            raise InvalidArgumentError(
+                "checksum: the codecs are given by `metadata`, `schema` or a CodecSpec, which can say it"
+            )
+        given["checksum"] = True
     if fill_value is not None:
         given["fill_value"] = as_array(fill_value, form.dtype).reshape(())
     if dimension_names is not None:
@@ -151,7 +159,7 @@ def new_array(
     if format == "zarr2" and fill_value is None and "fill_value" not in metadata and "filters" not in own:
         own["fill_value"] = None  # xarray takes any other for the value of what is missing
     if codec_given:
-        for name in ("codecs", "compressor", "compression"):
+        for name in _CODEC_MEMBERS:
             own.pop(name, None)
     spec = {**target.spec, "metadata": own, "kvstore": location.kvstore()}
     # Nothing is to be left of an array that can't be made.
