@@ -17,9 +17,9 @@ from chunkwise.api.node import JOURNAL, Node
 from chunkwise.api.stored_node import list_keys, stored_array
 from chunkwise.api.walk import walk
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.errors import ChunkwiseError
 from chunkwise.engine.plain_read import PlainReader
 from chunkwise.engine.pool import Pool, Stop
+from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import KvStoreDriver
 
 __all__ = ["BadKey", "NodeReport", "verify", "verify_array"]
