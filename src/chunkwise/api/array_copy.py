@@ -8,7 +8,7 @@ interrupted copy can be resumed.
 2. The journal is written, or read if the copy is resumed.
 3. Blocks of whole chunks are copied, several at a time; the journal follows.  A block of which nothing is
    stored needs no copy, if the fill values are the same.
-4. If asked for, every element is read again and compared, bit for bit.
+4. If asked for, every element is read again, the plain way, and compared, bit for bit.
 5. Attributes, groups above, metadata; then the journal goes.
 """
 
@@ -33,6 +33,7 @@ from chunkwise.api.location import Location
 from chunkwise.api.new_array import check_free, clear, create_parents, open_array
 from chunkwise.api.node import JOURNAL
 from chunkwise.api.open import open as open_spec
+from chunkwise.api.plain_view import read_plainly
 from chunkwise.api.target import Target, target_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.conversion import converter
@@ -208,6 +209,8 @@ class ArrayCopy:
     def verify(self, advance: Callable[[int], None] = lambda nbytes: None) -> Future[None]:
         """Read source and copy and compare every element.
 
+        What is stored is read the plain way (:mod:`chunkwise.engine.plain_read`), not as it was copied.
+
         Raises
         ------
         DataCorruptionError
@@ -219,7 +222,8 @@ class ArrayCopy:
                 advance(self._blocks.nbytes(block))
                 return
             try:
-                compare(self._blocks.read(block), self.target[block].read().result(), block)
+                wanted = self._blocks.convert(read_plainly(self._blocks.source[block]))
+                compare(wanted, read_plainly(self.target[block]), block)
             except DataCorruptionError:
                 self._journal.restart()
                 raise

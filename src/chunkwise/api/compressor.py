@@ -15,6 +15,8 @@ text                               zarr3                   zarr2, zarr1     n5
 ``bz2[:level]``                    ``numcodecs.bz2``       ``bz2``          ``bzip2``
 ``xz[:preset]``                    ``numcodecs.lzma``      ``lzma``         ``xz``
 =================================  ======================  ===============  ==========================
+
+Behind any of them ``+crc32c`` stands for the Zarr v3 codec of that name.
 """
 
 from __future__ import annotations
@@ -47,18 +49,22 @@ class Compressor(NamedTuple):
         None where there is no such thing.
     cname, shuffle : str
         Of blosc.
+    crc32c : bool
+        Whether a checksum of what it makes follows.
     """
 
     name: str
     level: int | None = None
     cname: str = "lz4"
     shuffle: str = "shuffle"
+    crc32c: bool = False
 
     def __str__(self) -> str:
         """Return the text that :func:`parse_compressor` reads."""
+        end = "+crc32c" if self.crc32c else ""
         if self.name == "blosc":
-            return f"blosc:{self.cname}:{self.level}:{self.shuffle}"
-        return self.name if self.level is None else f"{self.name}:{self.level}"
+            return f"blosc:{self.cname}:{self.level}:{self.shuffle}{end}"
+        return (self.name if self.level is None else f"{self.name}:{self.level}") + end
 
 
 def parse_compressor(text: str) -> Compressor:
@@ -74,7 +80,12 @@ def parse_compressor(text: str) -> Compressor:
     >>> parse_compressor("blosc:zstd:3")
     Compressor(name='blosc', level=3, cname='zstd', shuffle='shuffle')
     """
-    name, *options = text.strip().split(":")
+    head, plus, tail = text.strip().partition("+")
+    if plus:
+        if tail.strip() != "crc32c":
+            raise InvalidArgumentError(f'codec "{text}": only crc32c can follow a "+", not "{tail}"')
+        return parse_compressor(head)._replace(crc32c=True)
+    name, *options = head.split(":")
     name = _ALIASES.get(name, name)
     if name not in _NAMES:
         near = get_close_matches(name, _NAMES, 1)
@@ -125,7 +136,14 @@ def compressor_to_json(compressor: Compressor, format: str) -> Any:
     InvalidArgumentError
         If the format doesn't have it.
     """
-    name, level, cname, shuffle = compressor
+    name, level, cname, shuffle, crc32c = compressor
+    if crc32c:
+        if format != "zarr3":
+            raise InvalidArgumentError(
+                f'codec "{compressor}": only Zarr v3 has crc32c behind a compressor, not {format}; '
+                "a checksum of the compressor's own is what --checksum, or checksum=True, asks for"
+            )
+        return [*compressor_to_json(compressor._replace(crc32c=False), format), {"name": "crc32c"}]
     if format == "zarr3":
         if name == "none":
             return []

@@ -37,6 +37,8 @@ class Form:
     shards : tuple of int or None
     codec : Compressor, JSON or None
         JSON in the words of the target's format; None for its default.
+    checksum : bool
+        Whether each chunk is to have a checksum.
     fill_value : ndarray or None
         Of shape ``()``; None for zero.
     names : tuple of (str or None)
@@ -53,6 +55,7 @@ class Form:
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
     codec: Any = None
+    checksum: bool = False
     fill_value: npt.NDArray[Any] | None = None
     names: tuple[str | None, ...] = ()
     units: tuple[Unit | None, ...] = ()

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chunkwise.api.checksum import with_checksum
 from chunkwise.api.form import NAMES, UNITS, Form
 from chunkwise.api.target_codec import codec_json
 from chunkwise.api.target_zarr3 import zarr3_metadata
@@ -112,6 +113,10 @@ def _zarr2(form: Form, format: str, given: Sequence[str], notes: list[str]) -> d
         metadata["compressor"] = own["compressor"]
     elif form.codec is not None:
         metadata["compressor"] = codec_json(form, format, given, notes)
+    if form.checksum:
+        if "compressor" not in metadata:
+            metadata["compressor"] = codec_json(form, format, given, notes)
+        metadata["compressor"] = with_checksum(metadata["compressor"], format)
     if format == "zarr1":
         metadata.pop("dimension_separator", None)
         metadata = from_zarr2(metadata)
@@ -150,6 +155,10 @@ def _n5(form: Form, given: Sequence[str], notes: list[str]) -> dict[str, Any]:
         metadata["blockSize"] = list(form.chunks)
     if form.codec is not None:
         metadata["compression"] = codec_json(form, "n5", given, notes)
+    elif form.checksum:
+        metadata["compression"] = {"type": "gzip"}
+    if form.checksum:
+        metadata["compression"] = with_checksum(metadata["compression"], "n5")
     names = [name or "" for name in form.names]
     if any(names):
         if len({name for name in names if name}) < sum(1 for name in names if name):

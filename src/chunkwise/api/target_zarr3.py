@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from chunkwise.api.checksum import with_checksum
 from chunkwise.api.form import UNITS, Form, inner_chain
 from chunkwise.api.target_codec import codec_json
 from chunkwise.binding import expect_object
@@ -31,7 +32,7 @@ def zarr3_metadata(form: Form, given: Sequence[str], notes: list[str]) -> dict[s
     }
     if any(name is not None for name in form.names):
         metadata["dimension_names"] = list(form.names)
-    if own and not {"chunks", "shards", "codec"} & set(given):
+    if own and not {"chunks", "shards", "codec", "checksum"} & set(given):
         metadata.update({name: own[name] for name in ("chunk_grid", "codecs")})
     else:
         metadata.update(_chunks(form, own, given, notes))
@@ -50,6 +51,8 @@ def _chunks(form: Form, own: Mapping[str, Any], given: Sequence[str], notes: lis
             chain = wanted
         else:
             chain = [*filter(_is_array_codec, chain), *wanted]
+    if form.checksum:
+        chain = with_checksum(chain, "zarr3")
     if form.shards is not None:
         if form.chunks is None:
             raise InvalidArgumentError("shards need chunks inside: say how large these are (--chunk)")

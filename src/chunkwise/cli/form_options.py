@@ -31,7 +31,10 @@ def add_form_arguments(parser: argparse.ArgumentParser) -> None:
         "--codec",
         metavar="CODEC",
         help="none, zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, bz2:LEVEL, xz:LEVEL, "
-        "zlib:LEVEL, or JSON in the format's own words",
+        "zlib:LEVEL, with +crc32c behind it for a checksum (zarr3), or JSON in the format's own words",
+    )
+    parser.add_argument(
+        "--checksum", action="store_true", help="have a checksum in each chunk, which `verify` compares"
     )
     parser.add_argument("--fill-value", metavar="VALUE", help="what missing chunks read as")
     parser.add_argument("--dtype", metavar="TYPE", help="data type, such as uint16")
@@ -82,6 +85,8 @@ def form_options(arguments: argparse.Namespace, dtype: DataType | None = None) -
         options["shards"] = None if none else parse_sizes(arguments.shard, "shard")
     if arguments.codec is not None:
         options["codec"] = _codec(arguments.codec)
+    if arguments.checksum:
+        options["checksum"] = True
     if arguments.dtype is not None:
         options["dtype"] = dtype = _dtype(arguments.dtype)
     if arguments.fill_value is not None:

@@ -46,7 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
         n_chunks = sum(report.n_chunks for report in reports)
         size = format_nbytes(sum(report.nbytes for report in reports))
         what = f"{plural(n_chunks, 'chunk')} of {plural(n_arrays, 'array')}, {size}"
-        verdict = f"{n_bad} BAD" if n_bad else "all good"
+        bare = sum(_bare(report) for report in reports)
+        verdict = "all good" if not bare else f"all decode; {_uncovered(bare, n_chunks)}"
+        if n_bad:
+            verdict = f"{n_bad} BAD" + (f"; {_uncovered(bare, n_chunks)}" if bare else "")
         print(f"{what}: {verdict} ({format_duration(time.monotonic() - started)})")
     sys.stdout.flush()
     return 1 if n_bad else 0
@@ -55,12 +58,26 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(report: NodeReport, root: str) -> None:
     name = report.name or "."
     if report.kind == "array":
-        state = f"{len(report.bad)} BAD" if report.bad else "good"
+        bare = _bare(report)
+        state = f"{len(report.bad)} BAD" if report.bad else "decodes" if bare else "good"
+        if bare:
+            state += f"; {_uncovered(bare, report.n_chunks)}"
         print(f"{name}: {plural(report.n_chunks, 'chunk')}, {format_nbytes(report.nbytes)}: {state}")
     for key, reason in report.bad:
         print(f"  BAD   {key[len(root) :]}: {reason}")
     for note in report.notes:
         print(f"  note  {note}")
+
+
+def _bare(report: NodeReport) -> int:
+    """Return how many chunks decode, but may hold other values than were written."""
+    return report.n_decoded - report.n_covered
+
+
+def _uncovered(n: int, n_chunks: int) -> str:
+    """Return what could not be checked."""
+    whose = "the values" if n == n_chunks else f"the values of {plural(n, 'chunk')}"
+    return f"no checksum covers {whose}"
 
 
 def _as_json(report: NodeReport, root: str) -> dict[str, object]:
@@ -69,6 +86,7 @@ def _as_json(report: NodeReport, root: str) -> dict[str, object]:
         "kind": report.kind,
         "format": report.format,
         "chunks": report.n_chunks,
+        "covered": report.n_covered,
         "bytes": report.nbytes,
         "bad": [{"key": key[len(root) :], "reason": reason} for key, reason in report.bad],
         "notes": report.notes,

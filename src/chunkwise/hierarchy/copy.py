@@ -146,7 +146,7 @@ def _form_options(options: Mapping[str, Any]) -> dict[str, Any]:
     InvalidArgumentError
         If one is not known, or malformed.
     """
-    known = ("chunks", "shards", "codec", "fill_value", "dtype", "names", "units")
+    known = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
     for name in options:
         if name not in known:
             raise InvalidArgumentError(f"options: expected some of {', '.join(known)}, not {name!r}")

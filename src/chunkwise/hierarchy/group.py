@@ -81,6 +81,7 @@ class Group(ReadableGroup):
         chunks: Sequence[int] | str | None = "auto",
         shards: Sequence[int] | None = None,
         codec: Any = None,
+        checksum: bool = False,
         fill_value: Any = None,
         dimension_names: Sequence[str | None] | None = None,
         dimension_units: Sequence[Any] | None = None,
@@ -105,7 +106,10 @@ class Group(ReadableGroup):
             Zarr v3 only.
         codec : str, JSON or CodecSpec, optional
             ``"zstd:5"``, ``"gzip:6"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, ...; or in the words of the
-            format.
+            format.  In Zarr v3 ``"zstd:5+crc32c"`` has a checksum.
+        checksum : bool
+            Whether each chunk is to have a checksum, by which reads and ``chunkwise verify`` find damage:
+            ``crc32c`` in Zarr v3, that of the compressor elsewhere.
         fill_value : scalar, optional
             What is read where nothing is stored.  N5 has none but 0.
         dimension_names : sequence of (str or None), optional
@@ -164,6 +168,7 @@ class Group(ReadableGroup):
             chunks=chunks,
             shards=shards,
             codec=codec,
+            checksum=checksum,
             fill_value=fill_value,
             dimension_names=dimension_names,
             dimension_units=dimension_units,
@@ -292,7 +297,7 @@ class Group(ReadableGroup):
             Where the copy is to be; groups above it are made.
         options : mapping, optional
             What the arrays are to have other than in the source: ``chunks``, ``shards``, ``codec``,
-            ``fill_value``, ``dtype``.
+            ``checksum``, ``fill_value``, ``dtype``.
         resume : bool
             Go on with an unfinished copy: what is there already is kept.
         verify : bool

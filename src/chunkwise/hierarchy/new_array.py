@@ -37,6 +37,7 @@ __all__ = ["SCHEMA_OPTIONS", "auto_chunks", "data_type", "new_array"]
 SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "schema", "context")
 """What :func:`chunkwise.open` takes too, and :meth:`Group.create_array` passes on."""
 
+_CODEC_MEMBERS = ("codecs", "compressor", "compression")
 _TARGET_NBYTES = 1 << 20
 _LARGEST_NBYTES = 1 << 24
 
@@ -82,6 +83,7 @@ def new_array(
     chunks: Sequence[int] | str | None,
     shards: Sequence[int] | None,
     codec: Any,
+    checksum: bool,
     fill_value: Any,
     dimension_names: Sequence[str | None] | None,
     dimension_units: Sequence[Any] | None,
@@ -129,6 +131,12 @@ def new_array(
         given["codec"] = schema_codec.to_json().get("codecs", [])
     elif format == "n5" and schema_codec is None and "compression" not in metadata:
         given["codec"] = Compressor("gzip", 6)
+    if checksum:
+        if schema_codec is not None or any(name in metadata for name in _CODEC_MEMBERS):
+            raise InvalidArgumentError(
+                "checksum: the codecs are given by `metadata`, `schema` or a CodecSpec, which can say it"
+            )
+        given["checksum"] = True
     if fill_value is not None:
         given["fill_value"] = as_array(fill_value, form.dtype).reshape(())
     if dimension_names is not None:

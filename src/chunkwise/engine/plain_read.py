@@ -1,0 +1,186 @@
+"""Reading chunks the plain way: one key after the other, one codec after the other.
+
+This is what stored data is checked with.  It shares the codecs and the index of shards with the readers that
+are made for speed, but none of their shortcuts, so that a mistake in those can't hide from a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.codec.chain import prepare_chain
+from chunkwise.codec.checksum import has_checksum
+from chunkwise.codec.decode import Stages, open_general_decoder
+from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain
+from chunkwise.codec.size import byte_view
+from chunkwise.driver.stored_array import ShardLevel, StoredArray
+from chunkwise.engine.failure import describe, failed, missing_chunk
+from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
+from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.kvstore.protocol import Readable
+
+__all__ = ["Piece", "PlainReader"]
+
+Array = npt.NDArray[Any]
+
+_INDEX = "shard index"
+
+
+class Piece(NamedTuple):
+    """A stored chunk, an inner chunk of a shard, or the index of a shard if that is damaged.
+
+    Attributes
+    ----------
+    name : str
+        Of an inner chunk, or ``"shard index"``; empty for a chunk that is a value by itself.
+    at : tuple of slice
+        Its place in the cell.
+    elements : ndarray or None
+        None if it can't be decoded.
+    covered : bool
+        Whether it has a checksum, which was compared.
+    error : Exception or None
+    """
+
+    name: str
+    at: tuple[slice, ...]
+    elements: Array | None
+    covered: bool
+    error: Exception | None
+
+    @property
+    def is_chunk(self) -> bool:
+        """Whether it isn't the index of a shard."""
+        return self.name != _INDEX
+
+
+class PlainReader:
+    """Reads chunks of one array; for one thread.
+
+    Parameters
+    ----------
+    array : StoredArray
+    kv : Readable
+        Where its keys are.
+    """
+
+    def __init__(self, array: StoredArray, kv: Readable) -> None:
+        self._array, self._kv = array, kv
+        self._form: ShardLayout | None = None
+        self._decoders: dict[tuple[int, ...], tuple[Stages, DecodeInto]] = {}
+        if array.shard is not None:
+            self._form = shard_layout(array, array.shard)
+
+    def fetch(self, key: str) -> Buffer | None:
+        """Return the stored value; None if there is none."""
+        return self._kv.read(key).value
+
+    def pieces(self, cell: Sequence[int], value: Buffer) -> Iterator[Piece]:
+        """Yield what is in a stored value: one chunk, or the inner chunks of a shard.
+
+        Parameters
+        ----------
+        cell : sequence of int
+            Which chunk, or shard, it is.
+        value : buffer
+        """
+        bounds = [self._array.grid.bounds(dim, number) for dim, number in enumerate(cell)]
+        shape = tuple(stop - start for start, stop in bounds)
+        shard = self._array.shard
+        if shard is None:
+            n_inner = 0 if self._array.part is None else len(self._array.part.shape)
+            chain = self._array.chain
+            inner = shape[: len(shape) - n_inner]
+            yield self._piece("", tuple(slice(0, n) for n in shape), chain, inner, value)
+        else:
+            yield from self._inner(shard, shape, byte_view(value))
+
+    def _inner(self, shard: ShardLevel, shape: tuple[int, ...], value: memoryview) -> Iterator[Piece]:
+        form, size = self._form, shard.grid.chunk_shape
+        assert form is not None and size is not None, "it was opened for shards"
+        try:
+            index = form.decode_shard(value)
+        except Exception as e:
+            yield Piece(_INDEX, tuple(slice(0, n) for n in shape), None, False, e)
+            return
+        for position in np.flatnonzero(index[:, 0] != MISSING).tolist():
+            offset, length = map(int, index[position])
+            place = np.unravel_index(position, form.chunks_per_shard) if shape else ()
+            at = tuple(slice(int(i) * n, (int(i) + 1) * n) for i, n in zip(place, size, strict=True))
+            yield self._piece(form.entry(position), at, shard.chain, size, value[offset : offset + length])
+
+    def _piece(
+        self, name: str, at: tuple[slice, ...], chain: PreparedChain, shape: tuple[int, ...], value: Buffer
+    ) -> Piece:
+        try:
+            known = self._decoders.get(shape)
+            if known is None:
+                stages = prepare_chain(chain.codecs, chain.item._replace(shape=shape)).stages
+                known = self._decoders[shape] = stages, open_general_decoder(stages)
+            stages, decode = known
+            elements = np.empty(shape, chain.item.dtype)
+            decode(value, elements)
+            covered = has_checksum(stages, value)
+        except Exception as e:
+            return Piece(name, at, None, False, e)
+        part = self._array.part
+        return Piece(name, at, elements if part is None else part.select(elements), covered, None)
+
+    def read(self, start: Sequence[int], stop: Sequence[int], *, fill_missing: bool = True) -> Array:
+        """Return the elements of a box inside the array.
+
+        Parameters
+        ----------
+        start, stop : sequence of int
+            In storage coordinates.
+        fill_missing : bool
+            Whether a missing chunk reads as the fill value.
+
+        Raises
+        ------
+        ChunkwiseError
+            If a chunk can't be read or decoded.
+        """
+        array, grid = self._array, self._array.grid
+        shape = tuple(b - a for a, b in zip(start, stop, strict=True))
+        out = np.empty(shape, array.numpy_dtype)
+        out[...] = array.fill_value
+        along = [_cells(grid, dim, a, b) for dim, (a, b) in enumerate(zip(start, stop, strict=True))]
+        for cell in product(*along):
+            key = array.keys.key(cell[: array.grid.rank])
+            value = self.fetch(key)
+            if value is None:
+                if not fill_missing:
+                    raise missing_chunk(cell, describe(self._kv, key))
+                continue
+            lows = [grid.bounds(dim, number)[0] for dim, number in enumerate(cell)]
+            for piece in self.pieces(cell, value):
+                if piece.elements is None:
+                    assert piece.error is not None
+                    raise failed(piece.error, "reading", self._kv, array, key) from piece.error.__cause__
+                inside, place = _overlap(lows, piece.at, start, stop)
+                out[place] = piece.elements[inside]
+        return out
+
+
+def _cells(grid: ChunkGrid, dim: int, start: int, stop: int) -> range:
+    return range(grid.cell(dim, start)[0], grid.cell(dim, stop - 1)[0] + 1) if stop > start else range(0)
+
+
+def _overlap(
+    lows: Sequence[int], at: Sequence[slice], start: Sequence[int], stop: Sequence[int]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return which part of a piece lies in a box, and its place there."""
+    inside, place = [], []
+    for low, part, a, b in zip(lows, at, start, stop, strict=True):
+        first, last = low + part.start, low + part.stop
+        begin = max(first, a)
+        end = max(begin, min(last, b))
+        inside.append(slice(begin - first, end - first))
+        place.append(slice(begin - a, end - a))
+    return (*inside, ...), (*place, ...)
