@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from chunkwise.api.array_node import ArrayNode
 from chunkwise.api.array_view import ArrayView
-from chunkwise.api.batch import Batch, check_batch
 from chunkwise.api.copy import copy_into
 from chunkwise.api.explain import Explanation, explain
 from chunkwise.api.resize import as_bounds, resize_request
@@ -23,6 +22,7 @@ from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.engine.background import in_background
+from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.join import map_future
 from chunkwise.engine.metrics import Counter
@@ -418,9 +418,6 @@ class TensorStore(ArrayView):
             return "TensorStore(...)"
 
     def __copy__(self) -> TensorStore:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> TensorStore:
         return self
 
 
