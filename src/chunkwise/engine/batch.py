@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.join import link
@@ -32,9 +32,14 @@ class Batch:
 
     __slots__ = ("__weakref__", "_lock", "_starts")
 
-    def __init__(self) -> None:
+    _lock: threading.Lock
+    _starts: list[Callable[[], None]] | None
+
+    def __new__(cls) -> Self:
+        self = super().__new__(cls)
         self._lock = threading.Lock()
-        self._starts: list[Callable[[], None]] | None = []
+        self._starts = []
+        return self
 
     def defer(self, start: Callable[[], Future[T]]) -> Future[T]:
         """Return the future of what `start` will start when the batch is submitted.

@@ -13,6 +13,7 @@ from chunkwise.binding import dump
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.agree import check_schema
 from chunkwise.driver.chunked.domain import (
+    at_origin,
     create_domain,
     create_dtype,
     create_layout,
@@ -80,7 +81,7 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part 
             names = constraints.dimension_names or (None,) * rank
             derived.update(domain=domain_of_shape(constraints.shape or (None,) * rank, names, inner))
         chunk_shape = constraints.grid.chunk_shape if constraints.grid is not None else None
-        derived.update(chunk_layout=_layout(constraints.codecs or [], chunk_shape, rank, inner, partial=True))
+        derived.update(chunk_layout=_layout(constraints.codecs, chunk_shape, rank, inner, partial=True))
     derived.update(codec=Zarr3CodecSpec.of(constraints.codecs))
     if constraints.fill_value is not None:
         fill = constraints.fill_value
@@ -89,11 +90,11 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part 
         )
     if constraints.units is not None:
         derived.update(dimension_units=_with_inner_units(constraints.units, inner))
-    return derived.merged(schema)
+    return at_origin(derived.merged(schema))
 
 
 def _layout(
-    chain: list[dict[str, Any]],
+    chain: list[dict[str, Any]] | None,
     chunk_shape: tuple[int, ...] | None,
     rank: int,
     inside: tuple[int, ...] = (),
@@ -102,17 +103,17 @@ def _layout(
 ) -> ChunkLayout:
     """Return the chunk layout that a codec chain and a chunk shape amount to.
 
-    `inside` are the dimensions of what is looked at of each element.
+    `inside` are the dimensions of what is looked at of each element.  Without a chain chunks may be shards.
     """
     n_all = rank + len(inside)
     layout = ChunkLayout(rank=n_all)
     layout.set_grid_origin([0] * n_all, hard=True)
     write_shape = chunk_shape
-    read_shape: tuple[int, ...] | None = chunk_shape
+    read_shape = None if chain is None else chunk_shape
     order = list(range(rank))
     known = not partial
     while True:
-        split = split_chain(chain)
+        split = split_chain(chain or [])
         for entry in split.array_to_array:
             if entry["name"] == "transpose":
                 step = entry.get("configuration", {}).get("order", "C")
