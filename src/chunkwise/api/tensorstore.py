@@ -202,7 +202,8 @@ class TensorStore(ArrayView):
         batch : Batch, optional
             Only for a TensorStore source: its reads start with the batch.
         can_reference_source_data_indefinitely : bool, optional
-            A promise that the source will not be changed; chunkwise may keep referring to it.
+            A promise that the source will not be changed: ``memory://`` refers to it where chunks are
+            stored raw and lie in it in one piece.
 
         Returns
         -------
@@ -232,7 +233,10 @@ class TensorStore(ArrayView):
             except InvalidArgumentError as e:
                 return WriteFutures.failed(e)
         _count_write()
-        return self._array.write_from(transform, values)
+        write = self._array.write_from
+        if can_reference_source_data_indefinitely:
+            write = getattr(self._array, "write_referenced", write)
+        return write(transform, values)
 
     # -- domain and storage -----------------------------------------------------------------------
 
