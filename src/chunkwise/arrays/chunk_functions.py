@@ -63,7 +63,10 @@ class _ChunkBatch(Batch):
 
     def defer(self, start: Callable[[], Future[T]]) -> Future[T]:
         """Return the future of what `start` starts: when the function has returned, or now."""
-        return start() if self.submitted else super().defer(start)
+        try:
+            return super().defer(start)
+        except InvalidArgumentError:  # it was submitted
+            return start()
 
 
 class VirtualChunkedWriteParameters:

@@ -65,11 +65,6 @@ class Batch:
             self._starts.append(run)
         return future
 
-    @property
-    def submitted(self) -> bool:
-        """Whether what it collected was started."""
-        return self._starts is None
-
     def submit(self) -> None:
         """Start everything that was collected; doing it again does nothing."""
         with self._lock:
