@@ -10,7 +10,6 @@ from chunkwise.api.annotations import (
     T,
 )
 from chunkwise.api.array import array
-from chunkwise.api.batch import Batch
 from chunkwise.api.cast import cast
 from chunkwise.api.container import create_container
 from chunkwise.api.downsample import downsample
@@ -35,6 +34,7 @@ from chunkwise.api.virtual_chunked import virtual_chunked
 from chunkwise.arrays.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
 from chunkwise.dask import from_dask, store, to_dask
 from chunkwise.dtypes.data_type import DataType, DTypeLike, dtypes
+from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.hierarchy.copy import CopyReport
@@ -56,6 +56,7 @@ from chunkwise.index_space import (
     inf,
     newaxis,
 )
+from chunkwise.public_names import name_members as _name_members
 from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
@@ -179,4 +180,5 @@ __all__ = [
     "to_dask",
     "virtual_chunked",
 ]
+_name_members(globals(), __all__)
 __all__ += list(dtypes)

@@ -42,9 +42,22 @@ def test_a_cycle_through_a_handle_is_collected() -> None:
     assert reference() is None
 
 
-def test_a_deep_copy_is_the_same_array() -> None:
-    store = create()
-    copied = copy.deepcopy({"store": store})["store"]
+def test_a_deep_copy_of_what_is_in_memory_is_independent_and_has_the_data() -> None:
+    store, array = create(), ts.array(np.arange(4))
+    store[1, 2] = 5
+    copied = copy.deepcopy({"store": store, "same": store[1], "array": array, "kvstore": store.kvstore})
+    store[1, 2], array[1] = 6, 7
+    assert copied["store"][1, 2].read().result() == copied["same"][2].read().result() == 5
+    assert copied["array"].read().result().tolist() == [0, 1, 2, 3]
+    copied["store"][1, 2] = 8
+    assert copied["same"][2].read().result() == 8  # of one deep copy, what shared data shares them
+    assert len(copied["kvstore"].list().result()) == len(store.kvstore.list().result()) > 1
+    assert store[1, 2].read().result() == 6
+
+
+def test_a_deep_copy_of_what_is_in_files_is_the_same_array(tmp_path: Path) -> None:
+    store = create(f"file://{tmp_path}/")
+    copied = copy.deepcopy(store)
     copied[1, 2] = 5
     assert store[1, 2].read().result() == 5
 

@@ -106,6 +106,7 @@ ZARR3 = [
     ("float16", -0.0, b"\0\x80"),
     ("float8_e4m3fn", "NaN", b"\x7f"),
     ("float8_e8m0fnu", "0x80", b"\x80"),
+    ("float8_e8m0fnu", 0.0, b"\0"),
     ("complex64", ["0x7fc00001", 1], b"\1\0\xc0\x7f\0\0\x80\x3f"),
     ("V3", [1, 2, 255], b"\1\2\xff"),
     ("V3", "AQL/", b"\1\2\xff"),

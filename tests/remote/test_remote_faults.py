@@ -175,6 +175,38 @@ def test_servers_that_ignore_conditions(store: ObjectStore, between: Any) -> Non
     assert array.read().result().sum() == 28
 
 
+def test_conditions_that_a_server_is_not_asked_to_keep(store: ObjectStore, between: Any) -> None:
+    """They are tried out for nobody who says what the server does."""
+    assert isinstance(store.bucket, S3Bucket)
+    kvstore = {"driver": "s3", "bucket": store.bucket.bucket, "endpoint": between.url, "path": "a/"}
+    spec = {"driver": "zarr3", "kvstore": {**kvstore, "use_conditional_write": False}}
+    layout = ts.ChunkLayout(chunk_shape=[4])
+    array = ts.open(spec, create=True, dtype=ts.int32, shape=[8], chunk_layout=layout).result()
+    array[:4].write(1).result()
+    with pytest.raises(errors.UnsafeWriteError, match="single_writer"):
+        array[:2].write(2).result()
+    assert not [k for k in ts.KvStore.open(kvstore).result().list().result() if b"probe" in k]
+    alone = {**spec, "kvstore": {**kvstore, "use_conditional_write": False, "single_writer": True}}
+    ts.open(alone).result()[:2].write(2).result()
+    assert array.read().result().tolist() == [2, 2, 1, 1, 0, 0, 0, 0]
+
+
+def test_conditions_that_a_server_has_to_keep(store: ObjectStore, between: Any) -> None:
+    """A promise that nobody else writes is not taken in place of the server's."""
+    assert isinstance(store.bucket, S3Bucket)
+    between.set(ignore_conditions=True)
+    members = {"use_conditional_write": True, "single_writer": True}
+    kvstore = {
+        "driver": "s3",
+        "bucket": store.bucket.bucket,
+        "endpoint": between.url,
+        "path": "a/",
+        **members,
+    }
+    with pytest.raises(errors.UnsafeWriteError):
+        ts.open({"driver": "zarr3", "kvstore": kvstore}, create=True, dtype=ts.int32, shape=[8]).result()
+
+
 def test_servers_that_want_e_tags_bare(s3: ObjectStore, between: Any) -> None:
     """A server that knows its own ETags only without quotation marks is written to all the same."""
     assert isinstance(s3.bucket, S3Bucket)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arguments import as_int64
 from chunkwise.arrays.based import Base, pool_under
 from chunkwise.arrays.downsample import DownsampleArray
 from chunkwise.driver.downsample.spec import DownsampleSpec, check_factors, check_method
@@ -48,7 +49,7 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
     """
     if not isinstance(base, TensorStore | Spec):
         raise TypeError(f"downsample takes a TensorStore or a Spec, not {type(base).__name__}")
-    factors = check_factors([int(f) for f in downsample_factors], base.rank)
+    factors = check_factors([as_int64(f, "downsample_factors") for f in downsample_factors], base.rank)
     check_method(method)
     schema = Schema(rank=len(factors))
     if isinstance(base, Spec):

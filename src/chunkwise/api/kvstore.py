@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from chunkwise.api import kvstore_values as values
-from chunkwise.api.batch import Batch
 from chunkwise.api.kvstore_values import Key, as_bytes
 from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, overlay
 from chunkwise.binding import JSON
 from chunkwise.engine.background import in_background
+from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError

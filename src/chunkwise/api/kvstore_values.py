@@ -27,7 +27,7 @@ def as_bytes(value: object, name: str) -> bytes:
 class _Record:
     """Equality, pickling and copies of the records here, which can be changed and so have no hash."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     fields: ClassVar[tuple[str, ...]] = ()
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
-from chunkwise.api.batch import Batch, check_batch
 from chunkwise.api.known_specs import known_spec, place_of, remember_spec
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.tensorstore import TensorStore
@@ -20,6 +19,7 @@ from chunkwise.binding import JSON
 from chunkwise.catalogue import arrays
 from chunkwise.dtypes.data_type import DTypeLike
 from chunkwise.engine.background import in_background
+from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
 from chunkwise.errors import (
     ChunkwiseError,

@@ -20,7 +20,7 @@ class StorageStatistics:
         True if every chunk that meets the region is stored.
     """
 
-    __slots__ = ("_fully_stored", "_not_stored")
+    __slots__ = ("__weakref__", "_fully_stored", "_not_stored")
 
     def __init__(self, *, not_stored: bool | None = None, fully_stored: bool | None = None) -> None:
         self.not_stored = not_stored

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from chunkwise.api.array_node import ArrayNode
 from chunkwise.api.array_view import ArrayView
-from chunkwise.api.batch import Batch, check_batch
 from chunkwise.api.copy import copy_into
 from chunkwise.api.explain import Explanation, explain
 from chunkwise.api.resize import as_bounds, resize_request
@@ -23,6 +22,7 @@ from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.engine.background import in_background
+from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.join import map_future
 from chunkwise.engine.metrics import Counter
@@ -202,7 +202,8 @@ class TensorStore(ArrayView):
         batch : Batch, optional
             Only for a TensorStore source: its reads start with the batch.
         can_reference_source_data_indefinitely : bool, optional
-            A promise that the source will not be changed; chunkwise may keep referring to it.
+            A promise that the source will not be changed: ``memory://`` refers to it where chunks are
+            stored raw and lie in it in one piece.
 
         Returns
         -------
@@ -232,7 +233,10 @@ class TensorStore(ArrayView):
             except InvalidArgumentError as e:
                 return WriteFutures.failed(e)
         _count_write()
-        return self._array.write_from(transform, values)
+        write = self._array.write_from
+        if can_reference_source_data_indefinitely:
+            write = getattr(self._array, "write_referenced", write)
+        return write(transform, values)
 
     # -- domain and storage -----------------------------------------------------------------------
 
@@ -418,9 +422,6 @@ class TensorStore(ArrayView):
             return "TensorStore(...)"
 
     def __copy__(self) -> TensorStore:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> TensorStore:
         return self
 
 

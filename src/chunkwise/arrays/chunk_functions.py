@@ -10,12 +10,13 @@ import pickle
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.batch import Batch, batched, is_batched
 from chunkwise.engine.future import Future
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain
@@ -31,6 +32,7 @@ __all__ = ["ChunkFunctions", "VirtualChunkedReadParameters", "VirtualChunkedWrit
 Array = npt.NDArray[Any]
 Function = Callable[[IndexDomain, Array, Any], Any]
 Cell = tuple[int, ...]
+T = TypeVar("T")
 
 
 class VirtualChunkedReadParameters:
@@ -43,16 +45,28 @@ class VirtualChunkedReadParameters:
         the current generation is that one, which is then returned.
     staleness_bound : float
         Time, in seconds since the epoch, at which the chunk must have been current.
-    batch : None
-        Reserved.
+    batch : Batch or None
+        For the reads that the function makes, if it is called for a read in a batch.  They start when the
+        function returns, so it must not wait for them; those that a coroutine makes start at once.
     """
 
     __slots__ = ("batch", "if_not_equal", "staleness_bound")
 
-    def __init__(self, if_not_equal: bytes, staleness_bound: float) -> None:
+    def __init__(self, if_not_equal: bytes, staleness_bound: float, batch: Batch | None) -> None:
         self.if_not_equal = if_not_equal
         self.staleness_bound = staleness_bound
-        self.batch = None
+        self.batch = batch
+
+
+class _ChunkBatch(Batch):
+    """The batch of one call of a read function; it takes reads after it was submitted too."""
+
+    def defer(self, start: Callable[[], Future[T]]) -> Future[T]:
+        """Return the future of what `start` starts: when the function has returned, or now."""
+        try:
+            return super().defer(start)
+        except InvalidArgumentError:  # it was submitted
+            return start()
 
 
 class VirtualChunkedWriteParameters:
@@ -166,8 +180,9 @@ class ChunkFunctions:
             if kept.time >= bound:
                 return known
         array = self.empty(domain.shape)
-        params = VirtualChunkedReadParameters(known.generation if known is not None else b"", bound)
-        generation, at = self._call(self.read_function, domain, array, params)
+        batch = _ChunkBatch() if is_batched() else None
+        params = VirtualChunkedReadParameters(known.generation if known is not None else b"", bound, batch)
+        generation, at = self._call(self.read_function, domain, array, params, batch)
         if known is not None and generation and generation == known.generation:
             array = known.array
         if self.cache is not None:
@@ -191,10 +206,14 @@ class ChunkFunctions:
         return True
 
     def _call(
-        self, function: Function, domain: IndexDomain, array: Array, params: Any
+        self, function: Function, domain: IndexDomain, array: Array, params: Any, batch: Batch | None = None
     ) -> tuple[bytes, float]:
         """Call a function and wait; return generation and time, which is infinite if there is none."""
-        answer = function(domain, array, params)
+        if batch is None:
+            answer = function(domain, array, params)
+        else:
+            with batched(False), batch:
+                answer = function(domain, array, params)
         if isinstance(answer, Coroutine | Future):
             try:
                 answer = Future[Any](answer, loop=self.loop)

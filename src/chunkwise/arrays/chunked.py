@@ -24,6 +24,7 @@ from chunkwise.engine.flow import run
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import explain_read, read_into
+from chunkwise.engine.referencing import referencing
 from chunkwise.engine.single_chunk_write import SingleChunkWriter
 from chunkwise.engine.small_read import SmallReader
 from chunkwise.engine.strategy import ReadStrategy
@@ -215,6 +216,22 @@ class ChunkedArray:
             store_data_equal_to_fill_value=store_fill,
         )
         # The source is referred to until it is encoded, so it may change only when all is stored.
+        return WriteFutures.of(done, done)
+
+    def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Write `source`, which never changes again, so that a store in memory may refer to it."""
+        kv = referencing(self._kv, source)
+        if kv is None:
+            return self.write_from(transform, source)
+        store_fill = self._spec.store_data_equal_to_fill_value
+        done = write_from(
+            self._stored,
+            kv,
+            transform,
+            source,
+            pool=self._pool,
+            store_data_equal_to_fill_value=store_fill,
+        )
         return WriteFutures.of(done, done)
 
     def _current(self) -> None:

@@ -20,6 +20,7 @@ from chunkwise.driver.downsample.spec import (
     downsampled_schema,
 )
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.batch import as_batched
 from chunkwise.engine.downsample import downsample_into, open_reduction
 from chunkwise.engine.future import Future
 from chunkwise.engine.join import map_future
@@ -111,12 +112,13 @@ class DownsampleArray:
         if self._chunk is None:
             self._chunk = chunk_shape(self._base)
 
+        read_base = as_batched(base.read_into)
         find = open_finder(self._base, onto.domain).find
 
         def open_read() -> Callable[[IndexTransform, Array], object]:
             def read(part: IndexTransform, values: Array) -> None:
                 if not read_box(part, values):
-                    base.read_into(self._base.part(part), values).result()
+                    read_base(self._base.part(part), values).result()
 
             site = find(FILES.open_reader())
             read_box = (lambda *_: False) if site is None else open_site(site)

@@ -18,6 +18,7 @@ from chunkwise.arrays.stack_work import run_parts
 from chunkwise.driver.stack.combine import common_units
 from chunkwise.driver.stack.spec import StackSpec
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.batch import as_batched
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.write_futures import WriteFutures
@@ -153,7 +154,7 @@ class StackArray:
         try:
             return run_parts(
                 self._divided(transform, holes=fill_value is not None),
-                read,
+                as_batched(read),
                 layers=self._layers,
                 nbytes=out.nbytes,
                 pool=self._pool,

@@ -14,6 +14,7 @@ from chunkwise.arrays.chunk_functions import ChunkFunctions
 from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.driver.virtual_chunked.spec import VirtualChunkedSpec
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.batch import as_batched
 from chunkwise.engine.future import Future
 from chunkwise.engine.key_lock import key_lock
 from chunkwise.engine.pool import Pool, Stop, pool_of
@@ -129,7 +130,7 @@ class VirtualChunkedArray:
             plan.layout.broadcast(out)
             return out
 
-        return self._run(plan, read, finish)
+        return self._run(plan, as_batched(read), finish)
 
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says."""

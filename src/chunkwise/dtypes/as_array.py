@@ -37,7 +37,9 @@ def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.ND
     """
     array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
     if max_rank is not None and array.ndim > max_rank:
-        raise ValueError(f"array has rank {array.ndim}, but at most {max_rank} dimensions are possible")
+        raise ValueError(
+            f"object too deep for desired array: it has rank {array.ndim}, and at most {max_rank} is possible"
+        )
     return array
 
 

@@ -80,7 +80,7 @@ class DataType:
     np.datetime64('2020-01-01T00:00:00.000000000')
     """
 
-    __slots__ = ("_extension", "_kind", "_memory", "_name")
+    __slots__ = ("__weakref__", "_extension", "_kind", "_memory", "_name")
     _extension: Extension | None
     _kind: Kind
     _memory: np.dtype[Any]

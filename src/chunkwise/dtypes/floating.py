@@ -95,6 +95,8 @@ def parse_float(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
         return _from_string(value, dtype, form)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _expected("floating-point number", value)
+    if value == 0 and dtype.name == "float8_e8m0fnu":  # so TensorStore writes the least value, its default
+        return np.zeros((), bits_type(dtype)).view(dtype.memory_dtype)
     return _rounded(read_float(value), dtype, value)
 
 

@@ -84,7 +84,7 @@ class Dim:
     Dim(inclusive_min=0, exclusive_max=5, implicit_upper=True, label="x")
     """
 
-    __slots__ = ("_hi", "_implicit_hi", "_implicit_lo", "_label", "_lo")
+    __slots__ = ("__weakref__", "_hi", "_implicit_hi", "_implicit_lo", "_label", "_lo")
 
     _lo: int
     _hi: int

@@ -40,7 +40,7 @@ class DimExpression:
     After each operation the selection is what became of the selected dimensions.  Obtained from ``d[...]``.
     """
 
-    __slots__ = ("_operations", "_selection")
+    __slots__ = ("__weakref__", "_operations", "_selection")
 
     _selection: tuple[SelectionItem, ...]
     _operations: tuple[Operation, ...]
@@ -149,7 +149,7 @@ class DimSelection(DimExpression):
 class _Selector:
     """The type of `d`."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     def __getitem__(self, key: Any) -> DimSelection:
         selection = DimExpression._make(parse_selection(key), ())
@@ -294,7 +294,8 @@ def _index_with_new(
         if term is None:
             item = flat[position]
             if isinstance(item, str):
-                raise OutOfBoundsError("New dimensions cannot be specified by label")
+                find_dimension(item, labels)  # raises for a label that there isn't
+                raise OutOfBoundsError("Dimensions specified by label cannot be used with newaxis")
             is_new.add(check_index(item, rank))
         position += 1 if term is None else n_dims(term)
     old = [x for x in range(rank) if x not in is_new]

@@ -67,7 +67,7 @@ class IndexDomain(AllDimensionsMixin):
     { "x": [0, 4), "y": [0, 5*) }
     """
 
-    __slots__ = ("_hi", "_implicit_hi", "_implicit_lo", "_labels", "_lo")
+    __slots__ = ("__weakref__", "_hi", "_implicit_hi", "_implicit_lo", "_labels", "_lo")
 
     _lo: tuple[int, ...]
     _hi: tuple[int, ...]

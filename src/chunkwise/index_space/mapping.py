@@ -19,7 +19,7 @@ class IndexMapping:
     `IndexTransform` is one; a bare domain is treated as one without outputs.
     """
 
-    __slots__ = ("_domain", "_output")
+    __slots__ = ("__weakref__", "_domain", "_output")
 
     _domain: IndexDomain
     _output: tuple[OutputIndexMap, ...]

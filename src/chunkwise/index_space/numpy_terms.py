@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,7 +95,8 @@ def _parse(item: Any) -> Iterator[Any]:
         try:
             number = operator.index(item)
         except TypeError:
-            if not isinstance(item, Iterable) or isinstance(item, str | bytes):
+            listed = isinstance(item, Iterable) and not isinstance(item, str | bytes | np.generic)
+            if not listed and (isinstance(item, np.generic) or not hasattr(item, "__array__")):
                 raise _invalid() from None
             yield _parse_array(item)
         else:
@@ -117,6 +119,8 @@ def _parse_array(item: Any) -> ArrayTerm:
     if array.dtype.kind == "b":
         return _mask(array)
     if array.dtype.kind not in "iu":
+        if isinstance(item, np.ndarray):
+            raise OutOfBoundsError("Arrays used as indices must be of integer (or boolean) type")
         raise _invalid()
     array = np.array(array.astype(np.int64, casting="safe"))
     array.setflags(write=False)
@@ -152,12 +156,12 @@ def _parse_slice(item: slice) -> Iterator[SliceTerm]:
     if not sequences:
         yield SliceTerm(*ends.values())  # type: ignore[arg-type]
         return
-    first, n = sequences[0][0], len(sequences[0][1])
-    for name, end in sequences:
+    n = len(sequences[0][1])
+    for (before, known), (name, end) in pairwise(sequences):
         if len(end) != n:
             raise OutOfBoundsError(
                 f"{name}={_bracketed(end)} (rank {len(end)}) is incompatible with "
-                f"{first}={_bracketed(sequences[0][1])} (rank {n})"
+                f"{before}={_bracketed(known)} (rank {n})"
             )
     for i in range(n):
         yield SliceTerm(*[end[i] if isinstance(end, list) else end for end in ends.values()])

@@ -95,7 +95,7 @@ class OutputIndexMap:
         If the arguments don't go together or are not integers.
     """
 
-    __slots__ = ("_array", "_dim", "_offset", "_range", "_stride")
+    __slots__ = ("__weakref__", "_array", "_dim", "_offset", "_range", "_stride")
 
     _offset: int
     _stride: int
@@ -275,7 +275,7 @@ def _unpickle(
 class OutputIndexMaps(Sequence[OutputIndexMap]):
     """The output index maps of a transform, one per output dimension."""
 
-    __slots__ = ("_maps",)
+    __slots__ = ("__weakref__", "_maps")
 
     def __init__(self, maps: tuple[OutputIndexMap, ...]) -> None:
         self._maps = maps

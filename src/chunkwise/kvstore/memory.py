@@ -32,16 +32,16 @@ class MemoryStore:
     """Keys and values in a dict, for any number of threads."""
 
     def __init__(self) -> None:
-        self._values: dict[str, tuple[bytes, bytes]] = {}
+        self._values: dict[str, tuple[Buffer, bytes]] = {}
         self._next = 0
         self._lock = threading.Lock()
         self._storage = object()
 
-    def __getstate__(self) -> tuple[dict[str, tuple[bytes, bytes]], int]:
+    def __getstate__(self) -> tuple[dict[str, tuple[Buffer, bytes]], int]:
         with self._lock:
-            return dict(self._values), self._next
+            return {key: (bytes(value), stamp) for key, (value, stamp) in self._values.items()}, self._next
 
-    def __setstate__(self, state: tuple[dict[str, tuple[bytes, bytes]], int]) -> None:
+    def __setstate__(self, state: tuple[dict[str, tuple[Buffer, bytes]], int]) -> None:
         self.__init__()  # type: ignore[misc]
         self._values, self._next = state
 
@@ -95,15 +95,20 @@ class MemoryStore:
         pairs = (resolve_range(*pair, len(view)) for pair in zip(starts, stops, strict=True))
         return [view[begin:end] for begin, end in pairs]
 
-    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
-        copy = bytes(value)
+    def write(
+        self, key: str, value: Buffer, *, if_equal: bytes | None = None, copy: bool = True
+    ) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`.
+
+        Without `copy` the store refers to `value`, which must not change any more.
+        """
+        kept = bytes(value) if copy else memoryview(value).cast("B").toreadonly()
         with self._lock:
             if if_equal and self._generation(key) != if_equal:
                 return None
             generation = b"\0" + self._next.to_bytes(8, "little")
             self._next += 1
-            self._values[key] = copy, generation
+            self._values[key] = kept, generation
         return generation
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:

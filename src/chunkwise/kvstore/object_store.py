@@ -67,6 +67,9 @@ class ObjectStore:
     single_writer : bool
         The caller's promise that nobody else writes: where the server can't do conditional writes, they
         are then done without its help.
+    use_conditional_write : bool, optional
+        False if the server is not to be asked for conditional writes, True if nothing else will do; by
+        default whether it can do them is tried out.
 
     Attributes
     ----------
@@ -76,15 +79,23 @@ class ObjectStore:
 
     conditional_deletes: ClassVar[bool] = False
 
-    def __init__(self, bucket: Bucket, limits: Limits | None = None, *, single_writer: bool = False) -> None:
+    def __init__(
+        self,
+        bucket: Bucket,
+        limits: Limits | None = None,
+        *,
+        single_writer: bool = False,
+        use_conditional_write: bool | None = None,
+    ) -> None:
         self.bucket = bucket
         self.limits = limits or Limits(RequestSlots())
         self.remembered = Remembered()
-        self.single_writer = single_writer
+        self.use_conditional_write = use_conditional_write
+        self.single_writer = single_writer and not use_conditional_write
         self._requests = Requests(bucket, self.limits)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.bucket, self.limits, self.single_writer)
+        return _unpickle, (self.bucket, self.limits, self.single_writer, self.use_conditional_write)
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.bucket!r})"
@@ -246,7 +257,7 @@ class ObjectStore:
             return self._put(key, view, None)
         known = self.conditional_writes(key)
         if not known.safe:
-            if not self.single_writer and if_equal != MISSING_GENERATION:
+            if not self.single_writer and (if_equal != MISSING_GENERATION or self.use_conditional_write):
                 raise UnsafeWriteError(
                     f"Failed to write {self.bucket.url(key)}: its server does not promise that a write "
                     "depends on what is stored, so that changing a part of a value could lose what others "
@@ -307,6 +318,8 @@ class ObjectStore:
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
         """Return what the server does with conditions; tried out once for the bucket, close to `key`."""
+        if self.use_conditional_write is False:
+            return ConditionalWrites(create=False, replace=False, quoted=False)
         return self._requests.conditional_writes(key)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
@@ -372,8 +385,12 @@ class ObjectStore:
         return Children(keys, sorted(found["common_prefixes"], key=encode_key))
 
 
-def _unpickle(bucket: Bucket, limits: Limits, single_writer: bool) -> ObjectStore:
-    return ObjectStore(bucket, limits, single_writer=single_writer)
+def _unpickle(
+    bucket: Bucket, limits: Limits, single_writer: bool, use_conditional_write: bool | None
+) -> ObjectStore:
+    return ObjectStore(
+        bucket, limits, single_writer=single_writer, use_conditional_write=use_conditional_write
+    )
 
 
 def _unclear(key: str, options: Any, memory: Memory | None = None) -> None:

@@ -42,6 +42,9 @@ class GridKeywords(TypedDict, total=False):
     grid_soft_constraint: GridConstraints | None
 
 
+_MEMBERS = ("_aspect_ratio", "_elements", "_rank", "_shape")
+
+
 class GridConstraints:
     """Constraints on the chunks used for one purpose: reading, writing or coding.
 
@@ -69,7 +72,7 @@ class GridConstraints:
         For an argument of a wrong type, or JSON given together with keywords.
     """
 
-    __slots__ = ("_aspect_ratio", "_elements", "_rank", "_shape")
+    __slots__ = ("__weakref__", *_MEMBERS)
     __hash__ = None  # type: ignore[assignment]
 
     _rank: int | None
@@ -172,7 +175,7 @@ class GridConstraints:
             raise TypeError(
                 f"Grid can only be compared with GridConstraints, not with {type(other).__name__}"
             )
-        return all(getattr(self, name) == getattr(other, name) for name in GridConstraints.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in _MEMBERS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._rank, self._shape, self._aspect_ratio, self._elements)

@@ -36,6 +36,8 @@ from chunkwise.spec.pretty import pretty_repr
 
 __all__ = ["ChunkLayout", "ChunkLayoutKeywords"]
 
+_MEMBERS = ("_grid_origin", "_grids", "_inner_order", "_rank")
+
 
 class ChunkLayout:
     """Constraints on chunk shapes, the origin of the chunk grid and the order of elements in a chunk.
@@ -78,7 +80,7 @@ class ChunkLayout:
 
     Grid: TypeAlias = GridConstraints
 
-    __slots__ = ("_grid_origin", "_grids", "_inner_order", "_rank")
+    __slots__ = ("__weakref__", *_MEMBERS)
     __hash__ = None  # type: ignore[assignment]
 
     _rank: int | None
@@ -299,7 +301,7 @@ class ChunkLayout:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ChunkLayout):
             raise TypeError(f"ChunkLayout can only be compared with ChunkLayout, not {type(other).__name__}")
-        return all(getattr(self, name) == getattr(other, name) for name in ChunkLayout.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in _MEMBERS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ChunkLayout, (self.to_json(),)

@@ -11,11 +11,13 @@ import operator
 import threading
 import weakref
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, TypeAlias
 
 from chunkwise.binding import JSON, MISSING, dump, expect_object, plain_json
 from chunkwise.catalogue import context_resources
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError
+from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.resources.kind import ResourceConfig
 
@@ -106,6 +108,13 @@ class ContextResource:
             return operator.getitem, (context, self.key)
         return _unpickle_resource, (self.key, self.to_json(include_defaults=True), self.in_place)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ContextResource:
+        make, arguments = self.__reduce__()
+        out: ContextResource = make(*deepcopy(arguments, memo))
+        if isinstance(self.value, MemoryStore):  # the resource is the data
+            out.value = deepcopy(self.value, memo)
+        return out
+
 
 def _unpickle_resource(key: str, value: JSON, in_place: bool) -> ContextResource:
     resource = ContextResource(key, kind_of(key).parse(value))
@@ -122,7 +131,7 @@ class ContextSpec:
         An object with members ``kind`` or ``kind#id``.
     """
 
-    __slots__ = ("_members",)
+    __slots__ = ("__weakref__", "_members")
 
     def __init__(self, json: JSON) -> None:
         self._members: dict[str, str | ResourceConfig | None] = {}

@@ -11,7 +11,7 @@ from chunkwise.errors import InvalidArgumentError
 __all__ = ["OpenMode"]
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, weakref_slot=True, eq=False, kw_only=True)
 class OpenMode:
     """Open an existing array, create a new one, or either.
 

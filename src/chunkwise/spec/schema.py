@@ -34,6 +34,8 @@ __all__ = ["Schema"]
 
 MAX_RANK = 32
 
+_MEMBERS = ("_codec", "_domain", "_dtype", "_fill", "_fill_is_json", "_layout", "_rank", "_units")
+
 
 class Schema(IndexingMixin):
     """Constraints on rank, data type, domain, chunk layout, codec, fill value and dimension units.
@@ -63,7 +65,7 @@ class Schema(IndexingMixin):
         For an argument of a wrong type, or JSON given together with keywords.
     """
 
-    __slots__ = ("_codec", "_domain", "_dtype", "_fill", "_fill_is_json", "_layout", "_rank", "_units")
+    __slots__ = ("__weakref__", *_MEMBERS)
 
     def __init__(self, json: JSON = MISSING, **keywords: Unpack[SchemaKeywords]) -> None:
         self._rank: int | None = None
@@ -285,7 +287,7 @@ class Schema(IndexingMixin):
         return out
 
     def _become(self, other: Schema) -> None:
-        for name in Schema.__slots__:
+        for name in _MEMBERS:
             setattr(self, name, getattr(other, name))
 
     # -- views --------------------------------------------------------------------------------------
@@ -377,11 +379,11 @@ class Schema(IndexingMixin):
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, tuple(getattr(self, name) for name in Schema.__slots__)
+        return _unpickle, tuple(getattr(self, name) for name in _MEMBERS)
 
 
 def _unpickle(*state: Any) -> Schema:
     out = Schema()
-    for name, value in zip(Schema.__slots__, state, strict=True):
+    for name, value in zip(_MEMBERS, state, strict=True):
         setattr(out, name, value)
     return out

@@ -48,7 +48,7 @@ class Spec(IndexingMixin):
         If it is not valid; the text names the member.
     """
 
-    __slots__ = ("_driver", "_transform")
+    __slots__ = ("__weakref__", "_driver", "_transform")
 
     _driver: DriverSpec
     _transform: IndexTransform | None

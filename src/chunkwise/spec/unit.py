@@ -47,7 +47,7 @@ class Unit:
     '5 s'
     """
 
-    __slots__ = ("_base_unit", "_multiplier")
+    __slots__ = ("__weakref__", "_base_unit", "_multiplier")
     __hash__ = None  # type: ignore[assignment]
 
     _multiplier: float

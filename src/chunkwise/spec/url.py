@@ -34,7 +34,7 @@ Kind: TypeAlias = Literal[
     "root kvstore", "kvstore adapter", "kvstore-based TensorStore", "TensorStore adapter"
 ]
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _KVSTORE_ADAPTERS = ("zip",)
 _ARRAY_ADAPTERS = ("cast",)
@@ -59,7 +59,7 @@ class Component(NamedTuple):
 
 
 def is_url(text: str) -> bool:
-    """Return whether `text` begins with a URL scheme and ``://``."""
+    """Return whether `text` begins with a URL scheme and ``://``, or with ``file:/``."""
     return _SCHEME.match(text) is not None
 
 
@@ -221,6 +221,8 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
     """Return the kvstore that a component means; `base` is what an adapter adapts."""
     try:
         rest = part.rest
+        if driver == "file" and rest.startswith("/") and not rest.startswith("//"):
+            rest = "//" + rest  # RFC 8089: a file's URL needs no authority
         if base is None:
             if not rest.startswith("//"):
                 raise InvalidArgumentError(f"Scheme {dump(part.scheme + '://')} not present in url")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 
 __all__ = [
+    "at_origin",
     "create_domain",
     "create_dtype",
     "create_layout",
@@ -117,6 +119,14 @@ def create_layout(schema: Schema, rank: int) -> ChunkLayout:
     if any(size is not None for size in layout.codec_chunk.shape or ()):
         raise InvalidArgumentError("codec_chunk_shape not supported")
     return layout
+
+
+def at_origin(schema: Schema) -> Schema:
+    """Return `schema`, which says then that chunks begin at the origin, if its rank is known."""
+    if schema.rank is not None:
+        with suppress(ChunkwiseError):  # that is an error when the array is opened
+            schema.update(chunk_layout=ChunkLayout(grid_origin=[0] * schema.rank))
+    return schema
 
 
 def fill_scalar(

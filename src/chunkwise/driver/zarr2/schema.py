@@ -6,7 +6,7 @@ from typing import Any
 
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.chunked.agree import check_schema
-from chunkwise.driver.chunked.domain import create_domain, create_dtype, create_layout, fill_scalar
+from chunkwise.driver.chunked.domain import at_origin, create_domain, create_dtype, create_layout, fill_scalar
 from chunkwise.driver.chunked.record import Part
 from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, check_constraints
@@ -74,7 +74,7 @@ def constraint_schema(constraints: Zarr2Constraints, part: Part | None, schema: 
     if constraints.fill_value is not MISSING and constraints.fill_value is not None:
         fill = constraints.fill_value
         derived.update(fill_value=fill if part is None else fill_of_part(fill, constraints, part))
-    return derived.merged(schema)
+    return at_origin(derived.merged(schema))
 
 
 def create_metadata(

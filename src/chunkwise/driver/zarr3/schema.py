@@ -11,6 +11,7 @@ from typing import Any
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.agree import check_schema
 from chunkwise.driver.chunked.domain import (
+    at_origin,
     create_domain,
     create_dtype,
     create_layout,
@@ -77,7 +78,7 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part 
         )
     if constraints.units is not None:
         derived.update(dimension_units=_with_inner_units(constraints.units, inner))
-    return derived.merged(schema)
+    return at_origin(derived.merged(schema))
 
 
 def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metadata:

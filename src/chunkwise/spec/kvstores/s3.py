@@ -30,6 +30,8 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
     requester_pays : bool
     single_writer : bool
         Nobody else writes, so conditions on writes need not be kept by the server.  An extension.
+    use_conditional_write : bool or None
+        Whether the server is asked to keep conditions on writes; None to try out whether it does.
     """
 
     driver: ClassVar[str] = "s3"
@@ -48,6 +50,7 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
     host_header: str = ""
     requester_pays: bool = False
     single_writer: bool = False
+    use_conditional_write: bool | None = None
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
@@ -61,6 +64,7 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
             "host_header": members.take("host_header", expect_string, ""),
             "requester_pays": members.take("requester_pays", expect_bool, False),
             "single_writer": members.take("single_writer", expect_bool, False),
+            "use_conditional_write": members.take("use_conditional_write", expect_bool, None),
         }
         if not bucket and not out["endpoint"]:
             raise SpecError('"bucket" must be specified when "endpoint" is not set')
@@ -79,6 +83,8 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
         for name in ("endpoint", "host_header", "single_writer"):
             if getattr(self, name):
                 out[name] = getattr(self, name)
+        if self.use_conditional_write is not None:
+            out["use_conditional_write"] = self.use_conditional_write
         return out
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
@@ -98,7 +104,13 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
             credentials.type,
             credentials.options,
         )
-        return ObjectStore(bucket, self.limits(), single_writer=self.single_writer), self.path
+        store = ObjectStore(
+            bucket,
+            self.limits(),
+            single_writer=self.single_writer,
+            use_conditional_write=self.use_conditional_write,
+        )
+        return store, self.path
 
     def to_url(self) -> str:
         """Return ``s3://bucket/path``; with an endpoint there is none."""

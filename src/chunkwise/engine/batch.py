@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.join import link
 from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["Batch", "check_batch"]
+__all__ = ["Batch", "as_batched", "batched", "check_batch", "is_batched"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+_thread = threading.local()
 
 
 class Batch:
@@ -28,9 +32,14 @@ class Batch:
 
     __slots__ = ("__weakref__", "_lock", "_starts")
 
-    def __init__(self) -> None:
+    _lock: threading.Lock
+    _starts: list[Callable[[], None]] | None
+
+    def __new__(cls) -> Self:
+        self = super().__new__(cls)
         self._lock = threading.Lock()
-        self._starts: list[Callable[[], None]] | None = []
+        self._starts = []
+        return self
 
     def defer(self, start: Callable[[], Future[T]]) -> Future[T]:
         """Return the future of what `start` will start when the batch is submitted.
@@ -60,8 +69,9 @@ class Batch:
         """Start everything that was collected; doing it again does nothing."""
         with self._lock:
             starts, self._starts = self._starts, None
-        for start in starts or ():
-            start()
+        with batched(True):
+            for start in starts or ():
+                start()
 
     def __del__(self) -> None:
         if self._starts:
@@ -81,3 +91,31 @@ def check_batch(batch: object) -> None:
     """Raise TypeError for an argument ``batch`` that is none."""
     if batch is not None and not isinstance(batch, Batch):
         raise TypeError("Invalid batch")
+
+
+def is_batched() -> bool:
+    """Return whether what this thread starts now belongs to a batch."""
+    return getattr(_thread, "batched", False)
+
+
+def as_batched(function: Callable[P, T]) -> Callable[P, T]:
+    """Return `function`, for another thread, with what it starts in a batch if this thread's is."""
+    if not is_batched():
+        return function
+
+    def run(*arguments: P.args, **keywords: P.kwargs) -> T:
+        with batched(True):
+            return function(*arguments, **keywords)
+
+    return run
+
+
+@contextmanager
+def batched(now: bool) -> Iterator[None]:
+    """Have what this thread starts in the block belong to a batch, or to none."""
+    before = is_batched()
+    _thread.batched = now
+    try:
+        yield
+    finally:
+        _thread.batched = before
