@@ -24,7 +24,17 @@ from chunkwise.errors import (
 )
 from chunkwise.kvstore.protocol import Stamped
 
-__all__ = ["DOCUMENTS", "JOURNAL", "FormatName", "Node", "find_node", "load_json", "node_of", "require_node"]
+__all__ = [
+    "DOCUMENTS",
+    "JOURNAL",
+    "FormatName",
+    "Node",
+    "find_documented",
+    "find_node",
+    "load_json",
+    "node_of",
+    "require_node",
+]
 
 FormatName: TypeAlias = Literal["zarr3", "zarr2", "zarr1", "n5"]
 
@@ -88,6 +98,11 @@ def find_node(location: Location, inside: FormatName | None = None) -> Node | No
     StorageError
         If the store can't be read.
     """
+    return find_documented(location, inside) or _implicit(location, inside)
+
+
+def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
+    """Return the array or group that a document says is at `location`; see :func:`find_node`."""
     kv, path = location.kv, location.path
     for key in _lookup_order(inside):
         found = kv.read(path + key)
@@ -96,7 +111,7 @@ def find_node(location: Location, inside: FormatName | None = None) -> Node | No
             # Other tools have files called "meta"; only one that says so is an array's.
             if key != "meta" or (not node.error and node.document.get("zarr_format") == 1):
                 return node
-    return _implicit(location, inside)
+    return None
 
 
 def node_of(location: Location, key: str, found: Stamped) -> Node:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from chunkwise.api.attribute_value import NonFinite, check_non_finite
 from chunkwise.api.container import check_container, create_container
 from chunkwise.api.location import Location, Place, locate
-from chunkwise.api.new_array import create_parents
+from chunkwise.api.new_array import check_outside_arrays, create_parents
 from chunkwise.api.node import FormatName, Node, find_node, load_json, node_of
 from chunkwise.driver.n5.version import check_version
 from chunkwise.errors import (
@@ -132,7 +132,8 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
     location = node.location
     if node.error:
         raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
-    if node.kind == "array" and not (node.format == "n5" and "n5" in node.document):
+    holds_nodes = node.format == "n5" and "n5" in node.document and not writable  # a container, as found
+    if node.kind == "array" and not holds_nodes:
         raise InvalidArgumentError(f"{location.text} is an array, not a group ({node.format})")
     check_group(node)
     if node.format == "n5" and "n5" in node.document:
@@ -206,6 +207,7 @@ def _suggested(location: Location) -> FormatName:
 def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
     location: Location = options["root"]
     tree = Tree(format=format, writable=True, **options)
+    check_outside_arrays(location)
     if format == "n5":
         check_container(location)
     # The group itself must not be there before it is made: in N5 the container above is what is marked.

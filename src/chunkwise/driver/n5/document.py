@@ -12,7 +12,7 @@ from typing import Any
 from chunkwise.binding import JSON, dump
 from chunkwise.errors import SpecError
 
-__all__ = ["ATTRIBUTES_KEY", "dump_document", "is_dataset", "load_document"]
+__all__ = ["ATTRIBUTES_KEY", "dump_document", "is_dataset", "is_marker", "load_document"]
 
 ATTRIBUTES_KEY = "attributes.json"
 """Key, below the path of a group or dataset, of its only metadata document."""
@@ -55,3 +55,8 @@ def is_dataset(document: Any) -> bool:
         and all(name in document for name in ("dimensions", "blockSize", "dataType"))
         and any(name in document for name in ("compression", "compressionType", "codecs"))
     )
+
+
+def is_marker(document: Any) -> bool:
+    """Return whether the value of an ``attributes.json`` says nothing but the version of a container."""
+    return isinstance(document, Mapping) and document.keys() <= {"n5"}
