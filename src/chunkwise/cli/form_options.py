@@ -9,22 +9,28 @@ from typing import Any
 
 from chunkwise.api.compressor import Compressor, parse_compressor
 from chunkwise.api.location import Location
+from chunkwise.api.node import find_documented
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_codec, parse_names, parse_sizes
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, PermissionDeniedError
 from chunkwise.spec.unit import Unit
 
 __all__ = ["FORMATS", "add_form_arguments", "check_ranks", "choose_format", "fill_value_of", "form_options"]
 
 FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
+_SUFFIXES = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}
 _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
 def add_form_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what both commands have."""
-    parser.add_argument("--format", choices=FORMATS, help="by default what the name says: *.n5 or zarr3")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="by default that of the group around it, or what the name says: *.n5, or *.zarr for zarr3",
+    )
     parser.add_argument("--chunk", metavar="SIZES", help="chunk shape, such as 64,64,32")
     parser.add_argument("--shard", metavar="SIZES", help="shard shape (zarr3), or none")
     parser.add_argument(
@@ -41,24 +47,41 @@ def add_form_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--units", metavar="UNITS", help="units of the dimensions, such as '4 nm,4 nm,40 nm'")
 
 
-def choose_format(arguments: argparse.Namespace, location: Location, default: str | None = None) -> str:
-    """Return the format that was asked for, or that the path suggests.
+def choose_format(arguments: argparse.Namespace, location: Location, source: str | None = None) -> str:
+    """Return the format that was asked for, or that the place suggests.
+
+    That is the format of the nearest group above, or what the nearest name says: ``*.n5``, or ``*.zarr``,
+    which can be any format of Zarr.  Where the place says nothing, it is that of the source.
 
     Raises
     ------
     UsageError
-        If neither says one.
+        If nothing says one.
     """
     if arguments.format is not None:
         return str(arguments.format)
-    suffixes = [PurePath(part).suffix for part in location.path.split("/")]
-    if ".n5" in suffixes:
-        return "n5"
-    if default is not None:
-        return default
-    if {".zarr", ".zarr3"} & set(suffixes):
-        return "zarr3"
+    at: Location | None = location
+    while at is not None:
+        suffix = PurePath(at.name).suffix
+        group = None if at is location else _group_format(at)
+        if group is not None:
+            return group
+        if suffix in _SUFFIXES:
+            if suffix == ".zarr" and source is not None and source != "n5":
+                return source
+            return _SUFFIXES[suffix]
+        at = at.parent
+    if source is not None:
+        return source
     raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
+
+
+def _group_format(location: Location) -> str | None:
+    try:
+        node = find_documented(location)
+    except PermissionDeniedError:
+        return None
+    return node.format if node is not None and node.kind == "group" else None
 
 
 def form_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
