@@ -72,7 +72,7 @@ def test_an_n5_array_takes_no_groups_place(tmp_path, lab, below, capsys):
     assert main(["create", str(place), "--shape", "4", "--dtype", "uint8", "--format", "n5"]) == 1
     if below:
         for overwrite in (False, True):
-            with pytest.raises((AlreadyExistsError, FailedPreconditionError), match="group|directory"):
+            with pytest.raises((AlreadyExistsError, FailedPreconditionError), match=r"group|directory"):
                 cw.open_group(lab, "r+").create_array("em", data=[1], overwrite=overwrite)
     assert files(lab) == before
 

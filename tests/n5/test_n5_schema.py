@@ -278,7 +278,6 @@ def test_a_dataset_takes_over_the_version_of_its_container_and_nothing_else():
         assert FORMAT.adopt(created, existing) is None
 
 
-
 def test_resized_metadata_is_the_same_array():
     metadata = FORMAT.parse_metadata({**UNITS, "foo": 1})
     assert FORMAT.same_but_resized(metadata, FORMAT.resized(metadata, (9, 9)))

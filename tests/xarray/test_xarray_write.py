@@ -276,7 +276,7 @@ def undecoded(dataset: xr.Dataset) -> xr.Dataset:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_times_in_other_units_become_what_is_there(tmp_path: Path, format: str) -> None:
-    """The same times, however a dataset has them, are stored in the units of the array that they are added to."""
+    """However a dataset has its times, they are stored in the units of the array that they are added to."""
     path = tmp_path / "a"
     days = np.datetime64("2000-01-01", "ns") + np.arange(6).astype("m8[D]")
     first = xr.Dataset({"a": ("time", np.arange(3.0))}, {"time": days[:3]})
@@ -299,7 +299,11 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "both": (series(0, 2), {"append_dim": "time", "region": {}}, "contradict"),
     "append mode": (series(0, 2), {"append_dim": "time", "mode": "w"}, "append_dim needs"),
     "append dimension": (series(5, 2), {"append_dim": "tiem"}, "no dimension 'tiem', but 'time', 'x'"),
-    "finer times": (finer(series(5, 2)), {"append_dim": "time"}, "'hours since 1999-01-01', which can't hold"),
+    "finer times": (
+        finer(series(5, 2)),
+        {"append_dim": "time"},
+        "'hours since 1999-01-01', which can't hold",
+    ),
     "finer times there": (finer(series(0, 5)), {"mode": "r+"}, "'hours since 1999-01-01', which can't hold"),
     "other units": (in_celsius(series(5, 2)), {"append_dim": "time"}, "'degC', but stored in 'K'"),
     "undecoded times": (undecoded(series(5, 2)), {"append_dim": "time"}, "stored as datetime64"),

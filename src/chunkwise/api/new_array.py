@@ -27,7 +27,15 @@ from chunkwise.errors import (
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 
-__all__ = ["check_free", "check_outside_arrays", "clear", "create_array", "create_parents", "open_array"]
+__all__ = [
+    "array_above",
+    "check_free",
+    "check_outside_arrays",
+    "clear",
+    "create_array",
+    "create_parents",
+    "open_array",
+]
 
 _GROUPS = {
     "zarr3": ("zarr.json", b'{"zarr_format":3,"node_type":"group","attributes":{}}'),
@@ -88,9 +96,9 @@ def check_free(location: Location, format: str) -> None:
         raise AlreadyExistsError(f"{location.text} is an array already ({node.format})")
     if node.key == JOURNAL:
         raise AlreadyExistsError(f"{location.text} is an {node.error}")
-    if format == "n5" == node.format and not node.implicit and is_marker(node.document):
-        if not location.kv.list_children(location.path).prefixes:
-            return
+    is_bare = format == "n5" == node.format and is_marker(node.document)
+    if is_bare and not location.kv.list_children(location.path).prefixes:
+        return
     if node.implicit:
         raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
     raise AlreadyExistsError(f"{location.text} is a group already ({node.format})")
@@ -98,17 +106,23 @@ def check_free(location: Location, format: str) -> None:
 
 def check_outside_arrays(location: Location) -> None:
     """Raise AlreadyExistsError if `location` is inside an array: what is made there could be its chunks."""
+    array = array_above(location)
+    if array is not None:
+        raise AlreadyExistsError(f"{array.text} is an array; nothing can be below it")
+
+
+def array_above(location: Location) -> Location | None:
+    """Return the array that `location` is inside, None if it is in none."""
     at = location.parent
     while at is not None:
         try:
             node = find_documented(at)
         except PermissionDeniedError:  # what lies so far above is somebody else's
-            return
+            return None
         if node is not None:
-            if node.kind == "array":
-                raise AlreadyExistsError(f"{at.text} is an array; nothing can be below it")
-            return
+            return at if node.kind == "array" else None
         at = at.parent
+    return None
 
 
 def clear(location: Location) -> None:

@@ -2,7 +2,7 @@
 
 The documents are looked for in this order: ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``,
 ``meta``; but those of the format of the group above first.  A place without any is an implicit group if
-something lies below it, and nothing otherwise.
+something lies below it.  In an N5 container every directory is a group.
 What an array's document says need not be understood here, so that arrays with unknown codecs or data
 types can be listed too.
 """
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from chunkwise.api.container_root import container_root
 from chunkwise.api.location import Location
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import (
@@ -31,6 +32,7 @@ __all__ = [
     "Node",
     "find_documented",
     "find_node",
+    "is_listed",
     "load_json",
     "node_of",
     "require_node",
@@ -53,7 +55,7 @@ class Node:
     ----------
     location : Location
     format : {"zarr3", "zarr2", "zarr1", "n5"} or None
-        None for an implicit group.
+        None for an implicit group that is in no N5 container.
     kind : {"array", "group"}
     key : str
         Of the document, relative to the node; empty for an implicit group.
@@ -91,7 +93,7 @@ def find_node(location: Location, inside: FormatName | None = None) -> Node | No
     location : Location
     inside : str, optional
         Format of the group that it is in: its documents are looked for first, and an implicit group is
-        taken for one of that format.
+        taken for one of that format.  By default N5 if it is in a container, else nothing.
 
     Raises
     ------
@@ -208,6 +210,19 @@ def _implicit(location: Location, inside: FormatName | None) -> Node | None:
         return None
     if location.path + JOURNAL in found.keys:
         return Node(location, inside, "group", JOURNAL, {}, "unfinished copy: `cp --resume` goes on with it")
-    if found.prefixes:
+    if inside is None and container_root(location) is not None:
+        inside = "n5"
+    if found.prefixes or (inside == "n5" and _is_directory(location)):
         return Node(location, inside, "group")
     return None
+
+
+def _is_directory(location: Location) -> bool:
+    """Whether there is a directory, perhaps with nothing in it, as far as the store has any."""
+    above = location.parent
+    return above is not None and location.path[:-1] in above.kv.list_children(above.path).prefixes
+
+
+def is_listed(name: str, format: FormatName | None) -> bool:
+    """Whether a directory in a group can be a node: Zarr v3 reserves names that begin with ``__``."""
+    return not (format == "zarr3" and name.startswith("__"))

@@ -26,8 +26,8 @@ __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
 What isn't said stays as it is in the source, as far as the new format can hold it.  The format does if DST is
-*.zarr and SRC is Zarr, or if DST is in no group and its name says none.  Memory use doesn't depend on the size
-of the array.
+*.zarr and SRC is Zarr, or if DST is in no group and its name says none.  Memory use doesn't depend on the
+size of the array.
 
 An interrupted copy is no array: its metadata is written when everything else is there.  --resume goes on
 where it stopped.

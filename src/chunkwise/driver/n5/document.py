@@ -22,7 +22,7 @@ def load_document(raw: bytes | bytearray | memoryview) -> JSON:
     """Return the JSON value of an ``attributes.json``.
 
     As n5-java does, this accepts a UTF-8 byte order mark, ``NaN`` and infinities, and takes an empty
-    file for a group without attributes.
+    file and ``null``, which is what is left when all attributes are removed, for a group without attributes.
 
     Raises
     ------
@@ -33,9 +33,10 @@ def load_document(raw: bytes | bytearray | memoryview) -> JSON:
     if not text.strip():
         return {}
     try:
-        return json.loads(text.decode("utf-8-sig"))
+        value: JSON = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise SpecError("Invalid JSON") from None
+    return {} if value is None else value
 
 
 def dump_document(document: Mapping[str, JSON]) -> bytes:
