@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import PurePath
 from typing import Any
 
 from chunkwise.api.compressor import Compressor, parse_compressor
 from chunkwise.api.location import Location
-from chunkwise.api.node import find_documented
+from chunkwise.api.place_format import format_of_place
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_codec, parse_names, parse_sizes
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
-from chunkwise.errors import InvalidArgumentError, PermissionDeniedError
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.unit import Unit
 
 __all__ = ["FORMATS", "add_form_arguments", "check_ranks", "choose_format", "fill_value_of", "form_options"]
 
 FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
-_SUFFIXES = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}
 _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -50,38 +48,15 @@ def add_form_arguments(parser: argparse.ArgumentParser) -> None:
 def choose_format(arguments: argparse.Namespace, location: Location, source: str | None = None) -> str:
     """Return the format that was asked for, or that the place suggests.
 
-    That is the format of the nearest group above, or what the nearest name says: ``*.n5``, or ``*.zarr``,
-    which can be any format of Zarr.  Where the place says nothing, it is that of the source.
-
     Raises
     ------
     UsageError
-        If nothing says one.
+        If neither says one.
     """
-    if arguments.format is not None:
-        return str(arguments.format)
-    at: Location | None = location
-    while at is not None:
-        suffix = PurePath(at.name).suffix
-        group = None if at is location else _group_format(at)
-        if group is not None:
-            return group
-        if suffix in _SUFFIXES:
-            if suffix == ".zarr" and source is not None and source != "n5":
-                return source
-            return _SUFFIXES[suffix]
-        at = at.parent
-    if source is not None:
-        return source
-    raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
-
-
-def _group_format(location: Location) -> str | None:
-    try:
-        node = find_documented(location)
-    except PermissionDeniedError:
-        return None
-    return node.format if node is not None and node.kind == "group" else None
+    format: str | None = arguments.format or format_of_place(location, source)
+    if format is None:
+        raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
+    return format
 
 
 def form_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
