@@ -42,6 +42,7 @@ from chunkwise.hierarchy.group import Group
 from chunkwise.hierarchy.link import Link
 from chunkwise.hierarchy.n5_uri import open_n5_uri
 from chunkwise.hierarchy.open_group import create_group, open_group
+from chunkwise.hierarchy.single_array import create_array, read
 from chunkwise.index_space import (
     Dim,
     DimExpression,
@@ -153,6 +154,7 @@ __all__ = [
     "array",
     "cast",
     "concat",
+    "create_array",
     "create_container",
     "create_group",
     "create_n5_blocks",
@@ -175,6 +177,7 @@ __all__ = [
     "open_n5_uri",
     "overlay",
     "parse_tensorstore_flags",
+    "read",
     "stack",
     "store",
     "to_dask",

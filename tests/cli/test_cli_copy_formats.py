@@ -249,3 +249,49 @@ def test_types_that_only_zarr_has(run: Run, tmp_path: Path, dtype: object) -> No
     assert run("cp", tmp_path / "b", tmp_path / "c", "--format", "zarr2", "--verify").status == 0
     assert bits(read(tmp_path / "c")) == bits(raw)
     assert read(tmp_path / "c").dtype == kind
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("n5", "out.zarr", "zarr3"),
+        ("n5", "out.zarr3", "zarr3"),
+        ("n5", "out", "n5"),
+        ("n5", "out.n5/em/s0", "n5"),
+        ("n5", "out.n5/inner.zarr/a", "zarr3"),
+        ("zarr1", "out.zarr", "zarr1"),
+        ("zarr2", "out.zarr", "zarr2"),
+        ("zarr2", "out.zarr3", "zarr3"),
+        ("zarr2", "out.n5", "n5"),
+        ("zarr2", "out.zarr/inner.n5/a", "n5"),
+        ("zarr3", "out.zarr", "zarr3"),
+        ("zarr3", "out", "zarr3"),
+        ("n5", "groups/zarr2/a", "zarr2"),
+        ("n5", "groups/zarr3.n5/b/c", "zarr3"),
+        ("zarr3", "groups/zarr2/a.zarr", "zarr3"),
+        ("zarr3", "groups/zarr2/a", "zarr2"),
+        ("zarr2", "groups/n5/a", "n5"),
+    ],
+)
+def test_the_format_is_what_the_place_says(
+    run: Run, tmp_path: Path, source: str, target: str, expected: str
+) -> None:
+    """The nearest group or name decides, and Zarr stays as it is in ``*.zarr``."""
+    make(tmp_path / "lab.n5/em/s0", source, sample("uint8"), (3, 3))
+    for format, name in (("zarr2", "zarr2"), ("zarr3", "zarr3.n5"), ("n5", "n5")):
+        cw.create_group(tmp_path / "groups" / name, format=format)
+    result = run("cp", tmp_path / "lab.n5/em/s0", tmp_path / target, "--json")
+    assert (result.status, result.json["format"]) == (0, expected)
+    document = {"zarr3": "zarr.json", "zarr2": ".zarray", "zarr1": "meta", "n5": "attributes.json"}[expected]
+    assert (tmp_path / target / document).exists()
+    assert run("info", tmp_path / target, "--json").json["format"] == expected
+    other = run("cp", tmp_path / "lab.n5/em/s0", tmp_path / "asked.zarr", "--format", "n5", "--json")
+    assert other.json["format"] == "n5"
+
+
+def test_the_format_of_a_tree_is_what_the_place_says(run: Run, tmp_path: Path) -> None:
+    cw.create_group(tmp_path / "lab.n5").create_array("em/s0", sample("uint8"))
+    assert run("cp", "-r", tmp_path / "lab.n5", tmp_path / "lab.zarr", "--json").json["format"] == "zarr3"
+    assert cw.open_group(tmp_path / "lab.zarr").format == "zarr3"
+    assert run("create", tmp_path / "lab.zarr/new", "--shape", 4, "--dtype", "uint8").status == 0
+    assert (tmp_path / "lab.zarr/new/zarr.json").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,11 @@ def path(tmp_path: Path) -> Path:
         ("...", np.s_[...]),
         ("3:3", np.s_[3:3]),
         ("::-1,0,0", np.s_[::-1, 0, 0]),
+        ("-1", np.s_[-1]),
+        ("-6,-1,-8", np.s_[-6, -1, -8]),
+        ("-2:,:-1,-3:-1", np.s_[-2:, :-1, -3:-1]),
+        ("-1:-4:-1,...,-1", np.s_[-1:-4:-1, ..., -1]),
+        ("..., -5::2", np.s_[..., -5::2]),
     ],
 )
 def test_regions(run: Run, path: Path, region: str, index: object) -> None:
@@ -42,16 +48,28 @@ def test_regions(run: Run, path: Path, region: str, index: object) -> None:
     assert result.json["values"] == VALUES[index].tolist()  # type: ignore[index]
 
 
-@pytest.mark.parametrize("region", ["x", "1:2:3:4", "1,,2", "...,...", "1.5", "::0", "1;2", "0x10"])
+@pytest.mark.parametrize(
+    "region", ["x", "1:2:3:4", "1,,2", "...,...", "1.5", "::0", "1;2", "0x10", "1,2,3,4"]
+)
 def test_malformed_regions(run: Run, path: Path, region: str) -> None:
     result = run("slice", path, "--region", region)
     assert result.status == 2 and "region" in result.err and not result.out
 
 
-@pytest.mark.parametrize("region", ["6", "-1", "0:9", "4:2", "1,2,3,4"])
+@pytest.mark.parametrize("region", ["6", "-7", "-7:", "0:9", "4:2"])
 def test_regions_outside_the_array(run: Run, path: Path, region: str) -> None:
     result = run("slice", path, "--region", region)
     assert result.status == 1 and result.err.startswith("chunkwise: ") and not result.out
+
+
+def test_negative_numbers_are_positions_where_there_are_some(run: Run, path: Path, tmp_path: Path) -> None:
+    """In a view whose domain goes below 0, -1 is the element there and not the last one."""
+    spec = {"driver": "zarr3", "kvstore": f"file://{path}/"}
+    view = cw.open(spec).result()[:, 0, 0].translate_by[-2]
+    (tmp_path / "view.json").write_text(json.dumps(view.spec().to_json()))
+    assert run("slice", tmp_path / "view.json", "--region", "-1", "--json").json["values"] == VALUES[1, 0, 0]
+    values = run("slice", tmp_path / "view.json", "--region", "-2:1", "--json").json["values"]
+    assert values == VALUES[:3, 0, 0].tolist()
 
 
 def test_printing(run: Run, path: Path) -> None:

@@ -338,9 +338,11 @@ def test_a_container_that_is_a_dataset(tmp_path):
     cw.create_container(tmp_path / "x.n5")
     array = cw.open(str(tmp_path / "x.n5") + "|n5", create=True, dtype="uint8", shape=[4]).result()
     array[...] = 5
-    group = cw.open_group(tmp_path / "x.n5", "r+")
-    group.create_group("g")
+    FileStore(tmp_path / "x.n5").write("g/attributes.json", b"{}")  # another library's
+    group = cw.open_group(tmp_path / "x.n5")
     assert list(group) == ["g"] and group["/"].path == ""
+    with pytest.raises(ValueError, match="an array, not a group"):
+        cw.open_group(tmp_path / "x.n5", "r+")
     assert cw.open_n5_uri(f"n5://{tmp_path}/x.n5").read().result().tolist() == [5] * 4
 
 

@@ -269,14 +269,13 @@ def test_strings_are_an_array_of_text():
     assert out.tolist() == ["a", "", "é"]
 
 
-def test_a_dataset_takes_over_the_attributes_of_a_group():
+def test_a_dataset_takes_over_the_version_of_its_container_and_nothing_else():
     created = FORMAT.create(parse_constraints(STORED), None, Schema())
-    group = {"n5": "2.0.0", "dataType": "int8", "compressionType": "gzip", "foo": 1}
-    adopted = FORMAT.adopt(created, group)
-    assert adopted.document == {**created.document, "n5": "2.0.0", "foo": 1}
-    assert adopted.dtype == "uint16"
-    assert FORMAT.adopt(created, STORED) is None
-    assert FORMAT.adopt(created, [1]) is None
+    adopted = FORMAT.adopt(created, {"n5": "2.1.0"})
+    assert adopted.document == {**created.document, "n5": "2.1.0"}
+    assert FORMAT.adopt(created, {}).document == created.document
+    for existing in (STORED, [1], {"n5": "2.0.0", "foo": 1}, {"dataType": "int8"}):
+        assert FORMAT.adopt(created, existing) is None
 
 
 def test_resized_metadata_is_the_same_array():

@@ -259,11 +259,54 @@ def test_a_dataset_is_not_deleted_before_it_is_read(tmp_path: Path) -> None:
     same_values(read_with_chunkwise(tmp_path / "a"), series(0, 5))
 
 
+def finer(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the dataset half an hour later: no whole number of hours."""
+    return dataset.assign_coords(time=dataset["time"].values + np.timedelta64(30, "m"))
+
+
+def in_celsius(dataset: xr.Dataset) -> xr.Dataset:
+    dataset["a"].attrs["units"] = "degC"
+    return dataset
+
+
+def undecoded(dataset: xr.Dataset) -> xr.Dataset:
+    days = ("time", np.arange(dataset.sizes["time"]), {"units": "days since 2000-01-02"})
+    return dataset.assign_coords(time=days)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_times_in_other_units_become_what_is_there(tmp_path: Path, format: str) -> None:
+    """However a dataset has its times, they are stored in the units of the array that they are added to."""
+    path = tmp_path / "a"
+    days = np.datetime64("2000-01-01", "ns") + np.arange(6).astype("m8[D]")
+    first = xr.Dataset({"a": ("time", np.arange(3.0))}, {"time": days[:3]})
+    first["time"].encoding = {"units": "days since 2000-01-01T00:00:00+00:00", "dtype": "i4"}
+    more = xr.Dataset({"a": ("time", np.arange(3.0, 6))}, {"time": days[3:]})
+    more["time"].encoding = {"units": "seconds since 1970-01-01", "dtype": "f8"}
+    write_dataset(first, path, format=format)
+    write_dataset(more, path, append_dim="time")
+    np.testing.assert_array_equal(read_with_chunkwise(path)["time"].values, days)
+    assert cw.open_group(path)["time"].read().result().tolist() == [0, 1, 2, 3, 4, 5]
+    six_hours_later = more.isel(time=[0]).assign_coords(time=[days[5] + np.timedelta64(6, "h")])
+    with pytest.raises(ValueError, match="days since 2000-01-01"):
+        write_dataset(six_hours_later, path, append_dim="time")
+    np.testing.assert_array_equal(read_with_chunkwise(path)["time"].values, days)
+
+
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "mode": (series(0, 2), {"mode": "x"}, "mode"),
     "format": (series(0, 2), {"format": "hdf5"}, "format"),
     "both": (series(0, 2), {"append_dim": "time", "region": {}}, "contradict"),
     "append mode": (series(0, 2), {"append_dim": "time", "mode": "w"}, "append_dim needs"),
+    "append dimension": (series(5, 2), {"append_dim": "tiem"}, "no dimension 'tiem', but 'time', 'x'"),
+    "finer times": (
+        finer(series(5, 2)),
+        {"append_dim": "time"},
+        "'hours since 1999-01-01', which can't hold",
+    ),
+    "finer times there": (finer(series(0, 5)), {"mode": "r+"}, "'hours since 1999-01-01', which can't hold"),
+    "other units": (in_celsius(series(5, 2)), {"append_dim": "time"}, "'degC', but stored in 'K'"),
+    "undecoded times": (undecoded(series(5, 2)), {"append_dim": "time"}, "stored as datetime64"),
     "region mode": (series(0, 2), {"region": {"time": slice(0, 1)}, "mode": "w"}, "region needs"),
     "encoding name": (series(0, 2), {"encoding": {"zz": {}}}, "no variable"),
     "encoding member": (series(0, 2), {"encoding": {"a": {"zz": 1}}, "mode": "w"}, "unknown member 'zz'"),

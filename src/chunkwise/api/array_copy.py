@@ -30,7 +30,13 @@ from chunkwise.api.copy_source import CopySource, stored_source
 from chunkwise.api.form import Form
 from chunkwise.api.journal import Journal
 from chunkwise.api.location import Location
-from chunkwise.api.new_array import check_free, clear, create_parents, open_array
+from chunkwise.api.new_array import (
+    check_free,
+    check_outside_arrays,
+    clear,
+    create_parents,
+    open_array,
+)
 from chunkwise.api.node import JOURNAL
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.plain_view import read_plainly
@@ -161,6 +167,7 @@ class ArrayCopy:
             self.nbytes_done = self.nbytes
             return
         if not unfinished or overwrite:
+            check_outside_arrays(location)
             check_free(location, self._format)
         self._journal.begin()
 

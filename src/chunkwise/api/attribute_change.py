@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from chunkwise.api.consolidated import update_consolidated
 from chunkwise.api.document import change_document
 from chunkwise.api.location import Location
-from chunkwise.api.node import Node
+from chunkwise.api.node import Node, load_json
 from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
@@ -47,24 +47,11 @@ def changeable(node: Node) -> Node:
     FailedPreconditionError
         If it is a group without a document that could hold them; in an N5 container one is made.
     """
-    if node.implicit and node.format is None:
-        node = Node(node.location, _format_above(node.location), "group")
     if node.implicit and node.format != "n5":
         raise FailedPreconditionError(
             f"{node.location.text} is a directory without metadata, which can't have attributes"
         )
     return node
-
-
-def _format_above(location: Location) -> Any:
-    """Return "n5" if the location is in an N5 container."""
-    at = location.parent
-    while at is not None:
-        raw = at.kv.read(at.path + "attributes.json").value
-        if raw is not None:
-            return "n5"
-        at = at.parent
-    return None
 
 
 def n5_names(node: Node) -> tuple[str, ...]:
@@ -146,23 +133,26 @@ def change_members(node: Node, change: Change) -> None:
         change_document(
             location.kv,
             location.path + key,
-            lambda attributes: change(expect_object(attributes or {}, location, key)),
+            lambda attributes: change(attributes or {}),
+            load=lambda raw: expect_object(load_json(raw), location, key),
         )
     else:
-        change_document(location.kv, location.path + "zarr.json", lambda d: _with_attributes(d, change))
+        change_document(
+            location.kv, location.path + "zarr.json", lambda d: _with_attributes(location, d, change)
+        )
     update_consolidated(location.kv, location.path)
 
 
 def _n5_members(node: Node, document: Any) -> dict[str, Any]:
     if document is None and node.key:
         raise FailedPreconditionError(f"{node.location.text} was deleted meanwhile")
-    return expect_object(document or {}, node.location, "attributes.json")
+    return expect_object({} if document is None else document, node.location, "attributes.json")
 
 
-def _with_attributes(document: Any, change: Change) -> Any:
+def _with_attributes(location: Location, document: Any, change: Change) -> Any:
     if not isinstance(document, dict):
         raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
-    attributes = change(dict(document.get("attributes") or {}))
+    attributes = change(dict(expect_object(document.get("attributes", {}), location, "zarr.json")))
     if "attributes" in document or attributes:
         document = {**document, "attributes": attributes}
     return document

@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from chunkwise.api.container_root import container_root
 from chunkwise.api.document import change_document
 from chunkwise.api.location import Location, locate
 from chunkwise.driver.n5.document import load_document
 from chunkwise.driver.n5.version import NUMERIC_VERSION, STRING_VERSION, check_version, parse_version
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["check_container", "container_root", "create_container", "mark_container"]
-
-SUFFIX = ".n5"
+__all__ = ["check_container", "create_container", "mark_container"]
 
 
 def create_container(path: str | os.PathLike[str] | Location, *, text: bool = False) -> None:
@@ -57,25 +56,6 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
         return document
 
     change_document(location.kv, location.path + "attributes.json", mark, load=load_document)
-
-
-def container_root(location: Location) -> Location | None:
-    """Return the root of the N5 container that `location` is in, itself included; None if there is none.
-
-    That is the nearest group with a version; failing that, the nearest whose name ends in ``.n5``.
-    """
-    named = None
-    at: Location | None = location
-    while at is not None:
-        raw = at.kv.read(at.path + "attributes.json").value
-        if raw is not None:
-            document = load_document(raw)
-            if isinstance(document, dict) and "n5" in document:
-                return at
-        if named is None and at.name.endswith(SUFFIX):
-            named = at
-        at = at.parent
-    return named
 
 
 def check_container(location: Location) -> None:

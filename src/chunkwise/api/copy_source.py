@@ -15,6 +15,7 @@ from chunkwise.api.new_array import open_array
 from chunkwise.api.node import require_node
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.index_space import d
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.driver_spec import DriverSpec
@@ -45,6 +46,22 @@ class CopySource(NamedTuple):
     place: Any
     digest: str
     is_stored: bool
+
+    def part(self, index: tuple[int | slice, ...]) -> CopySource:
+        """Return what one index or slice for each dimension selects; its bounds begin at 0.
+
+        Raises
+        ------
+        IndexError, ValueError
+            If it isn't inside the array.
+        """
+        store = self.store
+        # With bounds that could be others by then, what is outside would be found when it is read.
+        view = store[d[:].mark_bounds_implicit[False]][index] if index else store
+        view = view.translate_to[(0,) * view.rank] if view.rank else view
+        slices = {dim: term for dim, term in enumerate(index) if isinstance(term, slice)}
+        form = self.form.part(view.shape, list(slices), [term.step or 1 for term in slices.values()])
+        return self._replace(store=view, form=form, digest=_digest([self.digest, repr(index)]))
 
     def uses(self, location: Location, *, below: bool) -> bool:
         """Whether something that is read, archives included, lies at `location`, or also `below` it."""

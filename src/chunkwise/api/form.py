@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,6 +63,24 @@ class Form:
     format: str | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
 
+    def part(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> Form:
+        """Return the form of a part of the array: `shape`, the dimensions that are left, and their steps."""
+        units = tuple(self.units[d] for d in dims) if self.units else ()
+        chunks, shards = (
+            None if sizes is None else tuple(sizes[d] for d in dims) for sizes in (self.chunks, self.shards)
+        )
+        part = replace(
+            self,
+            shape=tuple(shape),
+            chunks=chunks,
+            shards=shards,
+            names=tuple(self.names[d] for d in dims) if self.names else (),
+            units=tuple(
+                None if unit is None else unit * abs(n) for unit, n in zip(units, steps, strict=bool(units))
+            ),
+        )
+        return replace(part, document=_part_document(part, len(self.shape)))
+
     def replaced(self, options: Mapping[str, Any]) -> Form:
         """Return the form with some fields replaced."""
         return replace(self, **options)
@@ -105,6 +123,24 @@ def form_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -> Fo
         format=node.format,
         document=node.document,
     )
+
+
+def _part_document(part: Form, rank: int) -> Mapping[str, Any]:
+    """Return the metadata of an array of `rank` dimensions as far as they hold for a part of it."""
+    document, outer = part.document, part.shards or part.chunks
+    if part.format != "zarr3":
+        return document
+    if outer is None:  # of chunks whose sizes differ
+        return {}
+    codecs = document["codecs"]
+    if len(part.shape) != rank:
+        codecs, shard = inner_chain(codecs)
+        codecs = [e for e in codecs if isinstance(e, str) or e.get("name") not in ("transpose", "reshape")]
+        if part.shards is not None:
+            options = {**shard, "chunk_shape": list(part.chunks or ()), "codecs": codecs}
+            codecs = [{"name": "sharding_indexed", "configuration": options}]
+    grid = {"name": "regular", "configuration": {"chunk_shape": list(outer)}}
+    return {**document, "chunk_grid": grid, "codecs": codecs}
 
 
 def inner_chain(codecs: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:

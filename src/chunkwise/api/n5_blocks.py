@@ -28,12 +28,19 @@ import numpy.typing as npt
 from chunkwise.api.container import check_container, mark_container
 from chunkwise.api.location import Location, locate
 from chunkwise.api.n5_block_values import BlockValues, Kind
+from chunkwise.api.new_array import check_free, check_outside_arrays
 from chunkwise.binding import JSON, dump
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec import n5_varlength as blocks
 from chunkwise.codec.n5_compression import parse_compression, read_compression
 from chunkwise.codec.n5_header import parse_header
-from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, load_document
+from chunkwise.driver.n5.document import (
+    ATTRIBUTES_KEY,
+    dump_document,
+    is_dataset,
+    is_marker,
+    load_document,
+)
 from chunkwise.driver.n5.metadata import parse_metadata
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -319,7 +326,7 @@ def create_n5_blocks(
     Parameters
     ----------
     place : str, path or Location
-        Where nothing but a group, or nothing at all, is yet.
+        Where nothing is yet, but for the root of a container.
     dimensions, block_size : sequence of int
         In elements.
     data_type : str
@@ -332,7 +339,7 @@ def create_n5_blocks(
     Raises
     ------
     AlreadyExistsError
-        If there is a dataset.
+        If there is a dataset or a group, or a dataset above.
     SpecError
         For a member that is not what the format allows.
     """
@@ -345,13 +352,14 @@ def create_n5_blocks(
         "compression": parse_compression(dict(compression or {"type": "gzip"}))[0],
     }
     found = N5Blocks(location, document)
-    check_container(location)
+    check_outside_arrays(location)
+    check_free(location, "n5")
     key = location.path + ATTRIBUTES_KEY
     while True:
         stored = location.kv.read(key)
         existing: Any = {} if stored.value is None else load_document(stored.value)
-        if not isinstance(existing, dict) or is_dataset(existing):
-            raise AlreadyExistsError(f"{location.kv.describe(key)} is the document of a dataset already")
+        if not is_marker(existing):
+            raise AlreadyExistsError(f"{location.kv.describe(key)} is there already")
         generation = MISSING_GENERATION if stored.value is None else stored.generation
         if location.kv.write(key, dump_document({**existing, **document}), if_equal=generation) is not None:
             break

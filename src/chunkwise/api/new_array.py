@@ -12,16 +12,30 @@ from chunkwise.api.attributes import write_first_attributes
 from chunkwise.api.consolidated import update_consolidated
 from chunkwise.api.container import check_container, mark_container
 from chunkwise.api.location import Location
-from chunkwise.api.node import JOURNAL, Node, find_node, require_node
+from chunkwise.api.node import JOURNAL, find_documented, find_node, require_node
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.target import DRIVERS, Target
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.walk import walk
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
+from chunkwise.driver.n5.document import is_marker
+from chunkwise.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+)
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 
-__all__ = ["check_free", "clear", "create_array", "create_parents", "open_array"]
+__all__ = [
+    "array_above",
+    "check_free",
+    "check_outside_arrays",
+    "clear",
+    "create_array",
+    "create_parents",
+    "open_array",
+]
 
 _GROUPS = {
     "zarr3": ("zarr.json", b'{"zarr_format":3,"node_type":"group","attributes":{}}'),
@@ -53,9 +67,10 @@ def create_array(location: Location, target: Target) -> TensorStore:
     Raises
     ------
     AlreadyExistsError
-        If there is one, or a group or other files are in its place.
+        If there is one, a group or other files are in its place, or an array is above it.
     """
     format = {driver: name for name, driver in DRIVERS.items()}[target.spec["driver"]]
+    check_outside_arrays(location)
     check_free(location, format)
     spec = {**target.spec, "kvstore": location.kvstore()}
     # Nothing is to be left of an array that can't be made.
@@ -70,7 +85,7 @@ def create_array(location: Location, target: Target) -> TensorStore:
 def check_free(location: Location, format: str) -> None:
     """Raise AlreadyExistsError unless an array of `format` can be made at `location`.
 
-    An N5 group can become a dataset, as long as no group in it has the name of a block.
+    A group must not be hidden; only an N5 container with nothing in it can become a dataset.
     """
     if format == "n5":
         check_container(location)
@@ -81,14 +96,33 @@ def check_free(location: Location, format: str) -> None:
         raise AlreadyExistsError(f"{location.text} is an array already ({node.format})")
     if node.key == JOURNAL:
         raise AlreadyExistsError(f"{location.text} is an {node.error}")
-    if format == "n5" and (node.format == "n5" or node.implicit):
-        names = [p.rpartition("/")[2] for p in location.kv.list_children(location.path).prefixes]
-        if not any(name.isdigit() for name in names):
-            return
-        raise AlreadyExistsError(f"{location.text} has directories that look like blocks of a dataset")
+    is_bare = format == "n5" == node.format and is_marker(node.document)
+    if is_bare and not location.kv.list_children(location.path).prefixes:
+        return
     if node.implicit:
         raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
     raise AlreadyExistsError(f"{location.text} is a group already ({node.format})")
+
+
+def check_outside_arrays(location: Location) -> None:
+    """Raise AlreadyExistsError if `location` is inside an array: what is made there could be its chunks."""
+    array = array_above(location)
+    if array is not None:
+        raise AlreadyExistsError(f"{array.text} is an array; nothing can be below it")
+
+
+def array_above(location: Location) -> Location | None:
+    """Return the array that `location` is inside, None if it is in none."""
+    at = location.parent
+    while at is not None:
+        try:
+            node = find_documented(at)
+        except PermissionDeniedError:  # what lies so far above is somebody else's
+            return None
+        if node is not None:
+            return at if node.kind == "array" else None
+        at = at.parent
+    return None
 
 
 def clear(location: Location) -> None:
@@ -103,8 +137,8 @@ def clear(location: Location) -> None:
     if node is None:
         return
     if node.kind == "group" and node.key != JOURNAL:
-        if node.format == "n5" or node.implicit:
-            return  # nothing of it is in the way, or check_free says what is
+        if node.implicit or is_marker(node.document):
+            return  # check_free says whether it is in the way
         raise FailedPreconditionError(f"{location.text} is a group; only an array can be overwritten")
     below = [walked.name for walked in walk(node) if walked.name]
     if below:
@@ -134,7 +168,7 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> No
     missing: list[Location] = []
     at = location.parent
     while at is not None and at.path:
-        node: Node | None = _explicit(at)
+        node = find_documented(at)
         if node is not None:
             if node.format == format and node.kind == "group":
                 for between in missing:
@@ -143,10 +177,3 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> No
             return
         missing.append(at)
         at = at.parent
-
-
-def _explicit(location: Location) -> Node | None:
-    for key in ("zarr.json", ".zgroup", ".zarray", "attributes.json"):
-        if location.kv.read(location.path + key).value is not None:
-            return find_node(location)
-    return None

@@ -2,7 +2,7 @@
 
 The documents are looked for in this order: ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``,
 ``meta``; but those of the format of the group above first.  A place without any is an implicit group if
-something lies below it, and nothing otherwise.
+something lies below it.  In an N5 container every directory is a group.
 What an array's document says need not be understood here, so that arrays with unknown codecs or data
 types can be listed too.
 """
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from chunkwise.api.container_root import container_root
 from chunkwise.api.location import Location
 from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_dataset, load_document
@@ -25,7 +26,18 @@ from chunkwise.errors import (
 )
 from chunkwise.kvstore.protocol import Stamped
 
-__all__ = ["DOCUMENTS", "JOURNAL", "FormatName", "Node", "find_node", "load_json", "node_of", "require_node"]
+__all__ = [
+    "DOCUMENTS",
+    "JOURNAL",
+    "FormatName",
+    "Node",
+    "find_documented",
+    "find_node",
+    "is_listed",
+    "load_json",
+    "node_of",
+    "require_node",
+]
 
 FormatName: TypeAlias = Literal["zarr3", "zarr2", "zarr1", "n5"]
 
@@ -44,7 +56,7 @@ class Node:
     ----------
     location : Location
     format : {"zarr3", "zarr2", "zarr1", "n5"} or None
-        None for an implicit group.
+        None for an implicit group that is in no N5 container.
     kind : {"array", "group"}
     key : str
         Of the document, relative to the node; empty for an implicit group.
@@ -82,13 +94,18 @@ def find_node(location: Location, inside: FormatName | None = None) -> Node | No
     location : Location
     inside : str, optional
         Format of the group that it is in: its documents are looked for first, and an implicit group is
-        taken for one of that format.
+        taken for one of that format.  By default N5 if it is in a container, else nothing.
 
     Raises
     ------
     StorageError
         If the store can't be read.
     """
+    return find_documented(location, inside) or _implicit(location, inside)
+
+
+def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
+    """Return the array or group that a document says is at `location`; see :func:`find_node`."""
     kv, path = location.kv, location.path
     for key in _lookup_order(inside):
         found = kv.read(path + key)
@@ -97,7 +114,7 @@ def find_node(location: Location, inside: FormatName | None = None) -> Node | No
             # Other tools have files called "meta"; only one that says so is an array's.
             if key != "meta" or (not node.error and node.document.get("zarr_format") == 1):
                 return node
-    return _implicit(location, inside)
+    return None
 
 
 def node_of(location: Location, key: str, found: Stamped) -> Node:
@@ -196,6 +213,19 @@ def _implicit(location: Location, inside: FormatName | None) -> Node | None:
         return None
     if location.path + JOURNAL in found.keys:
         return Node(location, inside, "group", JOURNAL, {}, "unfinished copy: `cp --resume` goes on with it")
-    if found.prefixes:
+    if inside is None and container_root(location) is not None:
+        inside = "n5"
+    if found.prefixes or (inside == "n5" and _is_directory(location)):
         return Node(location, inside, "group")
     return None
+
+
+def _is_directory(location: Location) -> bool:
+    """Whether there is a directory, perhaps with nothing in it, as far as the store has any."""
+    above = location.parent
+    return above is not None and location.path[:-1] in above.kv.list_children(above.path).prefixes
+
+
+def is_listed(name: str, format: FormatName | None) -> bool:
+    """Whether a directory in a group can be a node: Zarr v3 reserves names that begin with ``__``."""
+    return not (format == "zarr3" and name.startswith("__"))

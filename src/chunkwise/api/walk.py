@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from chunkwise.api.node import JOURNAL, Node, find_node
+from chunkwise.api.node import JOURNAL, Node, find_node, is_listed
 
 __all__ = ["WalkedNode", "walk"]
 
@@ -58,11 +58,9 @@ def _children(name: str, node: Node) -> Iterator[tuple[str, Node]]:
     prefixes = location.kv.list_children(location.path).prefixes
     names = sorted((prefix[len(location.path) :] for prefix in prefixes), key=_natural)
     for child in names:
-        if node.kind == "array" and child.isdigit():
-            continue  # blocks
+        if (node.kind == "array" and child.isdigit()) or not is_listed(child, node.format):
+            continue  # blocks; what Zarr v3 reserves
         found = find_node(location.child(child), node.format)
-        if found is None and node.format == "n5" and node.kind == "group":
-            found = Node(location.child(child), "n5", "group")
         if found is not None:
             yield f"{name}/{child}" if name else child, found
 

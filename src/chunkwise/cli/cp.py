@@ -20,13 +20,15 @@ from chunkwise.cli.form_options import add_form_arguments, check_ranks, choose_f
 from chunkwise.cli.options import parse_nbytes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
+from chunkwise.cli.region import index_of
 from chunkwise.engine.future import Future
 
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-What isn't said stays as it is in the source, as far as the new format can hold it.  Memory use doesn't
-depend on the size of the array.
+What isn't said stays as it is in the source, as far as the new format can hold it.  The format does if DST is
+*.zarr and SRC is Zarr, or if DST is in no group and its name says none.  Memory use doesn't depend on the
+size of the array.
 
 An interrupted copy is no array: its metadata is written when everything else is there.  --resume goes on
 where it stopped.
@@ -45,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", metavar="DST", help="where the copy is to be")
     parser.add_argument("-r", "--recursive", action="store_true", help="copy a group with all that is in it")
     add_form_arguments(parser)
+    parser.add_argument(
+        "--region", metavar="REGION", help="copy a part only, such as '0, -1, 100:200' or '...,::2'"
+    )
     parser.add_argument("--verify", action="store_true", help="read everything again and compare")
     parser.add_argument(
         "--resume", action="store_true", help="go on with an interrupted copy, if there is one"
@@ -78,6 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.source} is the spec of one array; -r copies groups")
     else:
         source = source_in_file(arguments.source, spec)
+    if arguments.region is not None:
+        source = source.part(index_of(source.store, arguments.region))
     return _copy(arguments, source, destination)
 
 

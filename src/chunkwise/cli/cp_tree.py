@@ -25,6 +25,7 @@ INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
 
 _ONE_ARRAY = {
+    "region": "--region",
     "chunk": "--chunk",
     "fill_value": "--fill-value",
     "names": "--dimension-names",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import PurePath
 from typing import Any
 
 from chunkwise.api.compressor import Compressor, parse_compressor
 from chunkwise.api.location import Location
+from chunkwise.api.place_format import format_of_place
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_codec, parse_names, parse_sizes
 from chunkwise.dtypes.data_type import DataType
@@ -24,7 +24,11 @@ _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinit
 
 def add_form_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what both commands have."""
-    parser.add_argument("--format", choices=FORMATS, help="by default what the name says: *.n5 or zarr3")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="by default that of the group around it, or what the name says: *.n5, or *.zarr for zarr3",
+    )
     parser.add_argument("--chunk", metavar="SIZES", help="chunk shape, such as 64,64,32")
     parser.add_argument("--shard", metavar="SIZES", help="shard shape (zarr3), or none")
     parser.add_argument(
@@ -44,24 +48,18 @@ def add_form_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--units", metavar="UNITS", help="units of the dimensions, such as '4 nm,4 nm,40 nm'")
 
 
-def choose_format(arguments: argparse.Namespace, location: Location, default: str | None = None) -> str:
-    """Return the format that was asked for, or that the path suggests.
+def choose_format(arguments: argparse.Namespace, location: Location, source: str | None = None) -> str:
+    """Return the format that was asked for, or that the place suggests.
 
     Raises
     ------
     UsageError
         If neither says one.
     """
-    if arguments.format is not None:
-        return str(arguments.format)
-    suffixes = [PurePath(part).suffix for part in location.path.split("/")]
-    if ".n5" in suffixes:
-        return "n5"
-    if default is not None:
-        return default
-    if {".zarr", ".zarr3"} & set(suffixes):
-        return "zarr3"
-    raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
+    format: str | None = arguments.format or format_of_place(location, source)
+    if format is None:
+        raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
+    return format
 
 
 def form_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 
 from chunkwise.api.spec_file import open_place
 from chunkwise.cli.command import print_json
-from chunkwise.cli.region import parse_region
+from chunkwise.cli.region import select
 
 __all__ = ["add_arguments", "run"]
 
@@ -26,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    region = parse_region(arguments.region)
-    view = open_place(arguments.path)[region]
+    view = select(open_place(arguments.path), arguments.region)
     explanation = view.explain()
     if arguments.json:
         print_json(explanation.to_json())

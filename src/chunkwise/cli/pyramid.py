@@ -13,6 +13,7 @@ from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.options import parse_codec, parse_names, parse_nbytes, parse_sizes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, format_shape
+from chunkwise.cli.region import select
 from chunkwise.engine.future import Future
 from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import (
@@ -33,8 +34,9 @@ _EPILOG = """\
 
 SRC is an array, or a file with the spec of one, such as `chunkwise stack` makes.  Each level is made of the
 one before.  Dimensions are put into the order of the convention, by their names: t, c, z, y, x in Zarr and
-x, y, z, c, t in N5; --axes and --units are in the order of SRC, --factors, --chunk and --shard in that of the
-result.  An interrupted pyramid is none; --resume goes on with it.
+x, y, z, c, t in N5; --axes and --units are in the order of SRC, without those where --region has an index,
+--factors, --chunk and --shard in that of the result.  An interrupted pyramid is none; --resume goes on with
+it.
 """
 
 
@@ -47,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DST",
         nargs="?",
         help="group for all levels; without it SRC is the first level, and the others come beside it",
+    )
+    parser.add_argument(
+        "--region",
+        metavar="REGION",
+        help="of a part only, such as '0,1,...' for one time and channel; what begins at 100 stays there",
     )
     parser.add_argument(
         "--convention",
@@ -82,7 +89,13 @@ def run(arguments: argparse.Namespace) -> int:
     is_spec = read_spec_file(arguments.source) is not None
     if is_spec and arguments.destination is None:
         raise UsageError("a pyramid of a spec file needs a DST")
-    source: Any = open_place(arguments.source) if is_spec else locate(arguments.source)
+    if arguments.region is not None and arguments.destination is None:
+        raise UsageError("a pyramid of a --region needs a DST")
+    source: Any
+    if is_spec or arguments.region is not None:
+        source = select(open_place(arguments.source), arguments.region or "...")
+    else:
+        source = locate(arguments.source)
     sizes = {
         name: None if value is None else parse_sizes(value, option)
         for name, value, option in (

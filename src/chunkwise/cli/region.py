@@ -1,14 +1,15 @@
-"""Regions as text: ``100:110,110,:`` is what ``store[100:110, 110, :]`` selects."""
+"""Regions as text: ``100:110,110,:`` is what ``store[100:110, 110, :]`` selects, and ``-1`` is the last."""
 
 from __future__ import annotations
 
 import re
 from types import EllipsisType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError
 
-__all__ = ["Region", "parse_region"]
+__all__ = ["Region", "index_of", "parse_region", "select"]
 
 Region: TypeAlias = "tuple[int | slice | EllipsisType, ...]"
 
@@ -18,7 +19,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 def parse_region(text: str) -> Region:
     """Read a region: per dimension an index, ``start:stop`` or ``start:stop:step``; ``...`` for the rest.
 
-    Brackets around it are allowed.  Numbers are positions in the array's domain: -1 is not the last one.
+    Brackets around it are allowed.
 
     Raises
     ------
@@ -39,6 +40,52 @@ def parse_region(text: str) -> Region:
     if sum(term is ... for term in terms) > 1:
         raise UsageError(f'region "{text}" has more than one "..."')
     return terms
+
+
+def index_of(store: TensorStore, text: str) -> tuple[int | slice, ...]:
+    """Return what a region selects of each dimension.
+
+    Numbers are positions in the domain.  Where that has none below 0, as that of every stored array, negative
+    ones count from the end, as in NumPy.  Unlike there, what lies outside is an error and not cut off.
+
+    Raises
+    ------
+    UsageError
+        If the region is malformed, or has more parts than the array has dimensions.
+    """
+    terms = parse_region(text)
+    n_given = sum(term is not ... for term in terms)
+    if n_given > store.rank:
+        raise UsageError(f'region "{text}" has {n_given} parts, but the array has {store.rank} dimensions')
+    at = terms.index(...) if ... in terms else len(terms)
+    index: list[Any] = [*terms[:at], *[slice(None)] * (store.rank - n_given), *terms[at + 1 :]]
+    domain = store.domain
+    return tuple(
+        _from_end(term, high) if low >= 0 else term
+        for term, low, high in zip(index, domain.inclusive_min, domain.exclusive_max, strict=True)
+    )
+
+
+def select(store: TensorStore, text: str) -> TensorStore:
+    """Return the view that a region selects; see :func:`index_of`.
+
+    Raises
+    ------
+    UsageError
+        If the region is malformed.
+    IndexError, ValueError
+        If it isn't inside the array.
+    """
+    index = index_of(store, text)
+    return store[index] if index else store
+
+
+def _from_end(term: Any, high: int) -> Any:
+    """Return a term with positions in place of numbers that count from the end `high`."""
+    if isinstance(term, slice):
+        return slice(_from_end(term.start, high), _from_end(term.stop, high), term.step)
+    # What would come before the start stays as it is, for an error that names it.
+    return term + high if term is not None and -high <= term < 0 else term
 
 
 def _term(part: str, text: str) -> int | slice | EllipsisType:

@@ -61,7 +61,7 @@ def _look(path: str, arguments: argparse.Namespace) -> tuple[Location | None, No
     above = None if location.parent is None else _group(location.parent)
     if above is not None and location.name in links_of(above) and (node is None or node.implicit):
         return location, None, above
-    if node is None or (node.implicit and node.format != "n5" and not _in_n5(location)):
+    if node is None or (node.implicit and node.format != "n5"):
         if node is not None:
             raise UsageError(
                 f"{path} is a directory that is neither an array nor a group; nothing is deleted"
@@ -77,16 +77,6 @@ def _look(path: str, arguments: argparse.Namespace) -> tuple[Location | None, No
 def _group(location: Location) -> Node | None:
     node = find_node(location)
     return node if node is not None and node.kind == "group" and not node.error else None
-
-
-def _in_n5(location: Location) -> bool:
-    at = location.parent
-    while at is not None:
-        node = find_node(at)
-        if node is not None and not node.implicit:
-            return node.format == "n5"
-        at = at.parent
-    return False
 
 
 def _is_empty(node: Node) -> bool:

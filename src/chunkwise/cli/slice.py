@@ -19,7 +19,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.grey import PERCENTILES
 from chunkwise.cli.quantities import format_nbytes
-from chunkwise.cli.region import parse_region
+from chunkwise.cli.region import select
 from chunkwise.cli.slice_picture import orthogonal_picture, plain_picture
 from chunkwise.index_space import IndexDomain
 
@@ -57,13 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    region = parse_region(arguments.region)
     if arguments.orthogonal and arguments.png is None:
         raise UsageError("--orthogonal needs --png OUT")
     if arguments.orthogonal and arguments.depth != 8:
         raise UsageError("--orthogonal pictures have a --depth of 8")
     percentiles = PERCENTILES if arguments.contrast is None else _percentiles(arguments.contrast)
-    view = open_place(arguments.path)[region]
+    view = select(open_place(arguments.path), arguments.region)
     if arguments.npy is not None:
         _save_npy(view, arguments.npy)
         return _saved(arguments, arguments.npy, view)

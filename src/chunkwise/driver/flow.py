@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-__all__ = ["Delete", "DeletePrefix", "Flow", "Get", "Put", "Request"]
+__all__ = ["Delete", "DeletePrefix", "Flow", "Get", "ListChildren", "Put", "Request"]
 
 T = TypeVar("T")
 
@@ -45,5 +45,11 @@ class DeletePrefix(NamedTuple):
     prefix: str
 
 
-Request: TypeAlias = Get | Put | Delete | DeletePrefix
+class ListChildren(NamedTuple):
+    """List one level below `prefix`; the answer is a :class:`~chunkwise.kvstore.protocol.Children`."""
+
+    prefix: str
+
+
+Request: TypeAlias = Get | Put | Delete | DeletePrefix | ListChildren
 Flow: TypeAlias = Generator[Request, Any, T]

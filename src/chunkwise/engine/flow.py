@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from chunkwise.driver.flow import Delete, DeletePrefix, Flow, Get, Put
+from chunkwise.driver.flow import Delete, DeletePrefix, Flow, Get, ListChildren, Put
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
 
@@ -39,5 +39,7 @@ def run(flow: Flow[T], kv: KvStoreDriver) -> T:
                 case DeletePrefix(prefix):
                     keys = KeyRange.of_prefix(prefix)
                     kv.delete_range(keys.start, keys.stop)
+                case ListChildren(prefix):
+                    answer = kv.list_children(prefix)
         except Exception as e:
             error = e

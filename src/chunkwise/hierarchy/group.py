@@ -9,6 +9,7 @@ from chunkwise.api.consolidated_tree import consolidate
 from chunkwise.api.location import Location
 from chunkwise.api.new_array import clear
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
@@ -152,14 +153,13 @@ class Group(ReadableGroup):
         if not names:
             raise InvalidArgumentError("the root of a tree is a group; an array needs a name")
 
-        def before() -> None:
+        def before(_: DataType) -> None:
             if overwrite:
                 clear(self._tree.location(names))
             make_groups(self._tree, names[:-1], min(known, len(names) - 1))
             check_no_link(self._tree, names)
 
         store = new_array(
-            self._tree,
             self._tree.location(names),
             format=kind,
             shape=(shape,) if isinstance(shape, int) else shape,
@@ -175,6 +175,7 @@ class Group(ReadableGroup):
             attributes=attributes or {},
             metadata=metadata or {},
             schema_options=schema_options,
+            non_finite=self._tree.non_finite,
             before=before,
         )
         node = self._tree.find(names, kind)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkwise.api.attribute_value import to_json_value
+from chunkwise.api.attribute_value import NonFinite, to_json_value
 from chunkwise.api.attributes import write_first_attributes
 from chunkwise.api.compressor import Compressor, parse_compressor
 from chunkwise.api.consolidated import update_consolidated
@@ -27,7 +27,6 @@ from chunkwise.binding import dump
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.tree import Tree
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
@@ -73,7 +72,6 @@ def auto_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def new_array(
-    tree: Tree,
     location: Location,
     *,
     format: str,
@@ -90,11 +88,13 @@ def new_array(
     attributes: Mapping[str, Any],
     metadata: Mapping[str, Any],
     schema_options: Mapping[str, Any],
-    before: Callable[[], None],
+    non_finite: NonFinite,
+    before: Callable[[DataType], None],
 ) -> TensorStore:
     """Make an array at `location`, where nothing is; see :meth:`Group.create_array` for most parameters.
 
-    `before` is called when it is certain that the array can be, before anything is written.
+    `before` is called with the data type when it is certain that the array can be, before anything is
+    written.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def new_array(
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
-    form = _form(tree, shape, dtype, data, schema_options)
+    form = _form(shape, dtype, data, schema_options)
     given: dict[str, Any] = {}
     if shards is not None:
         given["shards"] = tuple(shards)
@@ -149,7 +149,7 @@ def new_array(
                 f"{name}: {len(given[name])} values for an array of {len(form.shape)} dimensions"
             )
     values = {
-        name: to_json_value(value, f"attribute {dump(name)}", tree.non_finite)
+        name: to_json_value(value, f"attribute {dump(name)}", non_finite)
         for name, value in attributes.items()
     }
     if format == "n5":  # where these are members that the array is made with, and null is kept when asked for
@@ -175,7 +175,7 @@ def new_array(
             own.pop(name, None)
     # Nothing is to be left of an array that can't be made.
     open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
-    before()
+    before(form.dtype)
     check_free(location, format)
     write_first_attributes(location, format, target.attributes)
     store = open_spec({**spec, "create": True}, **options).result()
@@ -198,9 +198,7 @@ def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, .
     )
 
 
-def _form(
-    tree: Tree, shape: Sequence[int] | None, dtype: Any, data: Any, schema_options: Mapping[str, Any]
-) -> Form:
+def _form(shape: Sequence[int] | None, dtype: Any, data: Any, schema_options: Mapping[str, Any]) -> Form:
     """Return the form with nothing but shape and data type."""
     schema: Schema | None = schema_options.get("schema")
     domain = schema_options.get("domain")

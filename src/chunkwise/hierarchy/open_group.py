@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.api.attribute_value import NonFinite, check_non_finite
-from chunkwise.api.container import check_container, create_container
+from chunkwise.api.container import check_container, create_container, mark_container
+from chunkwise.api.container_root import container_root
 from chunkwise.api.location import Location, Place, locate
-from chunkwise.api.new_array import create_parents
+from chunkwise.api.new_array import array_above, check_outside_arrays, create_parents
 from chunkwise.api.node import FormatName, Node, find_node, load_json, node_of
 from chunkwise.driver.n5.version import check_version
 from chunkwise.errors import (
@@ -53,7 +54,8 @@ def open_group(
         missing.  ``w``: it is made, and what is there is deleted.  ``w-``: it is made, nothing may be there.
     format : {"zarr3", "zarr2", "n5"}, optional
         Which documents to look for; what to make.  By default what is there; for a new one what the name
-        says, ``*.n5``, or else Zarr v3.
+        says, ``*.n5``, or else Zarr v3.  A directory without a document is a group of that format, and
+        none without, except in an N5 container.
     attributes : mapping, optional
         Of a group that is made.
     consolidated : bool, optional
@@ -115,9 +117,24 @@ def open_group(
         if mode in ("r", "r+"):
             raise NotFoundError(f"there is no group at {location.text}")
         return _create(wanted or _suggested(location), attributes or {}, options)
+    if node.implicit:
+        _check_implicit(node)
     if mode == "w-":
         raise AlreadyExistsError(f"{location.text} is a {node.kind} already ({node.format})")
     return _opened(node, wanted, options, writable=mode != "r")
+
+
+def _check_implicit(node: Node) -> None:
+    """Raise NotFoundError if a directory without a document is no group unless somebody says so."""
+    location = node.location
+    array = array_above(location)
+    if array is not None:
+        raise NotFoundError(f"there is no group at {location.text}, which is inside the array {array.text}")
+    if node.format is None:
+        raise NotFoundError(
+            f"there is no group at {location.text}, but a directory without metadata; it is looked into "
+            'as a group of the format that is given: format="zarr3", "zarr2" or "n5"'
+        )
 
 
 def _open_other(location: Location, tree: Tree) -> Tree:
@@ -132,7 +149,8 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
     location = node.location
     if node.error:
         raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
-    if node.kind == "array" and not (node.format == "n5" and "n5" in node.document):
+    holds_nodes = node.format == "n5" and "n5" in node.document and not writable  # a container, as found
+    if node.kind == "array" and not holds_nodes:
         raise InvalidArgumentError(f"{location.text} is an array, not a group ({node.format})")
     check_group(node)
     if node.format == "n5" and "n5" in node.document:
@@ -206,6 +224,7 @@ def _suggested(location: Location) -> FormatName:
 def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
     location: Location = options["root"]
     tree = Tree(format=format, writable=True, **options)
+    check_outside_arrays(location)
     if format == "n5":
         check_container(location)
     # The group itself must not be there before it is made: in N5 the container above is what is marked.
@@ -214,7 +233,10 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
         create_parents(above, format)
     node = make_group(tree, (), attributes)
     if format == "n5":
-        create_container(location)
+        if container_root(location) is None:
+            create_container(location)
+        else:
+            mark_container(location)
         found = find_node(location, format)
         assert found is not None
         node = found
@@ -224,6 +246,8 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
 def _clear(node: Node) -> None:
     location = node.location
     if node.implicit:
+        if not location.kv.list_children(location.path).prefixes:
+            return
         raise FailedPreconditionError(
             f"{location.text} is a directory that is neither group nor array and not empty; "
             "delete it yourself if nothing in it is needed"

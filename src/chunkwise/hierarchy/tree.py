@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from chunkwise.api.array_node import ArrayNode
 from chunkwise.api.attribute_value import NonFinite
 from chunkwise.api.location import Location
-from chunkwise.api.node import FormatName, Node, find_node
+from chunkwise.api.node import FormatName, Node, find_node, is_listed
 from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.target import DRIVERS
 from chunkwise.api.tensorstore import TensorStore
@@ -104,7 +104,7 @@ class Tree:
         location = self.location(names)
         if self.snapshot is not None:
             return self._recall(names, location)
-        node = find_node(location, inside or self.format) or self._directory(names, location)
+        node = find_node(location, inside or self.format)
         if node is None or (node.implicit and self._in_array(names)):
             return None
         if node.error:
@@ -130,15 +130,6 @@ class Tree:
             check_group(node)
         return node
 
-    def _directory(self, names: Sequence[str], location: Location) -> Node | None:
-        """Return the N5 group that a directory with nothing in it is."""
-        if self.format != "n5" or not names:
-            return None
-        parent = self.location(names[:-1])
-        if location.path[:-1] in parent.kv.list_children(parent.path).prefixes:
-            return Node(location, "n5", "group")
-        return None
-
     def _in_array(self, names: Sequence[str]) -> bool:
         """Whether a directory is one with chunks of an array above."""
         for end in range(len(names) - 1, -1, -1):
@@ -153,13 +144,14 @@ class Tree:
         One request; nothing is opened, so some may be directories that are no nodes.
         """
         if self.snapshot is not None:
-            return sorted(self.snapshot.children("/".join(names)))
+            known = self.snapshot.children("/".join(names))
+            return sorted(name for name in known if is_listed(name, self.format))
         location = node.location
         start = len(location.path)
         found = [prefix[start:] for prefix in location.kv.list_children(location.path).prefixes]
         if node.kind == "array":  # an N5 container that is a dataset too, with blocks
             found = [name for name in found if not name.isdigit()]
-        return sorted(filter(is_name, found))
+        return sorted(name for name in found if is_name(name) and is_listed(name, node.format))
 
     def allows(self, source: str, location: Location) -> bool:
         """Whether an external link to another tree may be followed."""
@@ -250,6 +242,9 @@ def check_group(node: Node) -> None:
         raise FailedPreconditionError(
             f'{name}: Expected "zarr_format" of 3, but received: {dump(document.get("zarr_format"))}'
         )
+    if "attributes" in document and not isinstance(document["attributes"], dict):
+        received = dump(document["attributes"])[:80]
+        raise FailedPreconditionError(f'{name}: "attributes": Expected object, but received: {received}')
     for member, value in document.items():
         if member in _GROUP_MEMBERS:
             continue

@@ -261,6 +261,7 @@ class _PyramidWriter:
             "convention": plan.convention.name,
             "method": plan.method,
             "source": _stores(plan.source._array.spec()),
+            "part": plan.source._transform.to_json(),
             "steps": [list(level.step) for level in plan.levels],
             "shape": list(plan.source.shape),
             "axes": [list(axis) for axis in plan.axes],

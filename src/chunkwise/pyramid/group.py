@@ -7,9 +7,10 @@ from typing import Any
 
 from chunkwise.api.attributes import read_attributes, remove_attribute_value, set_attribute_value
 from chunkwise.api.consolidated import update_consolidated
-from chunkwise.api.container import check_container, container_root, create_container
+from chunkwise.api.container import check_container, create_container
+from chunkwise.api.container_root import container_root
 from chunkwise.api.location import Location
-from chunkwise.api.new_array import create_parents
+from chunkwise.api.new_array import check_outside_arrays, create_parents
 from chunkwise.api.node import JOURNAL, find_node
 from chunkwise.errors import AlreadyExistsError
 from chunkwise.kvstore.protocol import MISSING_GENERATION
@@ -49,10 +50,11 @@ class PyramidGroup:
         self._location, self._convention, self._name = location, convention, name
 
     def check(self) -> None:
-        """Raise AlreadyExistsError if there is an array, or a group of another format, in its place."""
+        """Raise AlreadyExistsError if an array, or a group of another format, is there, or an array above."""
         location, format = self._location, self._convention.format
         if format == "n5":
             check_container(location)
+        check_outside_arrays(location)
         node = find_node(location)
         if node is None or node.key == JOURNAL:
             return

@@ -100,12 +100,16 @@ class DatasetTarget:
         return member_of(store)
 
     def check_name(self, name: Any) -> None:
-        """Raise InvalidArgumentError if an array of that name must not be made."""
+        """Raise an error if an array of that name must not be made."""
         if not isinstance(name, str):
             raise InvalidArgumentError(f"names of variables are text, not {name!r}")
         if split_path(name) != [name]:
             raise InvalidArgumentError(f"{dump(name)} can't be the name of a variable: it is a path")
         check_new_names([name], self.format)
+        if self._mode == "a" and self._group is not None and isinstance(self._group.get(name), Group):
+            raise AlreadyExistsError(
+                f"{self._location.child(name).text} is a group; only a variable can be replaced"
+            )
 
     def check_source(self, name: str, variable: Any) -> None:
         """Raise InvalidArgumentError if the elements of a variable would be deleted before they are read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any
@@ -22,7 +23,8 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
     Raises
     ------
     InvalidArgumentError
-        If its dimensions or its type aren't those of the stored one.
+        If its dimensions, its type or its units aren't those of the stored one, or if times are too fine
+        for the units that are stored.
     """
     from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
 
@@ -36,13 +38,23 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
         raise InvalidArgumentError(
             f'variable "{name}" is of type {variable.dtype}, but stored as {decoded.dtype}'
         )
+    given, known = variable.attrs.get("units"), decoded.attrs.get("units")
+    if None not in (given, known) and given != known:
+        raise InvalidArgumentError(f'variable "{name}" is in {given!r}, but stored in {known!r}; convert it')
     how = decoded.encoding
     encoding = {key: value for key, value in how.items() if key not in LAYOUT and key != "preferred_chunks"}
     # What was an attribute of the stored variable only describes it there.
     variable = variable.copy(deep=False)
     variable.attrs = {}
     variable.encoding = encoding
-    encoded = encode_variable(xr, name, variable, member.format)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Times can't be serialized faithfully")  # an error follows
+        encoded = encode_variable(xr, name, variable, member.format)
+    if "units" in encoded.attributes and not _same_units(xr, encoded.attributes, stored.attrs):
+        raise InvalidArgumentError(
+            f'variable "{name}" is stored as {stored.dtype} in {stored.attrs.get("units")!r}, which can\'t '
+            f"hold what is to be added: that takes {encoded.attributes.get('units')!r}"
+        )
     if encoded.element_type != stored.dtype:
         if encoded.element_type.kind == "O" or not np.can_cast(encoded.element_type, stored.dtype, "safe"):
             raise InvalidArgumentError(
@@ -50,6 +62,18 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
             )
         encoded = encoded._replace(variable=encoded.variable.astype(stored.dtype), dtype=stored.dtype)
     return encoded
+
+
+def _same_units(xr: Any, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Whether numbers mean the same times with the attributes `a` as with `b`, however these say it."""
+    kept = [{key: x[key] for key in ("units", "calendar") if key in x} for x in (a, b)]
+    if kept[0] == kept[1]:
+        return True
+    first, second = (
+        xr.conventions.decode_cf_variable("", xr.Variable("t", [0, 1], attrs), decode_timedelta=True)
+        for attrs in kept
+    )
+    return bool(first.dtype == second.dtype and (first.values == second.values).all())
 
 
 def _fits(new: np.dtype[Any], stored: np.dtype[Any]) -> bool:

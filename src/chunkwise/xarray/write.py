@@ -97,6 +97,9 @@ def write_dataset(
     for name in encoding or {}:
         if name not in dataset.variables:
             raise InvalidArgumentError(f'encoding: there is no variable "{name}"')
+    if append_dim is not None and append_dim not in dataset.sizes:
+        there = ", ".join(map(repr, dataset.sizes))
+        raise InvalidArgumentError(f"append_dim: the dataset has no dimension {append_dim!r}, but {there}")
     at = DatasetTarget(target, group, format, mode, non_finite)
     variables, attributes = xr.conventions.encode_dataset_coordinates(dataset)
     attributes = to_json_value(dict(attributes), "attributes of the dataset", non_finite)

@@ -104,7 +104,7 @@ class Format(Protocol):
         ...
 
     def adopt(self, metadata: Any, existing: Mapping[str, Any]) -> Metadata | None:
-        """Return `metadata` with the attributes of a node that is no array; None if it can become none."""
+        """Return `metadata` with what a node that is no array has; None if it can't become one."""
         ...
 
     def check(self, metadata: Any, constraints: Any, options: Any, schema: Schema) -> None:

@@ -5,7 +5,8 @@
 3. With ``open``, the metadata is read, unless what is known of it is recent enough; if it is there it is
    checked against the spec.
 4. With ``create``, it is chosen from the spec and written on condition that it is still missing.
-   Whoever loses that race goes on at 3, or is told that the array exists already.
+   Whoever loses that race goes on at 3, or is told that the array exists already.  Where a directory
+   without metadata can be a group (N5), nothing may be in it that an array would hide.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.chunked.known_documents import known_document, parse_known, remember_document
-from chunkwise.driver.flow import DeletePrefix, Flow, Get, Put
+from chunkwise.driver.flow import DeletePrefix, Flow, Get, ListChildren, Put
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -144,8 +145,12 @@ def open_array(
                     None if request.format.is_array(document) else request.format.adopt(metadata, document)
                 )
                 if adopted is None:
-                    raise AlreadyExistsError("an array exists already")
+                    raise AlreadyExistsError(
+                        "an array exists already" if request.format.is_array(document) else "it is a group"
+                    )
                 metadata = adopted
+            if request.format.contained:  # a directory without a document is a group if something is in it
+                yield from _check_holds_nothing(request)
         except ChunkwiseError as e:
             raise prefix(e, f"Error writing {request.name}") from None
         if mode.open:
@@ -157,6 +162,15 @@ def open_array(
             for key, value in request.format.companions(request.options).items():
                 yield Put(request.path + key, value, MISSING_GENERATION)
             return Opened(metadata, written, stamped.time, written=True)
+
+
+def _check_holds_nothing(request: OpenRequest) -> Flow[None]:
+    """Raise AlreadyExistsError if there are directories that can't be those of an array's blocks."""
+    below = yield ListChildren(request.path)
+    names = sorted(name[len(request.path) :] for name in below.prefixes)
+    others = [name for name in names if not name.isdigit()]
+    if others:
+        raise AlreadyExistsError(f"it is a group, which holds {dump(others[0])}")
 
 
 def _renewed(request: OpenRequest, known: Opened) -> Flow[Opened | None]:

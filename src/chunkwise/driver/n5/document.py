@@ -12,7 +12,7 @@ from typing import Any
 from chunkwise.binding import JSON, dump_bytes
 from chunkwise.errors import SpecError
 
-__all__ = ["ATTRIBUTES_KEY", "dump_document", "is_dataset", "load_document"]
+__all__ = ["ATTRIBUTES_KEY", "dump_document", "is_dataset", "is_marker", "load_document"]
 
 ATTRIBUTES_KEY = "attributes.json"
 """Key, below the path of a group or dataset, of its only metadata document."""
@@ -22,7 +22,7 @@ def load_document(raw: bytes | bytearray | memoryview) -> JSON:
     """Return the JSON value of an ``attributes.json``.
 
     As n5-java does, this accepts a UTF-8 byte order mark, ``NaN`` and infinities, and takes an empty
-    file for a group without attributes.
+    file and ``null``, which is what is left when all attributes are removed, for a group without attributes.
 
     Raises
     ------
@@ -33,9 +33,10 @@ def load_document(raw: bytes | bytearray | memoryview) -> JSON:
     if not text.strip():
         return {}
     try:
-        return json.loads(text.decode("utf-8-sig"))
+        value: JSON = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise SpecError("Invalid JSON") from None
+    return {} if value is None else value
 
 
 def dump_document(document: Mapping[str, JSON]) -> bytes:
@@ -55,3 +56,8 @@ def is_dataset(document: Any) -> bool:
         and all(name in document for name in ("dimensions", "blockSize", "dataType"))
         and any(name in document for name in ("compression", "compressionType", "codecs"))
     )
+
+
+def is_marker(document: Any) -> bool:
+    """Return whether the value of an ``attributes.json`` says nothing but the version of a container."""
+    return isinstance(document, Mapping) and document.keys() <= {"n5"}

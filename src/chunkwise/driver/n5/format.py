@@ -12,7 +12,7 @@ from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.domain import domain_of_shape
 from chunkwise.driver.n5.constraints import N5Constraints, constraints_to_json, parse_constraints
-from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, load_document
+from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, is_marker, load_document
 from chunkwise.driver.n5.metadata import (
     N5Metadata,
     alike,
@@ -114,11 +114,8 @@ class N5Format:
         return create_metadata(constraints, schema)
 
     def adopt(self, metadata: N5Metadata, existing: Mapping[str, Any]) -> N5Metadata | None:
-        """Return the metadata with the attributes that the group has already."""
-        if not isinstance(existing, Mapping) or is_dataset(existing):
-            return None
-        kept = {name: value for name, value in existing.items() if name != "compressionType"}
-        return parse_metadata({**kept, **metadata.document})
+        """Return the metadata with the version of the container, if that is all that the group has."""
+        return parse_metadata({**existing, **metadata.document}) if is_marker(existing) else None
 
     def check(
         self, metadata: N5Metadata, constraints: N5Constraints, options: N5Options, schema: Schema
