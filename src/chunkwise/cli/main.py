@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from chunkwise.cli.command import UsageError, message
+from chunkwise.cli.servers import add_server_arguments, with_servers
 from chunkwise.errors import ChunkwiseError
 
 __all__ = ["COMMANDS", "main"]
@@ -65,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         message(str(e))
         return _USAGE
     try:
-        status: int = arguments.run(arguments)
+        with with_servers(arguments):
+            status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
     except UsageError as e:
@@ -126,6 +128,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             module = import_module(f"chunkwise.cli.{name}")
             command.add_argument("--json", action="store_true", help="print JSON")
             module.add_arguments(command)
+            add_server_arguments(command)
             command.set_defaults(run=module.run)
     return parser
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.quantities import plural
+from chunkwise.cli.servers import add_server_arguments
 from chunkwise.extras import needs
 
 __all__ = ["add_arguments", "run"]
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     for action in (info, check, convert, repack):
         action.add_argument("--json", action="store_true", help="print JSON", default=argparse.SUPPRESS)
+        add_server_arguments(action, argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
