@@ -142,4 +142,5 @@ def lazily(array: ts.TensorStore, dataset: xr.Dataset) -> da.Array:
     assert pair[0] != made
     ts.xarray.write_dataset(dataset, "a.zarr")
     later = ts.xarray.write_dataset(dataset, "a.zarr", compute=False)
+    assert later
     return lazy
