@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from cli_arrays import Run, make
 
 import chunkwise as cw
+from chunkwise import errors
 
 STRUCT = np.dtype([("a", "<i4"), ("b", "S3"), ("c", [("x", "<f4"), ("t", "<M8[s]")])])
 TYPES = ["?", "i1", "u8", "f2", "f8", "c8", "S5", "U3", "V3", "<M8[ns]", "<m8[s]", STRUCT]
@@ -67,3 +69,56 @@ def test_migration_of_a_hierarchy_has_no_notes_on_its_own_groups(run: Run, tmp_p
 def test_the_command_is_a_module_too(module: str) -> None:
     done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("chunkwise ")
+
+
+def test_messages_say_what_is_there_and_what_to_type(run: Run, tmp_path: Path) -> None:
+    """A group, an archive, a file, a directory of something else; on the command line and in Python."""
+    make(tmp_path / "a.zarr", "zarr3", np.zeros(3, "u1"), (2,))
+    (tmp_path / "text").write_text("x")
+    (tmp_path / "data.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    assert run("zip", tmp_path / "a.zarr", tmp_path / "a.zip").status == 0
+    (tmp_path / "other/below").mkdir(parents=True)
+    (tmp_path / "other/notes.txt").write_text("x")
+    cw.open_group(str(tmp_path / "only"), "w")
+    expected = {
+        "missing": "nothing is there",
+        "text": "it is a file",
+        "data.h5": "it is an HDF5 file",
+        "a.zip": f'"{tmp_path / "a.zip"}|zip:"',
+        "other/notes.txt": "it is a file",
+    }
+    for name, what in expected.items():
+        for command in ("info", "tree", "verify", "slice"):
+            result = run(command, tmp_path / name)
+            assert result.status == 1 and what in result.err, (command, result.err)
+        with pytest.raises(errors.NotFoundError, match=re.escape(what)):
+            cw.open_group(str(tmp_path / name))
+        if name != "a.zip":  # which is opened
+            with pytest.raises(ValueError, match=re.escape(what)):
+                cw.open(str(tmp_path / name)).result()
+    with pytest.raises(ValueError, match=r'directory of something else: "below", "notes.txt"'):
+        cw.open(str(tmp_path / "other")).result()
+    for format in ("zarr2", "zarr3", "n5"):
+        group = cw.open_group(str(tmp_path / format), "w", format=format)
+        with pytest.raises(ValueError, match=r"it is a group, which open_group opens$"):
+            cw.open(str(tmp_path / format)).result()
+        group.create_array("x", shape=[2], dtype="uint8")
+        with pytest.raises(ValueError, match=f"such as {re.escape(str(tmp_path / format / 'x'))}"):
+            cw.open(str(tmp_path / format)).result()
+
+
+@pytest.mark.parametrize(("name", "driver"), [("a.zarr", "zarr3"), ("a.n5", "n5"), ("a", "zarr3")])
+def test_the_url_that_creates_is_told(tmp_path: Path, name: str, driver: str) -> None:
+    url = f"{tmp_path / name}|{driver}:"
+    options = {"create": True, "dtype": "f4", "shape": [3]}
+    with pytest.raises(ValueError, match=re.escape(url)):
+        cw.open(str(tmp_path / name), **options).result()
+    assert cw.open(url, **options).result().dtype == cw.float32
+
+
+def test_short_names_of_numpy() -> None:
+    for name in ("f4", "<f8", ">i2", "u1", "?", "c16", "<M8[ns]", "<U7", "|S3"):
+        assert cw.dtype(name) == cw.dtype(np.dtype(name))
+    for name in ("f3", "O", "int", "r16"):
+        with pytest.raises(ValueError, match=f'no data type with name: "{name}"'):
+            cw.dtype(name)

@@ -7,11 +7,10 @@ import sys
 import time
 
 from chunkwise.api.location import locate
-from chunkwise.api.node import find_node
+from chunkwise.api.node import find_node, nothing_at
 from chunkwise.api.verify import NodeReport, verify
 from chunkwise.cli.command import print_json
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
-from chunkwise.errors import NotFoundError
 from chunkwise.hdmf.check_links import broken_links
 
 __all__ = ["add_arguments", "run"]
@@ -27,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     location = locate(arguments.path)
     root = find_node(location)
     if root is None:
-        raise NotFoundError(f"there is no array or group at {arguments.path}")
+        raise nothing_at(location)
     started = time.monotonic()
     reports: list[NodeReport] = []
     for report in verify(root):

@@ -133,7 +133,7 @@ def _arrays(
     if attributes:
         if any((*x.names, *y.names)) and x.names != y.names:
             yield Difference(name, "dimension_names", x.names, y.names)
-        if _units(x) != _units(y):
+        if any((*x.units, *y.units)) and _units(x) != _units(y):
             yield Difference(name, "dimension_units", _units(x), _units(y))
         yield from _attributes(name, x.attributes, y.attributes)
     if layout:

@@ -9,7 +9,7 @@ from chunkwise.api.attribute_value import NonFinite, check_non_finite
 from chunkwise.api.container import check_container, create_container
 from chunkwise.api.location import Location, Place, locate
 from chunkwise.api.new_array import create_parents
-from chunkwise.api.node import FormatName, Node, find_node, load_json, node_of
+from chunkwise.api.node import FormatName, Node, find_node, load_json, node_of, nothing_at
 from chunkwise.driver.n5.version import check_version
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -113,7 +113,7 @@ def open_group(
     is_missing = node is None or (node.implicit and mode in ("a", "w-"))
     if node is None or is_missing:
         if mode in ("r", "r+"):
-            raise NotFoundError(f"there is no group at {location.text}")
+            raise nothing_at(location, "group")
         return _create(wanted or _suggested(location), attributes or {}, options)
     if mode == "w-":
         raise AlreadyExistsError(f"{location.text} is a {node.kind} already ({node.format})")
