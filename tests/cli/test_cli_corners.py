@@ -14,6 +14,10 @@ from cli_arrays import Run, make
 
 import chunkwise as cw
 from chunkwise import errors
+from chunkwise.api.location import locate
+from chunkwise.api.node import require_node
+from chunkwise.api.verify import verify
+from chunkwise.hierarchy.difference import differences
 
 STRUCT = np.dtype([("a", "<i4"), ("b", "S3"), ("c", [("x", "<f4"), ("t", "<M8[s]")])])
 TYPES = ["?", "i1", "u8", "f2", "f8", "c8", "S5", "U3", "V3", "<M8[ns]", "<m8[s]", STRUCT]
@@ -122,3 +126,20 @@ def test_short_names_of_numpy() -> None:
     for name in ("f3", "O", "int", "r16"):
         with pytest.raises(ValueError, match=f'no data type with name: "{name}"'):
             cw.dtype(name)
+
+
+def test_progress_tells_all_bytes(tmp_path: Path) -> None:
+    """Under one name, of what compares, checks, archives and copies."""
+    values = np.random.default_rng(0).integers(0, 99, (64, 64)).astype("u2")
+    for name in ("a", "b"):
+        make(tmp_path / name, "zarr3", values, (16, 16))
+    told: list[int] = []
+    assert not list(differences(locate(tmp_path / "a"), locate(tmp_path / "b"), progress=told.append))
+    assert sum(told) == values.nbytes
+    told.clear()
+    reports = list(verify(require_node(locate(tmp_path / "a")), progress=told.append))
+    assert sum(told) == reports[0].nbytes > 0
+    told.clear()
+    group = cw.open_group(str(tmp_path / "g"), "w")
+    group.copy(cw.open(str(tmp_path / "a")).result(), "x", progress=lambda _, nbytes: told.append(nbytes))
+    assert sum(told) == values.nbytes

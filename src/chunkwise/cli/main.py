@@ -59,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Command and arguments; by default those of this process.
     """
     argv = _joined(sys.argv[1:] if argv is None else argv)
+    arguments = None
     try:
         arguments = _parser(argv).parse_args(argv)
         loaded()
@@ -72,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         message(str(e))
         return _USAGE
     except KeyboardInterrupt:
-        message("interrupted")
+        again = hasattr(arguments, "resume")
+        message("interrupted" + ("; --resume goes on where it stopped" if again else ""))
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python would complain when it flushes at exit.
