@@ -37,10 +37,9 @@ from chunkwise.api.open import open as open_spec
 from chunkwise.api.target import Target, target_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.conversion import converter
+from chunkwise.dtypes.convert_number import Convert
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.engine.future import Future
-from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError
-from chunkwise.dtypes.convert_number import Convert
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.context import Context

@@ -14,8 +14,8 @@ from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.codec.casting import cast_values
 from chunkwise.codec.number import is_integer, value_range
-from chunkwise.dtype.conversion import Conversion, convertible
-from chunkwise.dtype.data_type import DataType
+from chunkwise.dtypes.conversion import Conversion, convertible
+from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 from chunkwise.index_space import IndexDomain
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from chunkwise.arrays.protocol import OpenArray, WrapStore
 from collections.abc import Callable
 from typing import TypeVar
 
+from chunkwise.arrays.protocol import OpenArray, WrapStore
 from chunkwise.binding import Members
 from chunkwise.catalogue import arrays, drivers, kvstores
 from chunkwise.driver.auto.detect import NoFormatError, detect_format
@@ -13,8 +13,6 @@ from chunkwise.driver.auto.found_instead import archive_head, found_instead, gro
 from chunkwise.driver.auto.spec import AutoSpec
 from chunkwise.engine.flow import run
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix
-from chunkwise.kvstore.protocol import ByteRange
-from chunkwise.engine.flow import run
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec
