@@ -42,6 +42,7 @@ from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.engine.future import Future
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
+from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.context import Context
 
 __all__ = ["ArrayCopy"]
@@ -153,6 +154,7 @@ class ArrayCopy:
         self.nbytes = self._blocks.nbytes(self.target.domain)
         self.nbytes_done = 0
         self.complete = False
+        self._before: frozenset[str] | None = None  # keys that are not of this copy
         self._begin(resume, overwrite)
 
     def _begin(self, resume: bool, overwrite: bool) -> None:
@@ -174,7 +176,14 @@ class ArrayCopy:
             return
         if not unfinished or overwrite:
             check_free(location, self._format)
+        if self.narrowing is not None and not unfinished:
+            self._before = frozenset(self._keys())
         self._journal.begin()
+
+    def _keys(self) -> Iterator[str]:
+        path = self._location.path
+        keys = KeyRange.of_prefix(path) if path else KeyRange()
+        return self._location.kv.list(keys.start, keys.stop)
 
     def _is_there(self) -> bool:
         try:
@@ -217,12 +226,14 @@ class ArrayCopy:
     def interrupt(self, working: Future[None]) -> None:
         """Stop what :meth:`run` or :meth:`verify` returned, and write down how far the copy is.
 
-        Blocks that are under way are finished first.  Of a copy with values that don't fit nothing is kept:
-        it can be gone on with in another way only.
+        Blocks that are under way are finished first.  Of a new copy with values that don't fit nothing is
+        kept: it can be gone on with in another way only.
         """
         self._stop.set()
-        if isinstance(working.exception(), MisfitError):
-            clear(self._location)
+        if isinstance(working.exception(), MisfitError) and self._before is not None:
+            for key in self._keys():
+                if key not in self._before:
+                    self._location.kv.delete(key)
             return
         with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
             self._journal.save()

@@ -66,7 +66,7 @@ class Narrowing:
         Raises
         ------
         MisfitError
-            If some don't fit and the rule is ``error``, or no rule has a place for them, as for NaN.
+            If some don't fit and the rule is ``error``, or there are NaN and infinities, which no integer is.
         """
         memory = self._target.memory_dtype
         values = values.astype(np.uint8) if values.dtype.kind == "b" else values
@@ -77,8 +77,7 @@ class Narrowing:
             fractions = _fractions(values) if is_integer(memory) else np.zeros(values.shape, bool)
             self._refuse(values, misfits | fractions)
         elif is_integer(memory) and not is_integer(values.dtype):
-            real = values.astype(np.float64)
-            self._refuse(values, ~np.isfinite(real) if self.rule == "wrap" else np.isnan(real))
+            self._refuse(values, ~np.isfinite(values.astype(np.float64)))
         rule = "wrap" if self.rule == "wrap" else "clamp"
         if self.rule != "scale":  # else it is what rounding makes of the least and the greatest
             with self._lock:
