@@ -187,9 +187,10 @@ def usable_settings(settings: Settings | None, element: Element, format: Format)
     """Return settings without what the format or the type can't have."""
     settings = settings or Settings()
     width = element.memory_dtype.itemsize if element.is_plain else 0
-    if format == "zarr3" and settings.filters and "shuffle" in settings.filters and width > 1:
+    shuffled = settings.filters is not None and "shuffle" in settings.filters and width > 1
+    deflate = isinstance(settings.compressor, Mapping) and settings.compressor.get("id") == "zlib"
+    if format == "zarr3" and shuffled and (deflate or settings.compressor is True):
         # Zarr v3 has a shuffle of bytes in Blosc only; that of numcodecs is known to zarr-python alone.
-        deflate = isinstance(settings.compressor, Mapping) and settings.compressor.get("id") == "zlib"
         options = {
             "cname": "zlib" if deflate else "zstd",
             "clevel": settings.compressor.get("level", 5) if deflate else 5,
@@ -198,7 +199,7 @@ def usable_settings(settings: Settings | None, element: Element, format: Format)
             "blocksize": 0,
         }
         compressor = {"name": "blosc", "configuration": options}
-        filters = [f for f in settings.filters if f != "shuffle"]
+        filters = [f for f in settings.filters or () if f != "shuffle"]
         return replace(settings, compressor=compressor, filters=filters or None)
     if settings.filters and "shuffle" in settings.filters:
         filters = [
