@@ -1,5 +1,7 @@
 """Large N-dimensional arrays in Zarr v1, v2, v3 and N5, behind one TensorStore-compatible API."""
 
+from chunkwise import interrupt as interrupt  # isort: skip  (first, so that it covers what is loaded after it)
+
 from chunkwise.api.annotations import (
     DimSelectionLike,
     DownsampleMethod,

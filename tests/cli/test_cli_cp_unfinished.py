@@ -52,7 +52,7 @@ def test_interrupted_and_resumed(
         Interrupted(patch, 7, KeyboardInterrupt())
         result = run(*arguments)
     assert result.status == 130
-    assert result.err.strip() == "chunkwise: interrupted"
+    assert result.err.strip() == "chunkwise: interrupted; --resume goes on where it stopped"
     journal = json.loads((target / JOURNAL).read_text())
     assert journal["blocks"] == 25 and journal["done"] + len(journal["also"]) == 7
 

@@ -17,7 +17,7 @@ from nwb_content import file_of
 from nwb_fixtures import unpack_all
 
 from chunkwise.cli.main import main
-from chunkwise.hdmf import NWBZarrIO, open_store, read_nwb
+from chunkwise.hdmf import NWBZarrIO, convert, open_store, read_nwb
 
 
 @pytest.fixture(autouse=True)
@@ -150,3 +150,57 @@ def test_help_says_what_each_argument_is(capsys: pytest.CaptureFixture[str]) -> 
     text = " ".join(capsys.readouterr().out.split())
     assert "Copy to another format" in text and "store or HDF5 file to write" in text
     assert "else zarr3" in text
+
+
+@pytest.fixture
+def compressed(tmp_path: Path) -> Path:
+    """A file of HDF5 with compressed data, with and without shuffling."""
+    from hdmf.backends.hdf5 import H5DataIO
+    from pynwb import NWBHDF5IO, TimeSeries
+
+    file = file_of("ecephys")
+    values = np.arange(40_000, dtype="i4").reshape(10_000, 4)
+    for name, shuffle in (("plain", False), ("shuffled", True)):
+        data = H5DataIO(values, compression="gzip", compression_opts=7, shuffle=shuffle, chunks=(1000, 4))
+        file.add_acquisition(TimeSeries(name, data=data, unit="V", rate=1.0))
+    with NWBHDF5IO(str(tmp_path / "a.nwb"), "w") as io:
+        io.write(file)
+    return tmp_path / "a.nwb"
+
+
+@pytest.mark.parametrize("name", ["plain", "shuffled"])
+def test_compressed_data_of_hdf5_is_for_everyone(compressed: Path, tmp_path: Path, name: str) -> None:
+    """TensorStore, which knows no codec of numcodecs, reads what becomes of gzip, shuffled or not."""
+    import tensorstore
+
+    assert main(["nwb", "convert", str(compressed), str(tmp_path / "b.zarr"), "--quiet"]) == 0
+    spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/b.zarr/acquisition/{name}/data/"}
+    array = tensorstore.open(spec).result()
+    assert np.array_equal(array.read().result(), np.arange(40_000).reshape(10_000, 4))
+    codec = json.loads((tmp_path / f"b.zarr/acquisition/{name}/data/zarr.json").read_text())["codecs"][-1]
+    if name == "plain":
+        assert codec == {"name": "gzip", "configuration": {"level": 7}}
+    else:
+        assert codec["configuration"].items() >= {"cname": "zlib", "clevel": 7, "typesize": 4}.items()
+
+
+@pytest.mark.parametrize(
+    ("format", "codec", "member"),
+    [("zarr3", "zstd", "codecs"), ("zarr2", "none", "compressor"), ("n5", "gzip", "compression")],
+)
+def test_the_codec_of_a_conversion(
+    compressed: Path, tmp_path: Path, format: str, codec: str, member: str
+) -> None:
+    target = tmp_path / "b"
+    command = ["nwb", "convert", str(compressed), str(target), "--format", format, "--codec", codec]
+    assert main([*command, "--quiet"]) == 0
+    document = open_store(str(target)).tree.nodes["/acquisition/plain/data"].document[member]
+    found = document[-1]["name"] if format == "zarr3" else document and document["type"]
+    assert found == (None if codec == "none" else codec)
+    assert main(["nwb", "convert", str(compressed), str(tmp_path / "c.nwb"), "--codec", codec]) == 1
+
+
+def test_progress_of_a_conversion(compressed: Path, tmp_path: Path) -> None:
+    told: list[int] = []
+    convert(compressed, tmp_path / "b.zarr", progress=told.append)
+    assert sum(told) >= 2 * 160_000  # and the small tables

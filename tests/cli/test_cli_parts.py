@@ -167,3 +167,26 @@ def test_blocks_cover_the_domain_once_and_begin_at_the_origin() -> None:
     assert sorted(points) == [(i, j) for i in range(3, 20) for j in range(-5, 4)]
     assert list(blocks.Blocks(IndexDomain(shape=[0, 4]), (0, 0), (1, 1)).domains()) == []
     assert len(list(blocks.Blocks(IndexDomain(shape=[]), (), ()).domains())) == 1
+
+
+def test_an_amount_that_is_not_known() -> None:
+    """How much is done, and how fast; of a short command nothing where there is no terminal."""
+    clock, stream = Clock(), io.StringIO()
+    with _Bar("verifying", None, 0, stream, clock) as bar:
+        clock.now += 10
+        bar.advance(20_000_000)
+        bar.clear()
+        assert stream.getvalue().endswith("\r\x1b[K")
+    assert "verifying 20.0 MB  2.00 MB/s" in stream.getvalue() and "%" not in stream.getvalue()
+    quiet = io.StringIO()
+    with _Lines("verifying", None, 0, quiet, clock) as lines:
+        lines.advance(10)
+        assert quiet.getvalue() == ""
+        clock.now += 11
+        lines.advance(10)
+    assert quiet.getvalue().splitlines()[-1].startswith("verifying 20 B")
+    assert len(quiet.getvalue().splitlines()) == 2
+    silent = io.StringIO()
+    with _Lines("verifying", None, 0, silent, clock) as lines:
+        lines.advance(10)
+    assert silent.getvalue() == ""

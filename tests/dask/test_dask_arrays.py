@@ -12,6 +12,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.delayed import Delayed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -228,8 +229,13 @@ def test_what_is_stored_can_be_computed_on() -> None:
     np.testing.assert_array_equal(stored.sum(axis=0), (values * 2).sum(axis=0))
     later = cw.store(source + 1, array, compute=False)
     np.testing.assert_array_equal(array, values * 2)
-    later.compute()
+    assert isinstance(later, Delayed) and later.compute() is None
     np.testing.assert_array_equal(array, values * 2 + 1)
+    other, _ = make((20, 30), (6, 7))
+    both = cw.store([source, source + 3], [array, other], compute=False)
+    assert isinstance(both, Delayed) and both.compute() is None
+    np.testing.assert_array_equal(array, values * 2)
+    np.testing.assert_array_equal(other, values * 2 + 3)
 
 
 def test_several_arrays_are_stored_at_once() -> None:

@@ -107,7 +107,7 @@ def test_between_stores(format):
     target.copy(source["raw"], "r")
     assert target["r/s0"].read().result().sum() == 1770
     done = []
-    target.copy(source, "all", advance=lambda path, nbytes: done.append((path, nbytes)))
+    target.copy(source, "all", progress=lambda path, nbytes: done.append((path, nbytes)))
     assert {path for path, _ in done} == {"raw/s0"} and sum(n for _, n in done) == 120
 
 
@@ -164,7 +164,7 @@ def test_an_unfinished_copy_goes_on(tmp_path, format):
             raise Stop
 
     with pytest.raises(Stop):
-        target.copy(source, "x", advance=stop)
+        target.copy(source, "x", progress=stop)
     assert "x/many/a1" in target and "x/raw" not in target
     with pytest.raises(AlreadyExistsError):
         target.copy(source, "x")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
+import dask.array as da
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
+from dask.delayed import Delayed
 
 import chunkwise as ts
 
@@ -126,3 +129,18 @@ assert_type(writing.copy, ts.Future[None])
 assert_type(ts.KvStore.TimestampedStorageGeneration().time, float)
 assert_type(ts.KvStore.ReadResult().value, bytes)
 assert_type(ts.experimental_collect_prometheus_format_metrics(), list[str])
+
+
+def lazily(array: ts.TensorStore, dataset: xr.Dataset) -> da.Array:
+    """Dask and xarray: what comes back has a type, by what was asked for."""
+    lazy: da.Array = ts.to_dask(array)
+    ts.store(lazy + 1, array)
+    later: Delayed = ts.store(lazy + 1, array, compute=False)
+    both: tuple[da.Array, ...] = ts.store([lazy, lazy], [array, array], return_stored=True)
+    made: ts.TensorStore = ts.from_dask(both[0], "memory://|zarr3")
+    pair: tuple[ts.TensorStore, Delayed] = ts.from_dask(lazy, "memory://|zarr3", compute=False)
+    assert pair[0] != made
+    ts.xarray.write_dataset(dataset, "a.zarr")
+    later = ts.xarray.write_dataset(dataset, "a.zarr", compute=False)
+    assert later
+    return lazy

@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
+from dask.delayed import Delayed
 from datasets import read_with_chunkwise, read_with_xarray, write_with_chunkwise
 
 import chunkwise as cw
@@ -196,8 +197,12 @@ def test_dask_blocks_of_any_size_are_stored(tmp_path: Path) -> None:
     lazy = xr.Dataset({"a": (("x", "y"), da.from_array(values, chunks=(3, 4)))})
     write_dataset(lazy, tmp_path / "a", encoding={"a": {"chunks": (7, 5)}})
     np.testing.assert_array_equal(read_with_chunkwise(tmp_path / "a")["a"], values)
-    delayed = write_dataset(lazy + 1, tmp_path / "b", compute=False)
-    delayed.compute()
+    more = (lazy + 1).assign(c=lazy["a"] * 2)  # more than one variable of dask's
+    delayed = write_dataset(more, tmp_path / "b", compute=False)
+    assert isinstance(delayed, Delayed) and delayed.compute() is None
+    np.testing.assert_array_equal(read_with_xarray(tmp_path / "b")["c"], values * 2)
+    eager = write_dataset(lazy.compute(), tmp_path / "c", compute=False)
+    assert isinstance(eager, Delayed) and eager.compute() is None
     np.testing.assert_array_equal(read_with_xarray(tmp_path / "b")["a"], values + 1)
 
 

@@ -30,6 +30,7 @@ from chunkwise.api.copy_source import CopySource, stored_source
 from chunkwise.api.form import Form
 from chunkwise.api.journal import Journal
 from chunkwise.api.location import Location
+from chunkwise.api.narrowing import Cast, MisfitError, narrowing
 from chunkwise.api.new_array import (
     check_free,
     check_outside_arrays,
@@ -43,10 +44,12 @@ from chunkwise.api.plain_view import read_plainly
 from chunkwise.api.target import Target, target_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.conversion import converter
+from chunkwise.dtypes.convert_number import Convert
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.engine.future import Future
-from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
+from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.context import Context
 
 __all__ = ["ArrayCopy"]
@@ -84,12 +87,18 @@ class ArrayCopy:
     sync : bool
         Whether each chunk is on the disk before its block counts as done.  Without, a power failure can
         leave a copy that looks whole but isn't.
+    cast : {"error", "clamp", "wrap", "scale"}
+        What becomes of values that another ``dtype`` can't hold; see :data:`chunkwise.api.narrowing.CASTS`.
+    extent : (float, float), optional
+        Least and greatest value of the source, where ``"scale"`` need not measure them.
 
     Attributes
     ----------
     source : TensorStore
     target : TensorStore
         The destination, without metadata in the store as yet.
+    narrowing : Narrowing or None
+        What casts elements to a type that doesn't hold all of them; counts what doesn't fit.
     notes : tuple of str
         What the destination can't hold.
     nbytes : int
@@ -111,6 +120,8 @@ class ArrayCopy:
         overwrite: bool = False,
         block_nbytes: int | None = None,
         sync: bool = True,
+        cast: Cast = "error",
+        extent: tuple[float, float] | None = None,
     ) -> None:
         self._stop = threading.Event()
         self._location = destination
@@ -120,7 +131,9 @@ class ArrayCopy:
         self.source = source.store
         if source.uses(destination, below=overwrite):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
-        form = _with_options(source.form, options)
+        dtype = options.get("dtype")
+        self.narrowing = None if dtype is None else narrowing(self.source, dtype, cast, extent)
+        form = _with_options(source.form, options, self.narrowing)
         plan: Target = target_spec(form, format, list(options))
         self.notes = plan.notes
         self._attributes = plan.attributes
@@ -135,18 +148,20 @@ class ArrayCopy:
         if block_nbytes is None:
             whole = self.target.size * self.target.dtype.memory_dtype.itemsize
             block_nbytes = min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES)
-        self._blocks = BlockCopy(self.target, self.source, block_nbytes=block_nbytes)
+        self._blocks = BlockCopy(self.target, self.source, block_nbytes=block_nbytes, convert=self.narrowing)
         self._same_fill = source.is_stored and _have_same_fill(self._blocks)
         task = {
             "source": source.place,
             "source metadata": source.digest,
             "target": plan.spec,
             "block shape": list(self._blocks.blocks.shape),
+            **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
         }
         self._journal = Journal(destination, task, self._blocks.blocks.n_blocks)
         self.nbytes = self._blocks.nbytes(self.target.domain)
         self.nbytes_done = 0
         self.complete = False
+        self._before: frozenset[str] | None = None  # keys that are not of this copy
         self._begin(resume, overwrite)
 
     def _begin(self, resume: bool, overwrite: bool) -> None:
@@ -169,7 +184,14 @@ class ArrayCopy:
         if not unfinished or overwrite:
             check_outside_arrays(location)
             check_free(location, self._format)
+        if self.narrowing is not None and not unfinished:
+            self._before = frozenset(self._keys())
         self._journal.begin()
+
+    def _keys(self) -> Iterator[str]:
+        path = self._location.path
+        keys = KeyRange.of_prefix(path) if path else KeyRange()
+        return self._location.kv.list(keys.start, keys.stop)
 
     def _is_there(self) -> bool:
         try:
@@ -193,10 +215,16 @@ class ArrayCopy:
         def work(item: _Numbered) -> None:
             number, block = item
             if not (self._same_fill and _is_missing(self._blocks.source[block])):
-                self._blocks.copy(block)
+                try:
+                    self._blocks.copy(block)
+                except MisfitError as e:
+                    where = f"{list(block.inclusive_min)} to {list(block.exclusive_max)}"
+                    raise prefix(e, f"Between {where}") from None
             self._journal.mark(number)
             advance(self._blocks.nbytes(block))
 
+        if self.narrowing is not None:
+            self.narrowing.n_changed = 0
         left = (item for item in self._numbered() if not self._journal.is_done(item[0]))
         return work_through(self._until_stopped(left), work)
 
@@ -206,10 +234,15 @@ class ArrayCopy:
     def interrupt(self, working: Future[None]) -> None:
         """Stop what :meth:`run` or :meth:`verify` returned, and write down how far the copy is.
 
-        Blocks that are under way are finished first.
+        Blocks that are under way are finished first.  Of a new copy with values that don't fit nothing is
+        kept: it can be gone on with in another way only.
         """
         self._stop.set()
-        working.exception()
+        if isinstance(working.exception(), MisfitError) and self._before is not None:
+            for key in self._keys():
+                if key not in self._before:
+                    self._location.kv.delete(key)
+            return
         with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
             self._journal.save()
 
@@ -262,7 +295,11 @@ def _is_missing(view: TensorStore) -> bool:
     return bool(view.storage_statistics(query_not_stored=True).result().not_stored)
 
 
-def _with_options(form: Form, options: dict[str, Any]) -> Form:
+def _with_options(form: Form, options: dict[str, Any], convert: Convert | None) -> Form:
     if "dtype" in options and form.fill_value is not None and "fill_value" not in options:
-        options = {**options, "fill_value": converter(form.dtype, options["dtype"])(form.fill_value)}
+        convert = convert or converter(form.dtype, options["dtype"])
+        try:
+            options = {**options, "fill_value": convert(form.fill_value)}
+        except MisfitError as e:
+            raise prefix(e, "The fill value can't be kept, give another one") from None
     return form.replaced(options)

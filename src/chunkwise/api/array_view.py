@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from chunkwise.api.array_info import ArrayInfo, array_info
 from chunkwise.api.array_node import ArrayNode, array_node
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.node_attributes import Attributes
@@ -57,6 +58,22 @@ class ArrayView(WritableIndexingMixin):
     def size(self) -> int:
         """Number of elements."""
         return self._transform.domain.size
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all elements in memory, in bytes; of objects that of the references to them."""
+        return self.size * self._array.dtype.memory_dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """Shape of the chunks that are read, inner ones in shards; None if there is no one shape."""
+        shape = self.chunk_layout.read_chunk.shape or ()
+        known = tuple(n for n in shape if n is not None)
+        return known if len(known) == self.rank else None
+
+    def info(self) -> ArrayInfo:
+        """Return what the array is: a mapping, whose text is a table.  Nothing is read."""
+        return array_info(self)
 
     @property
     def dtype(self) -> DataType:

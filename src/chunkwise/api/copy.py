@@ -17,6 +17,7 @@ import numpy.typing as npt
 from chunkwise.api.blocks import Blocks, block_shape
 from chunkwise.api.blockwise import work_through
 from chunkwise.dtypes.conversion import implicit_converter
+from chunkwise.dtypes.convert_number import Convert
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.join import link
 from chunkwise.engine.write_futures import WriteFutures
@@ -43,6 +44,8 @@ class BlockCopy:
         As for :func:`copy_into`.
     block_nbytes : int
         See :data:`BLOCK_NBYTES`.
+    convert : callable, optional
+        What turns elements of `source` into those of `target`; by default what a write does.
 
     Attributes
     ----------
@@ -60,12 +63,19 @@ class BlockCopy:
         or `target` not be written.
     """
 
-    def __init__(self, target: TensorStore, source: TensorStore, *, block_nbytes: int = BLOCK_NBYTES) -> None:
+    def __init__(
+        self,
+        target: TensorStore,
+        source: TensorStore,
+        *,
+        block_nbytes: int = BLOCK_NBYTES,
+        convert: Convert | None = None,
+    ) -> None:
         if not source.readable:
             raise InvalidArgumentError("Source does not support reading.")
         if not target.writable:
             raise InvalidArgumentError("Destination does not support writing.")
-        self.convert = implicit_converter(source.dtype, target.dtype)
+        self.convert = convert or implicit_converter(source.dtype, target.dtype)
         self.source = source[align(source.domain, target.domain)]
         self.target = target
         self.blocks = divide(target, self.source, block_nbytes)

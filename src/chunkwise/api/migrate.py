@@ -35,7 +35,7 @@ from chunkwise.errors import (
 )
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 
-__all__ = ["Migration", "migrate"]
+__all__ = ["Migration", "migrate", "notes_above", "plan_migration"]
 
 _OLD_KEYS = {"zarr2": (".zarray", ".zattrs"), "zarr1": ("meta", "attrs")}
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
@@ -111,7 +111,15 @@ def migrate(
     array([7, 8], dtype=uint8)
     """
     location = locate(place)
-    node = require_node(location)
+    planned = plan_migration(require_node(location), keep_old=keep_old)
+    if apply:
+        _write(location, planned.document, planned.removed)
+    return planned._replace(notes=(*planned.notes, *notes_above(location)), applied=apply)
+
+
+def plan_migration(node: Node, *, keep_old: bool = False) -> Migration:
+    """Return what :func:`migrate` would do to an array, without a look at the groups above it."""
+    location = node.location
     if node.format not in _OLD_KEYS or node.kind != "array":
         found = "an array" if node.kind == "array" else "a group"
         raise FailedPreconditionError(
@@ -120,9 +128,7 @@ def migrate(
         )
     document, notes = _describe(node)
     removed = () if keep_old else tuple(_existing(location, _OLD_KEYS[node.format]))
-    if apply:
-        _write(location, document, removed)
-    return Migration(document, removed, notes, apply)
+    return Migration(document, removed, notes, False)
 
 
 def _existing(location: Location, keys: tuple[str, ...]) -> Iterator[str]:
@@ -156,7 +162,6 @@ def _describe(node: Node) -> tuple[dict[str, Any], tuple[str, ...]]:
         )
     if node.format == "zarr2" and (extra := sorted(set(stored) - set(MEMBERS))):
         notes.append(f"members that mean nothing are left out: {', '.join(extra)}")
-    notes += _groups_above(location)
     try:
         plain = _plain(old)
         document = make_document(
@@ -207,11 +212,12 @@ def _check_same(old: Zarr2Metadata, plain: list[Codec], document: dict[str, Any]
         raise UnsupportedError(f"its chunks would be read differently with {dump(document['codecs'])}")
 
 
-def _groups_above(location: Location) -> list[str]:
+def notes_above(location: Location) -> list[str]:
+    """Return what is to be known of the group that a migrated node is in."""
     above = location.parent
     if above is None or above.kv.read(above.path + ".zgroup").value is None:
         return []
-    return [f"group {above.text} is of Zarr v2: what lists its members as such does not find the array"]
+    return [f"group {above.text} is of Zarr v2: what lists its members as such does not find {location.name}"]
 
 
 def _write(location: Location, document: dict[str, Any], removed: tuple[str, ...]) -> None:

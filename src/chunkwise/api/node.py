@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from chunkwise.api.container_root import container_root
 from chunkwise.api.location import Location
 from chunkwise.binding import dump
+from chunkwise.driver.auto.found_instead import found_instead
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import (
     ChunkwiseError,
@@ -153,13 +154,17 @@ def require_node(location: Location) -> Node:
     """
     node = find_node(location)
     if node is None:
-        raise NotFoundError(
-            f"there is no array or group at {location.text}: no zarr.json, .zarray, .zgroup, "
-            "attributes.json or meta, and nothing below it"
-        )
+        raise nothing_at(location)
     if node.error:
         raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
     return node
+
+
+def nothing_at(location: Location, what: str = "array or group") -> NotFoundError:
+    """Return the error that there is nothing to be opened at `location`; it says what there is."""
+    found = found_instead(location.kv, location.path, location.text)
+    looked = "no zarr.json, .zarray, .zgroup, attributes.json or meta"
+    return NotFoundError(f"there is no {what} at {location.text}: {found or looked}")
 
 
 def load_json(raw: bytes | bytearray | memoryview) -> Any:

@@ -68,7 +68,7 @@ class NodeReport:
 
 
 def verify(
-    root: Node, pool: Pool | None = None, advance: Callable[[int], None] = lambda nbytes: None
+    root: Node, pool: Pool | None = None, progress: Callable[[int], None] = lambda nbytes: None
 ) -> Iterator[NodeReport]:
     """Yield a report on `root` and on each array and group below it.
 
@@ -77,13 +77,13 @@ def verify(
     root : Node
     pool : Pool, optional
         Who works on it; by default a new one.
-    advance : callable
+    progress : callable
         Called with the number of bytes of each chunk, or shard, that was checked, from several threads.
     """
     pool = pool or Pool()
     for name, node in walk(root):
         if node.kind == "array" and not node.error:
-            report = verify_array(node, pool, advance)
+            report = verify_array(node, pool, progress)
             report.name = name
             yield report
             continue

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from chunkwise.arrays.protocol import OpenArray, WrapStore
 from chunkwise.binding import Members
 from chunkwise.catalogue import arrays, drivers, kvstores
-from chunkwise.driver.auto.detect import detect_format
+from chunkwise.driver.auto.detect import NoFormatError, detect_format
+from chunkwise.driver.auto.found_instead import archive_head, found_instead, group_instead
 from chunkwise.driver.auto.spec import AutoSpec
 from chunkwise.engine.flow import run
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix
-from chunkwise.kvstore.protocol import ByteRange
+from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.spec_members import SpecMembers
 
 __all__ = ["open_auto"]
 
-_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-"""First bytes of an archive: those of its first member, or of its end if it has none."""
+E = TypeVar("E", bound=ChunkwiseError)
 
 
 def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> OpenArray:
@@ -28,17 +31,35 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     kvstore = _inside_archive(spec.kvstore, spec.live) or spec.kvstore.as_directory()
     kv, path = kvstore.open_driver()
     seen = kv if wrap is None else wrap(kv, getattr(kvstore, "atomic", True))
-    driver = run(detect_format(path, kv.describe), seen)
+    try:
+        driver = run(detect_format(path, kv.describe), seen)
+    except NoFormatError as e:
+        raise _explained(e, spec.kvstore, found_instead) from None
     parsed = drivers.find(driver)(Members({}), SpecMembers(spec.schema, None))
-    found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
+    spec_found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
     options = {} if wrap is None else {"wrap": wrap}
     try:
         array: OpenArray = arrays.find(driver)(
-            found.bind(spec.live), readable=readable, writable=writable, **options
+            spec_found.bind(spec.live), readable=readable, writable=writable, **options
         )
     except ChunkwiseError as e:
-        raise prefix(e, f'Error opening "{driver}" driver') from None
+        raise _explained(prefix(e, f'Error opening "{driver}" driver'), spec.kvstore) from None
     return array
+
+
+def _explained(
+    error: E, kvstore: KvStoreSpec, otherwise: Callable[[KvStoreDriver, str, str], str] | None = None
+) -> E:
+    """Return an error that says what is there, if that is a group, or what else `otherwise` finds."""
+    kv, path = kvstore.open_driver()
+    path = f"{path.rstrip('/')}/" if path else ""
+    text = kvstore.path if kvstore.driver == "file" else kv.describe(path).strip('"')
+    found = group_instead(kv, path, text)
+    if not found and otherwise is not None:
+        found = otherwise(kv, path, text)
+    if found:
+        error.message += f"; {found}"
+    return error
 
 
 def _inside_archive(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
@@ -47,10 +68,10 @@ def _inside_archive(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
         return None
     kv, key = kvstore.open_driver()
     try:
-        head = kv.read(key, byte_range=ByteRange(0, len(_ZIP[0]))).value
+        head = kv.read(key, byte_range=ByteRange(0, 4)).value
     except OutOfRangeError:  # it is shorter than that
         return None
-    if head is None or bytes(head) not in _ZIP:
+    if head is None or not archive_head(bytes(head)):
         return None
     archive: KvStoreSpec = kvstores.find("zip").parse(Members({"base": kvstore}))
     return archive.bind(live)

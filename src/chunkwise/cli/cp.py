@@ -11,6 +11,7 @@ from chunkwise.api.array_copy import ArrayCopy
 from chunkwise.api.blockwise import n_block_threads
 from chunkwise.api.copy_source import CopySource, source_in_file, stored_source
 from chunkwise.api.location import Location, locate
+from chunkwise.api.narrowing import CASTS, Cast, MisfitError, measure
 from chunkwise.api.node import require_node
 from chunkwise.api.spec_file import read_spec_file
 from chunkwise.api.stored_node import occupancy, stored_array
@@ -50,6 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--region", metavar="REGION", help="copy a part only, such as '0, -1, 100:200' or '...,::2'"
     )
+    parser.add_argument(
+        "--cast",
+        choices=CASTS,
+        help="what becomes of values that --dtype can't hold: an error (the default), the nearest value that "
+        "it has, what is left of integers that wrap around, or all values scaled to its range",
+    )
     parser.add_argument("--verify", action="store_true", help="read everything again and compare")
     parser.add_argument(
         "--resume", action="store_true", help="go on with an interrupted copy, if there is one"
@@ -70,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if arguments.cast is not None and arguments.dtype is None:
+        raise UsageError("--cast goes with --dtype")
     destination = locate(arguments.destination)
     spec = read_spec_file(arguments.source)
     if spec is None:
@@ -93,6 +102,12 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
     format = choose_format(arguments, destination, source.form.format)
     options = form_options(arguments, source.store.dtype)
     check_ranks(options, source.store.rank)
+    cast: Cast = arguments.cast or "error"
+    extent = None
+    if cast == "scale":
+        size = source.store.size * source.store.dtype.memory_dtype.itemsize
+        with open_progress("measuring", size, show=not arguments.quiet) as progress:
+            extent = measure(source.store, progress.advance)
     copy = ArrayCopy(
         source,
         destination,
@@ -102,6 +117,8 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         overwrite=arguments.overwrite,
         block_nbytes=_block_nbytes(arguments.memory),
         sync=not arguments.no_sync,
+        cast=cast,
+        extent=extent,
     )
     for note in copy.notes:
         message(note)
@@ -111,7 +128,13 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
     if not copy.complete:
         if copy.nbytes_done:
             message(f"going on after {format_nbytes(copy.nbytes_done)}")
-        seconds = _work("copying", copy, copy.run, copy.nbytes_done, show=not arguments.quiet)
+        try:
+            seconds = _work("copying", copy, copy.run, copy.nbytes_done, show=not arguments.quiet)
+        except MisfitError as e:
+            raise MisfitError(f"{e.message}; --cast says what is to become of such values") from None
+        changed = "" if copy.narrowing is None else str(copy.narrowing)
+        if changed:
+            message(changed)
     verify_seconds = None
     if arguments.verify:
         verify_seconds = _work("verifying", copy, copy.verify, 0, show=not arguments.quiet)

@@ -31,7 +31,6 @@ _ONE_ARRAY = {
     "names": "--dimension-names",
     "units": "--units",
     "memory": "--memory",
-    "no_sync": "--no-sync",
 }
 
 
@@ -62,7 +61,9 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
             options=form_options(arguments),
             resume=arguments.resume,
             verify=arguments.verify,
-            advance=lambda _, nbytes: progress.advance(nbytes),
+            sync=not arguments.no_sync,
+            cast=arguments.cast or "error",
+            progress=lambda _, nbytes: progress.advance(nbytes),
         )
     if format != "n5" and _is_consolidated(root):
         target.consolidate()

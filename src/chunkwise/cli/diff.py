@@ -6,6 +6,7 @@ import argparse
 
 from chunkwise.api.location import locate
 from chunkwise.cli.command import message, print_json
+from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.difference import Difference, differences
@@ -39,18 +40,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if there is a difference, 2 after a failure."""
     found: list[Difference] = []
     try:
-        for difference in differences(
-            locate(arguments.left),
-            locate(arguments.right),
-            attributes=not arguments.no_attributes,
-            values=not arguments.no_values,
-            layout=arguments.layout,
-        ):
-            found.append(difference)
-            if arguments.quiet:
-                return _DIFFERENT
-            if not arguments.json:
-                print(difference)
+        with open_progress("comparing", None, show=not arguments.quiet) as progress:
+            for difference in differences(
+                locate(arguments.left),
+                locate(arguments.right),
+                attributes=not arguments.no_attributes,
+                values=not arguments.no_values,
+                layout=arguments.layout,
+                progress=progress.advance,
+            ):
+                found.append(difference)
+                if arguments.quiet:
+                    return _DIFFERENT
+                if not arguments.json:
+                    progress.clear()
+                    print(difference)
     except (ChunkwiseError, OSError, ValueError, NotImplementedError) as e:
         message(str(e))
         return _TROUBLE

@@ -51,7 +51,7 @@ def contrast_limits(
     if low == high:
         low, high = sample.min(), sample.max()
     if low == high:
-        low, high = (0.0, high) if high > 0 else (low, low + 1)
+        low, high = (0.0, high) if high > 0 else (low, low + max(1.0, abs(low)))
     return float(low), float(high)
 
 

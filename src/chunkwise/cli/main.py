@@ -14,7 +14,9 @@ from importlib import import_module
 from typing import NoReturn
 
 from chunkwise.cli.command import UsageError, message
+from chunkwise.cli.servers import add_server_arguments, with_servers
 from chunkwise.errors import ChunkwiseError
+from chunkwise.interrupt import INTERRUPTED, loaded
 
 __all__ = ["COMMANDS", "main"]
 
@@ -42,7 +44,7 @@ COMMANDS = {
 # Options whose values may begin with a minus sign without being a number.
 _SIGNED = ("--fill-value", "--region", "--concat", "--stack")
 
-_FAILED, _USAGE, _INTERRUPTED = 1, 2, 130
+_FAILED, _USAGE = 1, 2
 
 # What the library raises for wrong input and failing storage; anything else is a defect of chunkwise.
 _EXPECTED = (ChunkwiseError, OSError, ValueError, IndexError, NotImplementedError, OverflowError, MemoryError)
@@ -57,23 +59,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         Command and arguments; by default those of this process.
     """
     argv = _joined(sys.argv[1:] if argv is None else argv)
+    arguments = None
     try:
         arguments = _parser(argv).parse_args(argv)
+        loaded()
+        with with_servers(arguments):
+            status: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else _USAGE
     except UsageError as e:
         message(str(e))
         return _USAGE
-    try:
-        status: int = arguments.run(arguments)
-        sys.stdout.flush()
-        return status
-    except UsageError as e:
-        message(str(e))
-        return _USAGE
     except KeyboardInterrupt:
-        message("interrupted")
-        return _INTERRUPTED
+        again = hasattr(arguments, "resume")
+        message("interrupted" + ("; --resume goes on where it stopped" if again else ""))
+        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -126,6 +128,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             module = import_module(f"chunkwise.cli.{name}")
             command.add_argument("--json", action="store_true", help="print JSON")
             module.add_arguments(command)
+            add_server_arguments(command)
             command.set_defaults(run=module.run)
     return parser
 

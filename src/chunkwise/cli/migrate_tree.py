@@ -14,7 +14,7 @@ from chunkwise.api.attributes import node_attributes
 from chunkwise.api.consolidated import update_consolidated
 from chunkwise.api.consolidated_tree import consolidate
 from chunkwise.api.document import change_document
-from chunkwise.api.migrate import migrate
+from chunkwise.api.migrate import migrate, notes_above, plan_migration
 from chunkwise.api.node import Node
 from chunkwise.api.walk import walk
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
@@ -95,14 +95,15 @@ def _look(name: str, node: Node, keep_old: bool) -> MigratedNode:
         if node.error:
             raise FailedPreconditionError(node.error)
         if node.kind == "array":
-            planned = migrate(node.location, keep_old=keep_old)
+            planned = plan_migration(node, keep_old=keep_old)
             return MigratedNode(name, "array", planned.removed, planned.notes)
         if node.format != "zarr2":
             raise FailedPreconditionError(f"it is a group of {node.format}")
         node_attributes(node)
         location = node.location
         kept = [key for key in _OLD_KEYS if not keep_old and location.kv.read(location.path + key).value]
-        return MigratedNode(name, "group", tuple(kept))
+        notes = () if name else tuple(notes_above(location))  # the groups below are migrated too
+        return MigratedNode(name, "group", tuple(kept), notes)
     except ChunkwiseError as e:
         return MigratedNode(name, node.kind, error=e.message)
 

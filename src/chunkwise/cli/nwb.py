@@ -8,7 +8,10 @@ import warnings
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.options import parse_codec
+from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
+from chunkwise.cli.servers import add_server_arguments
 from chunkwise.extras import needs
 
 __all__ = ["add_arguments", "run"]
@@ -44,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument("path", metavar="SOURCE", help="store or HDF5 file")
     convert.add_argument("target", metavar="TARGET", help="store or HDF5 file to write")
     convert.add_argument("--overwrite", action="store_true", help="replace what is at TARGET")
+    convert.add_argument(
+        "--codec",
+        metavar="CODEC",
+        help="of all arrays: none, zstd, gzip, blosc, ..., or JSON in the words of a format",
+    )
+    convert.add_argument("--quiet", action="store_true", help="show no progress")
     repack.add_argument(
         "path", metavar="PATH", help="local store; the old one is kept until the new one is whole"
     )
@@ -62,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     for action in (info, check, convert, repack):
         action.add_argument("--json", action="store_true", help="print JSON", default=argparse.SUPPRESS)
+        add_server_arguments(action, argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -162,13 +172,17 @@ def _convert(arguments: argparse.Namespace) -> int:
 
     if arguments.pickled_references and arguments.format != "zarr2":
         raise UsageError("--pickled-references goes with --format zarr2")
-    convert(
-        arguments.path,
-        arguments.target,
-        format=arguments.format,
-        overwrite=arguments.overwrite,
-        **_options(arguments),
-    )
+    codec = None if arguments.codec is None else parse_codec(arguments.codec)
+    with open_progress("converting", None, show=not arguments.quiet) as progress:
+        convert(
+            arguments.path,
+            arguments.target,
+            format=arguments.format,
+            overwrite=arguments.overwrite,
+            codec=False if codec == "none" else codec,
+            progress=progress.advance,
+            **_options(arguments),
+        )
     _said(arguments, {"written": arguments.target})
     return 0
 

@@ -23,19 +23,26 @@ class Progress(Protocol):
     """Something that shows how much of a known amount is done; a context manager, for any thread."""
 
     def advance(self, nbytes: int) -> None: ...
+    def clear(self) -> None:
+        """Make room for a line of the command's output; the display comes back with the next advance."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: Any) -> None: ...
 
 
-def open_progress(what: str, total_nbytes: int, done_nbytes: int = 0, *, show: bool = True) -> Progress:
+def open_progress(
+    what: str, total_nbytes: int | None, done_nbytes: int = 0, *, show: bool = True
+) -> Progress:
     """Return the display that suits stderr.
 
     Parameters
     ----------
     what : str
         What is being done, one word.
-    total_nbytes, done_nbytes : int
-        The whole amount, and what of it was done before.
+    total_nbytes : int or None
+        The whole amount, if that is known.
+    done_nbytes : int
+        What of it was done before.
     show : bool
         Whether to display anything.
     """
@@ -54,6 +61,9 @@ class _Silent:
     def advance(self, nbytes: int) -> None:
         pass
 
+    def clear(self) -> None:
+        pass
+
     def __enter__(self) -> Self:
         return self
 
@@ -69,7 +79,7 @@ class _Text(ABC):
     def __init__(
         self,
         what: str,
-        total: int,
+        total: int | None,
         done: int,
         stream: TextIO,
         clock: Callable[[], float] = time.monotonic,
@@ -101,16 +111,20 @@ class _Text(ABC):
 
     @property
     def share(self) -> float:
+        if self.total is None:
+            return 0.0
         return min(1.0, self.done / self.total) if self.total else 1.0
 
     def numbers(self) -> str:
         """Return percentage, amount, rate and time left."""
         seconds = self.clock() - self.started
         moved = self.done - self.before
-        text = f"{self.share:4.0%}  {format_nbytes(self.done)} of {format_nbytes(self.total)}"
+        text = format_nbytes(self.done)
+        if self.total is not None:
+            text = f"{self.share:4.0%}  {text} of {format_nbytes(self.total)}"
         if moved and seconds > 0:
             text += f"  {format_rate(moved, seconds)}"
-            if self.done < self.total:
+            if self.total is not None and self.done < self.total:
                 text += f"  {format_duration((self.total - self.done) * seconds / moved)} left"
         return text
 
@@ -121,12 +135,17 @@ class _Bar(_Text):
     def show(self) -> None:
         width = shutil.get_terminal_size().columns
         numbers = self.numbers()
-        room = min(40, width - len(self.what) - len(numbers) - 5)
+        room = 0 if self.total is None else min(40, width - len(self.what) - len(numbers) - 5)
         full = int(self.share * room)
         bar = f"{'━' * full}{'╌' * (room - full)} " if room >= 5 else ""
         text = f"{self.what} {bar}{numbers}"[: width - 1]
         self.stream.write(f"\r\x1b[K{text}")
         self.stream.flush()
+
+    def clear(self) -> None:
+        with self.lock:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
 
     def __exit__(self, *error: Any) -> None:
         self.show()
@@ -139,6 +158,13 @@ class _Lines(_Text):
 
     interval = 10.0
 
+    def clear(self) -> None:
+        pass  # lines stay as they are
+
+    def __exit__(self, *error: Any) -> None:
+        if self.total is not None or self.shown != self.started:
+            self.show()
+
     def show(self) -> None:
         self.stream.write(f"{self.what} {self.numbers()}\n")
         self.stream.flush()
@@ -147,7 +173,7 @@ class _Lines(_Text):
 class _RichBar:
     """rich's bar; raises ImportError where it isn't installed."""
 
-    def __init__(self, what: str, total: int, done: int) -> None:
+    def __init__(self, what: str, total: int | None, done: int) -> None:
         from rich import progress
         from rich.console import Console
 
@@ -164,6 +190,9 @@ class _RichBar:
 
     def advance(self, nbytes: int) -> None:
         self._bar.advance(self._task, nbytes)
+
+    def clear(self) -> None:
+        pass  # rich puts what is printed above the bar
 
     def __enter__(self) -> Self:
         self._bar.start()

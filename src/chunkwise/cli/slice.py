@@ -144,10 +144,13 @@ def _saved(arguments: argparse.Namespace, path: str, view: TensorStore) -> int:
 
 
 def _items(values: npt.NDArray[Any]) -> Any:
-    """Return nested lists of JSON values."""
-    if values.dtype.kind in "mMSV":
+    """Return nested lists of JSON values; structured ones are objects."""
+    if values.dtype.names is not None:
+        if values.ndim:
+            return [_items(values[i, ...]) for i in range(len(values))]
+        return {name: _items(np.asarray(values[name])) for name in values.dtype.names}
+    if values.dtype.isbuiltin == 2:  # of ml_dtypes, whose scalars JSON doesn't know
+        return values.astype(np.int64 if "int" in values.dtype.name else np.float64).tolist()
+    if values.dtype.kind in "mM":
         return values.astype(str).tolist()
-    try:
-        return values.tolist()
-    except TypeError:
-        return values.astype(np.float64).tolist()
+    return values.tolist()

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from chunkwise.api.attributes import node_attributes
 from chunkwise.api.location import Location
-from chunkwise.api.node import Node, find_node
+from chunkwise.api.node import Node, find_node, nothing_at
 from chunkwise.api.walk import walk
-from chunkwise.errors import ChunkwiseError, NotFoundError
+from chunkwise.errors import ChunkwiseError, UnavailableError
 from chunkwise.hierarchy.open_group import open_group
 from chunkwise.hierarchy.tree import Tree
 
@@ -62,11 +62,13 @@ def shown_nodes(location: Location, *, consolidated: bool) -> list[ShownNode]:
         try:
             tree = open_group(location, "r", consolidated=True)._tree
             return list(_remembered(tree, ()))
+        except UnavailableError:
+            raise
         except ChunkwiseError:
             pass  # there are none, or they are damaged: the nodes themselves tell
     root = find_node(location)
     if root is None:
-        raise NotFoundError(f"there is no array or group at {location.text}, and nothing below it")
+        raise nothing_at(location)
     return [ShownNode(name, node) for name, node in walk(root)]
 
 

@@ -7,11 +7,11 @@ import sys
 import time
 
 from chunkwise.api.location import locate
-from chunkwise.api.node import find_node
+from chunkwise.api.node import find_node, nothing_at
 from chunkwise.api.verify import NodeReport, verify
 from chunkwise.cli.command import print_json
+from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
-from chunkwise.errors import NotFoundError
 from chunkwise.hdmf.check_links import broken_links
 
 __all__ = ["add_arguments", "run"]
@@ -20,6 +20,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="array or group")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -27,13 +28,15 @@ def run(arguments: argparse.Namespace) -> int:
     location = locate(arguments.path)
     root = find_node(location)
     if root is None:
-        raise NotFoundError(f"there is no array or group at {arguments.path}")
+        raise nothing_at(location)
     started = time.monotonic()
     reports: list[NodeReport] = []
-    for report in verify(root):
-        reports.append(report)
-        if not arguments.json:
-            _show(report, location.path)
+    with open_progress("verifying", None, show=not arguments.quiet) as progress:
+        for report in verify(root, progress=progress.advance):
+            reports.append(report)
+            if not arguments.json:
+                progress.clear()
+                _show(report, location.path)
     broken = broken_links(arguments.path) if root.kind == "group" else []
     n_bad = sum(len(report.bad) for report in reports) + len(broken)
     if arguments.json:

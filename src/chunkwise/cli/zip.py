@@ -9,6 +9,7 @@ from chunkwise.api.location import locate
 from chunkwise.api.node import JOURNAL, require_node
 from chunkwise.api.walk import walk
 from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.kvstore.adapter.prefix import PrefixStore
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("source", metavar="SRC", help="array or group, with everything below it")
     parser.add_argument("archive", metavar="ARCHIVE", help="path or URL of the archive")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
 
 
@@ -53,7 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {what}")
     begin = time.monotonic()
     below = PrefixStore(source.kv, source.path)
-    done = export_archive(below, archive.kv, key, overwrite=arguments.overwrite)
+    with open_progress("archiving", None, show=not arguments.quiet) as progress:
+        done = export_archive(
+            below, archive.kv, key, overwrite=arguments.overwrite, progress=progress.advance
+        )
     if arguments.json:
         print_json({"archive": arguments.archive, **done._asdict()})
     else:

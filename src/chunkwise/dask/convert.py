@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,15 @@ from chunkwise.dask.token import token_of
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 
+if TYPE_CHECKING:
+    from dask.array import Array
+
 __all__ = ["block_sizes", "to_dask"]
 
 
 def to_dask(
     array: TensorStore, chunks: Any = None, *, name: str | None = None, inline_array: bool = False
-) -> Any:
+) -> Array:
     """Return a dask array of `array`, an array or a view of one.
 
     Nothing is read.  A block is read when it is computed, and no more of it than the graph asks for.
@@ -68,7 +71,7 @@ def to_dask(
         raise InvalidArgumentError("Source does not support reading.")
     source = Indexable(array)
     sizes = block_sizes(source, chunks)
-    return da.from_array(
+    lazy: Array = da.from_array(
         source,
         chunks=sizes,
         name=name or f"chunkwise-{da.core.tokenize(token_of(source.view), sizes)}",
@@ -78,6 +81,7 @@ def to_dask(
         meta=np.empty((0,) * source.ndim, source.dtype),
         inline_array=inline_array,
     )
+    return lazy
 
 
 def block_sizes(source: Indexable, chunks: Any) -> tuple[tuple[int, ...], ...]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
+from uuid import uuid4
 
 from chunkwise.api.location import locate
 from chunkwise.api.open import SpecLike
@@ -24,18 +25,74 @@ from chunkwise.extras import load
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.url import is_url
 
+if TYPE_CHECKING:
+    from dask.array import Array
+    from dask.delayed import Delayed
+
 __all__ = ["from_dask", "store"]
 
 
+@overload
 def store(
-    source: Any,
+    source: Array | Sequence[Array],
+    target: TensorStore | Sequence[TensorStore],
+    *,
+    rechunk: bool = ...,
+    compute: Literal[True] = ...,
+    return_stored: Literal[False] = ...,
+    **options: Any,
+) -> None: ...
+@overload
+def store(
+    source: Array | Sequence[Array],
+    target: TensorStore | Sequence[TensorStore],
+    *,
+    rechunk: bool = ...,
+    compute: Literal[False],
+    return_stored: Literal[False] = ...,
+    **options: Any,
+) -> Delayed: ...
+@overload
+def store(
+    source: Array,
+    target: TensorStore,
+    *,
+    rechunk: bool = ...,
+    compute: bool = ...,
+    return_stored: Literal[True],
+    **options: Any,
+) -> Array: ...
+@overload
+def store(
+    source: Sequence[Array],
+    target: Sequence[TensorStore],
+    *,
+    rechunk: bool = ...,
+    compute: bool = ...,
+    return_stored: Literal[True],
+    **options: Any,
+) -> tuple[Array, ...]: ...
+@overload
+def store(
+    source: Array | Sequence[Array],
+    target: TensorStore | Sequence[TensorStore],
+    *,
+    rechunk: bool = ...,
+    compute: bool = ...,
+    return_stored: bool = ...,
+    **options: Any,
+) -> Array | tuple[Array, ...] | Delayed | None: ...
+
+
+def store(
+    source: Array | Sequence[Array],
     target: TensorStore | Sequence[TensorStore],
     *,
     rechunk: bool = False,
     compute: bool = True,
     return_stored: bool = False,
     **options: Any,
-) -> Any:
+) -> Array | tuple[Array, ...] | Delayed | None:
     """Write a dask array, or several, to chunkwise arrays.
 
     Parameters
@@ -54,8 +111,9 @@ def store(
 
     Returns
     -------
-    None, dask.delayed.Delayed, or dask array(s)
-        As of :func:`dask.array.store`.
+    None, dask.delayed.Delayed, dask.array.Array or tuple of them
+        The arrays that are stored, if `return_stored`: a tuple of a sequence.  Else what writes them when it
+        is computed, unless `compute`.
 
     Raises
     ------
@@ -65,8 +123,8 @@ def store(
         If a shape differs, or a target can't be written.
     """
     da = load("dask.array", "store")
-    sources = list(source) if isinstance(source, list | tuple) else [source]
-    targets = list(target) if isinstance(target, list | tuple) else [target]
+    sources: list[Any] = list(source) if isinstance(source, list | tuple) else [source]
+    targets: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
     if len(sources) != len(targets):
         raise InvalidArgumentError(f"{len(sources)} sources can't be stored in {len(targets)} targets")
     wrapped = []
@@ -86,13 +144,65 @@ def store(
             sources[number] = values.rechunk(block_sizes(indexable, None))
         wrapped.append(indexable)
     stored = da.store(sources, wrapped, lock=False, compute=compute, return_stored=return_stored, **options)
+    if not compute and not return_stored:  # of which dask makes arrays
+        return _delayed(stored if isinstance(stored, tuple) else (stored,))
+    found: Array | tuple[Array, ...] | None = stored
     if return_stored and isinstance(source, list | tuple) and not isinstance(stored, list | tuple):
         return (stored,)
-    return stored
+    return found
+
+
+def _delayed(arrays: Sequence[Array]) -> Delayed:
+    """Return what computes arrays and forgets their values."""
+    graph, delayed = load("dask.highlevelgraph", "store"), load("dask.delayed", "store")
+    arrays = load("dask", "store").optimize(*arrays)
+    keys = [key for array in arrays for key in load("dask.core", "store").flatten(array.__dask_keys__())]
+    name = f"chunkwise-store-{uuid4().hex}"
+    layers = graph.HighLevelGraph.from_collections(name, {name: (_forget, keys)}, arrays)
+    return delayed.Delayed(name, layers)
+
+
+def _forget(values: Any) -> None:
+    """Do nothing."""
+
+
+@overload
+def from_dask(
+    source: Array,
+    spec: SpecLike,
+    *,
+    compute: Literal[True] = ...,
+    chunk_layout: ChunkLayout | None = ...,
+    delete_existing: bool = ...,
+    scheduler: Any = ...,
+    **options: Any,
+) -> TensorStore: ...
+@overload
+def from_dask(
+    source: Array,
+    spec: SpecLike,
+    *,
+    compute: Literal[False],
+    chunk_layout: ChunkLayout | None = ...,
+    delete_existing: bool = ...,
+    scheduler: Any = ...,
+    **options: Any,
+) -> tuple[TensorStore, Delayed]: ...
+@overload
+def from_dask(
+    source: Array,
+    spec: SpecLike,
+    *,
+    compute: bool = ...,
+    chunk_layout: ChunkLayout | None = ...,
+    delete_existing: bool = ...,
+    scheduler: Any = ...,
+    **options: Any,
+) -> TensorStore | tuple[TensorStore, Delayed]: ...
 
 
 def from_dask(
-    source: Any,
+    source: Array,
     spec: SpecLike,
     *,
     compute: bool = True,
@@ -100,7 +210,7 @@ def from_dask(
     delete_existing: bool = False,
     scheduler: Any = None,
     **options: Any,
-) -> Any:
+) -> TensorStore | tuple[TensorStore, Delayed]:
     """Make an array that is like a dask array, and store that in it.
 
     Parameters
@@ -151,8 +261,10 @@ def from_dask(
         **options,
     ).result()
     how = {} if scheduler is None else {"scheduler": scheduler}
-    delayed = store(source, target, rechunk=True, compute=compute, **how)
-    return target if compute else (target, delayed)
+    if compute:
+        store(source, target, rechunk=True, **how)
+        return target
+    return target, store(source, target, rechunk=True, compute=False, **how)
 
 
 def _with_format(spec: SpecLike) -> Any:

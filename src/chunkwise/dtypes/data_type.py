@@ -7,6 +7,8 @@ data types too: ``S5`` (null-terminated bytes), ``U7`` (text), ``V5`` (raw bytes
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
@@ -45,6 +47,8 @@ _ABSTRACT = (
     np.flexible,
     np.character,
 )
+# NumPy's own short names; their byte order doesn't matter here, as that of a NumPy type doesn't.
+_NUMPY_NAME = re.compile(r"[<>=|]?([biufcSUV][1-9]\d*|\?|[mM]8\[\w+\])", re.ASCII)
 _SCALARS: dict[Kind, type] = {"string": bytes, "ustring": str, "json": np.object_}
 
 
@@ -95,6 +99,9 @@ class DataType:
             kind_and_memory = numpy_of(name)
             if kind_and_memory is None:
                 extension = extension_of(name)
+                if extension is None and _NUMPY_NAME.fullmatch(name):
+                    with suppress(TypeError):
+                        return cls(np.dtype(name))
                 if extension is None:
                     raise UnknownExtensionError(_unknown(name))
                 return cls.of_extension(extension)
@@ -221,13 +228,15 @@ def _name_for(dtype: Any) -> str:
         raise TypeError(f"A data type is a name, a NumPy type or a scalar type, not {dtype!r}")
     found = name_of(dtype)
     if found is None:
-        raise InvalidArgumentError(f"No TensorStore data type corresponding to NumPy dtype: {dtype!r}")
+        raise InvalidArgumentError(f"chunkwise has no data type for the NumPy dtype {dtype!r}")
     return found[0]
 
 
 def _unknown(name: str) -> str:
     near = get_close_matches(name, NAMED, n=1)
-    return f'No TensorStore data type with name: "{name}"' + (f'; did you mean "{near[0]}"?' if near else "")
+    return f'chunkwise has no data type with name: "{name}"' + (
+        f'; did you mean "{near[0]}"?' if near else ""
+    )
 
 
 _INTERNED: dict[str, DataType] = {

@@ -233,6 +233,14 @@ class Future(Generic[T]):
                 self.remove_done_callback(wake)
         return self.result()
 
+    def __repr__(self) -> str:
+        state = ("pending", "done", "failed", "cancelled")[self._state]
+        if self._state == _PENDING and self._start:
+            state = "not begun"
+        elif self._state == _ERROR:
+            state += f": {type(self._value).__name__}"
+        return f"<{type(self).__module__}.{type(self).__qualname__} at {id(self):#x} {state}>"
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 

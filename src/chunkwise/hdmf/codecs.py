@@ -131,6 +131,9 @@ def codec_document(codec: Any, format: Format) -> dict[str, Any]:
     if format == "n5" and written != format:
         codec = _for_n5(codec[member], codec.get("configuration", codec)) or codec
         written = "n5" if "type" in codec else written
+    if format == "zarr3" and codec.get("id") == "zlib":
+        # The same compression, under a name that readers other than zarr-python know.
+        codec = {"id": "gzip", "level": codec.get("level", 1)}
     parsed = parse_codec(dict(codec), written)
     try:
         return codec_to_json(parsed, format)
@@ -183,8 +186,22 @@ def _same_name(codec: Mapping[str, Any], member: str, format: Format) -> dict[st
 def usable_settings(settings: Settings | None, element: Element, format: Format) -> Settings:
     """Return settings without what the format or the type can't have."""
     settings = settings or Settings()
+    width = element.memory_dtype.itemsize if element.is_plain else 0
+    shuffled = settings.filters is not None and "shuffle" in settings.filters and width > 1
+    deflate = isinstance(settings.compressor, Mapping) and settings.compressor.get("id") == "zlib"
+    if format == "zarr3" and shuffled and (deflate or settings.compressor is True):
+        # Zarr v3 has a shuffle of bytes in Blosc only; that of numcodecs is known to zarr-python alone.
+        options = {
+            "cname": "zlib" if deflate else "zstd",
+            "clevel": settings.compressor.get("level", 5) if deflate else 5,
+            "shuffle": "shuffle",
+            "typesize": width,
+            "blocksize": 0,
+        }
+        compressor = {"name": "blosc", "configuration": options}
+        filters = [f for f in settings.filters or () if f != "shuffle"]
+        return replace(settings, compressor=compressor, filters=filters or None)
     if settings.filters and "shuffle" in settings.filters:
-        width = element.memory_dtype.itemsize if element.is_plain else 0
         filters = [
             {"id": "shuffle", "elementsize": width} if f == "shuffle" else f
             for f in settings.filters

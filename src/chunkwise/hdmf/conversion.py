@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,6 +66,8 @@ def convert(
     format: Literal["zarr2", "zarr3", "n5", "hdf5"] | None = None,
     overwrite: bool = False,
     source_options: dict[str, Any] | None = None,
+    codec: Any = None,
+    progress: Callable[[int], object] | None = None,
     **options: Any,
 ) -> None:
     """Write a copy of a file in another format; all data is copied, and nothing is linked to the source.
@@ -78,6 +82,11 @@ def convert(
         Whether a store or file at `target` is replaced.
     source_options : dict, optional
         Those of :class:`ZarrIO` for reading.
+    codec : str, JSON or object, optional
+        The compressor of all arrays, in place of that which each has in `source`: as
+        :class:`~chunkwise.hdmf.data_io.ZarrDataIO` takes it; False for none.  Not for HDF5.
+    progress : callable, optional
+        Called with a number of bytes whenever so much of a large dataset was written; not for HDF5.
     **options
         Those of :class:`ZarrIO` for writing.
 
@@ -94,11 +103,35 @@ def convert(
         format = "hdf5"
     with open_source(source, **(source_options or {})) as src:
         if format == "hdf5":
+            if codec is not None:
+                raise InvalidArgumentError("codec: HDF5 files are written with the compression that hdmf has")
             _to_hdf5(src, target, overwrite)
             return
         mode = "w" if overwrite else "w-"
-        with ZarrIO(target, BuildManager(src.manager.type_map), mode, format=format, **options) as out:
+        told = None if progress is None else _RowsAsBytes(progress)
+        if told is not None:
+            options["progress"] = told
+        manager = BuildManager(src.manager.type_map)
+        with ZarrIO(target, manager, mode, format=format, codec=codec, **options) as out:
+            if told is not None:
+                told.io = out
             out.export(src, write_args={"link_data": False})
+
+
+class _RowsAsBytes:
+    """Progress of streams, told as bytes."""
+
+    io: ZarrIO
+
+    def __init__(self, progress: Callable[[int], object]) -> None:
+        self._progress = progress
+        self._done: dict[str, int] = {}
+
+    def __call__(self, path: str, rows: int, expected: int | None) -> None:
+        dataset = self.io.store.dataset(path)
+        row = dataset.element.memory_dtype.itemsize * math.prod(dataset.shape[1:])
+        self._progress((rows - self._done.get(path, 0)) * row)
+        self._done[path] = rows
 
 
 def _check_apart(source: str, target: str) -> None:

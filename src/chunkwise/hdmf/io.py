@@ -83,6 +83,8 @@ class ZarrIO(StoreReading, StoreWriting):
         Limit on the data that waits to be stored while it is streamed.
     progress : callable, optional
         Called with path, rows done and rows expected.
+    codec : str, JSON or object, optional
+        The compressor of all arrays that are made, whatever their data asks for; False for none.
     herd_path : str, optional
         Of hdmf's file of external resources.
 
@@ -119,6 +121,7 @@ class ZarrIO(StoreReading, StoreWriting):
         region_attributes: Literal["spec", "compat"] = "spec",
         buffer_nbytes: int = BUFFER_NBYTES,
         progress: StreamProgress | None = None,
+        codec: Any = None,
         herd_path: str | None = None,
     ) -> None:
         check_mode(mode)
@@ -149,6 +152,7 @@ class ZarrIO(StoreReading, StoreWriting):
         self._compat_regions = region_attributes == "compat"
         self._buffer_nbytes = buffer_nbytes
         self._progress = progress
+        self._codec = codec
         self._pool = Pool()
         self._store: HdmfStore | None = None
         self._stores: StoreSet | None = None
@@ -265,7 +269,9 @@ class ZarrIO(StoreReading, StoreWriting):
         self._stores = StoreSet(self._store, self._open_other, self.external_links, self._roots)
         self._tree = BuilderTree(self, self._stores, strict=self._strict)
         if self.writable:
-            self._writer = NodeWriter(self._store, pickled=self._pickled, compat_regions=self._compat_regions)
+            self._writer = NodeWriter(
+                self._store, pickled=self._pickled, compat_regions=self._compat_regions, codec=self._codec
+            )
 
     def _open_own(self, location: Location, mode: str) -> HdmfStore:
         found, self._found = self._found, None

@@ -43,12 +43,17 @@ class NodeWriter:
         Whether references in Zarr v2 datasets are stored as hdmf-zarr does by default.
     compat_regions : bool
         Whether regions in Zarr v2 attributes are stored so that hdmf-zarr still opens the file.
+    codec : object
+        The compressor of all arrays; None for what each is to have.
     """
 
-    def __init__(self, store: HdmfStore, *, pickled: bool = False, compat_regions: bool = False) -> None:
+    def __init__(
+        self, store: HdmfStore, *, pickled: bool = False, compat_regions: bool = False, codec: Any = None
+    ) -> None:
         self.store = store
         self.pickled = pickled
         self.compat_regions = compat_regions
+        self._codec = codec
         kv = store.location.kv
         self._writer: Any = kv.open_writer() if offers(kv, BulkWritable) else kv
         self.changed = False
@@ -175,7 +180,8 @@ class NodeWriter:
         """
         if new.path in self.store.tree.nodes:
             raise AlreadyExistsError(f"there is an object {new.path} in {self.store.source} already")
-        node = self.store.convention.array(replace(new, pickled=self.pickled))
+        new = replace(new, pickled=self.pickled, settings=self._settings(new.settings))
+        node = self.store.convention.array(new)
         array = PhysicalArray(
             self.store.location, self.store.format, node, self.store.pool, self.store.shared
         )
@@ -194,10 +200,14 @@ class NodeWriter:
     ) -> None:
         convention = self.store.convention
         assert isinstance(convention, N5Convention)
+        settings = self._settings(settings)
         for node, column in convention.encoded(path, element, values, scalar, settings, attributes):
             self.put(node)
             if column is not None:
                 self.store.physical(node.path).write(..., column).result()
+
+    def _settings(self, settings: Settings) -> Settings:
+        return settings if self._codec is None else replace(settings, compressor=self._codec, filters=None)
 
     def _sided(
         self, path: str, element: Element, values: npt.NDArray[Any], settings: Settings

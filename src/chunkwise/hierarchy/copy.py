@@ -21,6 +21,7 @@ from chunkwise.api.attribute_value import has_non_finite
 from chunkwise.api.attributes import DATASET_NAMES, change_attributes
 from chunkwise.api.compressor import parse_compressor
 from chunkwise.api.location import Location
+from chunkwise.api.narrowing import Cast
 from chunkwise.api.node import Node
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -39,7 +40,7 @@ from chunkwise.hierarchy.tree import Tree
 
 __all__ = ["CopyReport", "copy_found"]
 
-Advance = Callable[[str, int], None]
+Progress = Callable[[str, int], None]
 
 
 @dataclass
@@ -76,7 +77,9 @@ class _Copy:
     resume: bool
     verify: bool
     strict: bool
-    advance: Advance
+    sync: bool
+    cast: Cast
+    progress: Progress
     report: CopyReport
 
 
@@ -89,7 +92,9 @@ def copy_found(
     resume: bool = False,
     verify: bool = False,
     strict: bool = False,
-    advance: Advance = lambda path, nbytes: None,
+    sync: bool = True,
+    cast: Cast = "error",
+    progress: Progress = lambda path, nbytes: None,
 ) -> CopyReport:
     """Copy a node and everything below it.
 
@@ -109,7 +114,11 @@ def copy_found(
         Read each array again and compare.
     strict : bool
         Raise if the target can't hold an array, instead of leaving it out.
-    advance : callable
+    sync : bool
+        Whether chunks are on the disk before an array is there.
+    cast : {"error", "clamp", "wrap", "scale"}
+        What becomes of values that another ``dtype`` can't hold.
+    progress : callable
         Called with the path of an array from the top and a number of bytes that were copied.
 
     Raises
@@ -131,7 +140,9 @@ def copy_found(
         resume=resume,
         verify=verify,
         strict=strict,
-        advance=advance,
+        sync=sync,
+        cast=cast,
+        progress=progress,
         report=CopyReport(),
     )
     _copy_node(copy, source.names, source.node)
@@ -236,6 +247,8 @@ def _copy_array(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
             copy.target.format,
             dict(copy.options),
             resume=copy.resume,
+            sync=copy.sync,
+            cast=copy.cast,
         )
     except AlreadyExistsError:
         raise
@@ -245,18 +258,19 @@ def _copy_array(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
         report.left_out.append((below, e.message))
         return
     if not work.complete:
-        copying = work.run(lambda nbytes: copy.advance(below, nbytes))
+        copying = work.run(lambda nbytes: copy.progress(below, nbytes))
         try:
             copying.result()
         except BaseException:  # an interrupt too: workers end, and what is done stays for another run
             work.interrupt(copying)
             raise
+    changed = "" if work.narrowing is None else str(work.narrowing)
     if copy.verify:
         work.verify().result()
     work.finish()
     report.n_arrays += 1
     report.nbytes += work.nbytes
-    report.notes += [(below, note) for note in work.notes]
+    report.notes += [(below, note) for note in (*work.notes, *filter(None, [changed]))]
 
 
 def _copy_link(copy: _Copy, names: tuple[str, ...], link: Link) -> None:

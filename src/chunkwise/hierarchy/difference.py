@@ -8,8 +8,8 @@ itself are compared only if asked for.  Values are compared block by block; NaN 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,8 @@ from chunkwise.hierarchy.link import Link, parse_links, without_links
 from chunkwise.index_space import IndexDomain
 
 __all__ = ["Difference", "differences"]
+
+Progress: TypeAlias = Callable[[int], object]
 
 
 class Difference(NamedTuple):
@@ -63,7 +65,13 @@ class Difference(NamedTuple):
 
 
 def differences(
-    left: Location, right: Location, *, attributes: bool = True, values: bool = True, layout: bool = False
+    left: Location,
+    right: Location,
+    *,
+    attributes: bool = True,
+    values: bool = True,
+    layout: bool = False,
+    progress: Progress = lambda nbytes: None,
 ) -> Iterator[Difference]:
     """Yield what is different, in the order of the names.
 
@@ -75,6 +83,8 @@ def differences(
         Whether to compare these.
     layout : bool
         Whether to compare format, chunks, shards and compression too.
+    progress : callable
+        Called with the bytes of each block whose values were compared, from several threads.
 
     Raises
     ------
@@ -89,7 +99,7 @@ def differences(
         if a is None or b is None or a.kind != b.kind:
             yield Difference(name, "structure", a and a.kind, b and b.kind)
         elif a.kind == "array":
-            yield from _arrays(name, a, b, attributes, values, layout)
+            yield from _arrays(name, a, b, attributes, values, layout, progress)
         else:
             if layout and a.format != b.format:
                 yield Difference(name, "format", a.format, b.format)
@@ -122,7 +132,7 @@ def _links(name: str, a: Mapping[str, Link], b: Mapping[str, Link]) -> Iterator[
 
 
 def _arrays(
-    name: str, a: Node, b: Node, attributes: bool, values: bool, layout: bool
+    name: str, a: Node, b: Node, attributes: bool, values: bool, layout: bool, progress: Progress
 ) -> Iterator[Difference]:
     stores = [open_array(node.location, read=True) for node in (a, b)]
     x, y = (form_of(store, node, node_attributes(node)) for store, node in zip(stores, (a, b), strict=True))
@@ -133,13 +143,13 @@ def _arrays(
     if attributes:
         if any((*x.names, *y.names)) and x.names != y.names:
             yield Difference(name, "dimension_names", x.names, y.names)
-        if any((*x.units, *y.units)) and x.units != y.units:
+        if any((*x.units, *y.units)) and _units(x) != _units(y):
             yield Difference(name, "dimension_units", _units(x), _units(y))
         yield from _attributes(name, x.attributes, y.attributes)
     if layout:
         yield from _layouts(name, x, y)
     if values and x.shape == y.shape and x.dtype == y.dtype:
-        yield from _values(name, *stores)
+        yield from _values(name, stores[0], stores[1], progress)
 
 
 def _layouts(name: str, x: Form, y: Form) -> Iterator[Difference]:
@@ -183,7 +193,7 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b or (a != a and b != b))
 
 
-def _values(name: str, left: TensorStore, right: TensorStore) -> Iterator[Difference]:
+def _values(name: str, left: TensorStore, right: TensorStore, progress: Progress) -> Iterator[Difference]:
     """Yield one difference if any element differs: how many do, and the first of them."""
     lock = threading.Lock()
     n_different = 0
@@ -199,6 +209,7 @@ def _values(name: str, left: TensorStore, right: TensorStore) -> Iterator[Differ
         ):
             return
         x, y = a.read().result(), b.read().result()
+        progress(x.nbytes)
         different = _different(x, y)
         n = int(np.count_nonzero(different))
         if not n:

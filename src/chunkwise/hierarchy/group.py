@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from chunkwise.api.consolidated_tree import consolidate
 from chunkwise.api.location import Location
+from chunkwise.api.narrowing import Cast
 from chunkwise.api.new_array import clear
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.data_type import DataType
@@ -286,7 +287,9 @@ class Group(ReadableGroup):
         resume: bool = False,
         verify: bool = False,
         strict: bool = False,
-        advance: Callable[[str, int], None] = lambda path, nbytes: None,
+        sync: bool = True,
+        cast: Cast = "error",
+        progress: Callable[[str, int], None] = lambda path, nbytes: None,
     ) -> CopyReport:
         """Copy an array, or a group with everything below it, into this tree and its format.
 
@@ -305,7 +308,13 @@ class Group(ReadableGroup):
             Read each array again and compare.
         strict : bool
             Raise if this format can't hold an array, instead of leaving it out.
-        advance : callable
+        sync : bool
+            Whether chunks are on the disk before an array is there; without, a power failure can leave a copy
+            that looks whole but isn't.
+        cast : {"error", "clamp", "wrap", "scale"}
+            What becomes of values that another ``dtype`` can't hold: an error, the nearest value that it has,
+            what is left of an integer that wraps around, or all values scaled to its range.
+        progress : callable
             Called with the path of an array, from the top of the copy, and a number of bytes copied.
 
         Returns
@@ -336,7 +345,9 @@ class Group(ReadableGroup):
             resume=resume,
             verify=verify,
             strict=strict,
-            advance=advance,
+            sync=sync,
+            cast=cast,
+            progress=progress,
         )
         self._changed()
         return report

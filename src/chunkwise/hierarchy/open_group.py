@@ -10,7 +10,7 @@ from chunkwise.api.container import check_container, create_container, mark_cont
 from chunkwise.api.container_root import container_root
 from chunkwise.api.location import Location, Place, locate
 from chunkwise.api.new_array import array_above, check_outside_arrays, create_parents
-from chunkwise.api.node import FormatName, Node, find_node, load_json, node_of
+from chunkwise.api.node import FormatName, Node, find_node, load_json, node_of, nothing_at
 from chunkwise.driver.n5.version import check_version
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -115,7 +115,7 @@ def open_group(
     is_missing = node is None or (node.implicit and mode in ("a", "w-"))
     if node is None or is_missing:
         if mode in ("r", "r+"):
-            raise NotFoundError(f"there is no group at {location.text}")
+            raise nothing_at(location, "group")
         return _create(wanted or _suggested(location), attributes or {}, options)
     if node.implicit:
         _check_implicit(node)

@@ -31,6 +31,7 @@ def create_array(
     chunks: Sequence[int] | str | None = "auto",
     shards: Sequence[int] | None = None,
     codec: Any = None,
+    checksum: bool = False,
     fill_value: Any = None,
     dimension_names: Sequence[str | None] | None = None,
     dimension_units: Sequence[Any] | None = None,
@@ -59,7 +60,7 @@ def create_array(
         Where the resources of a spec come from.
     non_finite : {"error", "string", "literal"}
         What is done with NaN and infinities in attributes.
-    shape, dtype, chunks, shards, codec, fill_value, dimension_names, dimension_units, attributes, metadata
+    shape, dtype, chunks, shards, codec, checksum, fill_value, dimension_names, dimension_units, attributes, metadata
         As for :meth:`Group.create_array`.
     **schema_options
         ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see :func:`chunkwise.open`.
@@ -105,6 +106,7 @@ def create_array(
         chunks=chunks,
         shards=shards,
         codec=codec,
+        checksum=checksum,
         fill_value=fill_value,
         dimension_names=dimension_names,
         dimension_units=dimension_units,

@@ -24,8 +24,9 @@ from urllib.parse import quote
 
 from chunkwise.errors import CredentialsError, InvalidArgumentError
 from chunkwise.kvstore.aws_credentials import Provider
-from chunkwise.kvstore.bucket import CLIENT_OPTIONS, Access
+from chunkwise.kvstore.bucket import Access, client_options
 from chunkwise.kvstore.object_failure import Failure
+from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["AzureContainer"]
 
@@ -57,6 +58,7 @@ class AzureContainer:
     suffix_ranges = False
     refused_characters = "\\"
     keeps_buffers = False
+    retries_itself = False
     by_version = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,7 +92,7 @@ class AzureContainer:
             return next((a for a in self.accesses() if a.signed != access.signed), None)
         return None
 
-    def connect(self, library: Any, access: Access, retries: dict[str, Any]) -> Any:
+    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
         """Return obstore's store."""
         account, endpoint = self._account(), self._endpoint()
         if not account and not endpoint:
@@ -118,8 +120,8 @@ class AzureContainer:
         return library._store.AzureStore(
             self.container,
             config=config,
-            client_options={**CLIENT_OPTIONS, "allow_http": endpoint.startswith("http://")},
-            retry_config=retries,
+            client_options={**client_options(retries), "allow_http": endpoint.startswith("http://")},
+            retry_config=retries.config(),
             credential_provider=self.provider if access.signed else None,
         )
 

@@ -8,21 +8,25 @@ frozen description of one bucket that follows this protocol.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.object_read import DirectPut
+from chunkwise.kvstore.request_limits import Retries
 
-__all__ = ["CLIENT_OPTIONS", "Access", "Bucket"]
+__all__ = ["Access", "Bucket", "client_options"]
 
-CLIENT_OPTIONS = {
-    "connect_timeout": "10s",
-    "read_timeout": "60s",
-    "timeout": "900s",
-    "pool_idle_timeout": "30s",
-    "user_agent": "chunkwise",
-}
-"""Time limits of one request: to connect, between two pieces of an answer, and in all."""
+
+def client_options(retries: Retries) -> dict[str, Any]:
+    """Return obstore's options: time limits to connect, between two pieces of an answer, and in all."""
+    return {
+        "connect_timeout": timedelta(seconds=retries.connect_timeout),
+        "read_timeout": timedelta(seconds=retries.request_timeout),
+        "timeout": timedelta(seconds=max(900.0, retries.request_timeout)),
+        "pool_idle_timeout": "30s",
+        "user_agent": "chunkwise",
+    }
 
 
 class Access(NamedTuple):
@@ -64,6 +68,11 @@ class Bucket(Protocol):
         ...
 
     @property
+    def retries_itself(self) -> bool:
+        """Whether what :meth:`connect` returns makes failed requests again as often as it should."""
+        ...
+
+    @property
     def by_version(self) -> bool:
         """Whether conditional writes go by the version, not the ETag, of an object."""
         ...
@@ -80,8 +89,8 @@ class Bucket(Protocol):
         """Return another way that is worth trying after `access` failed so, None for none."""
         ...
 
-    def connect(self, library: Any, access: Access, retries: dict[str, Any]) -> Any:
-        """Return obstore's store."""
+    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
+        """Return obstore's store; `retries` are those that it makes itself."""
         ...
 
     def direct(self, access: Access) -> DirectPut | None:

@@ -9,6 +9,7 @@ from typing import Any
 from chunkwise.errors import UnsupportedError
 from chunkwise.kvstore.bucket import Access
 from chunkwise.kvstore.object_failure import Failure
+from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["ForeignBucket", "is_obstore"]
 
@@ -33,6 +34,7 @@ class ForeignBucket:
     """
 
     refused_characters = ""
+    retries_itself = True
 
     def __init__(self, store: Any) -> None:
         self.store = store
@@ -84,7 +86,7 @@ class ForeignBucket:
         """Return None: how to be let in is the caller's business."""
         return None
 
-    def connect(self, library: Any, access: Access, retries: dict[str, Any]) -> Any:
+    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
         """Return the store itself, or in a forked process one like it."""
         if os.getpid() == self._pid:
             return self.store

@@ -18,8 +18,9 @@ from typing import Any
 from urllib.parse import quote
 
 from chunkwise.kvstore.aws_credentials import Provider
-from chunkwise.kvstore.bucket import CLIENT_OPTIONS, Access
+from chunkwise.kvstore.bucket import Access, client_options
 from chunkwise.kvstore.object_failure import Failure
+from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["GcsBucket"]
 
@@ -44,6 +45,7 @@ class GcsBucket:
     suffix_ranges = True
     refused_characters = ""
     keeps_buffers = False
+    retries_itself = False
     by_version = True
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -69,13 +71,14 @@ class GcsBucket:
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
         """Return the other way after a refusal, or where the machine has no credentials after all."""
-        if failure.kind in ("denied", "credentials", "unreachable", "other"):
+        refused = failure.kind in ("denied", "credentials")
+        if refused or (access.signed and failure.kind in ("unreachable", "other")):
             return next((a for a in self.accesses() if a.signed != access.signed), None)
         return None
 
-    def connect(self, library: Any, access: Access, retries: dict[str, Any]) -> Any:
+    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
         """Return obstore's store."""
-        options: dict[str, Any] = dict(CLIENT_OPTIONS)
+        options: dict[str, Any] = client_options(retries)
         config: dict[str, Any] = {}
         if self.user_project:
             options["default_headers"] = {"x-goog-user-project": self.user_project}
@@ -88,7 +91,7 @@ class GcsBucket:
             self.bucket,
             config=config,
             client_options=options,
-            retry_config=retries,
+            retry_config=retries.config(),
             credential_provider=(self.provider or _emulator_provider()) if access.signed else None,
         )
 

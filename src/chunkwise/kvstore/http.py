@@ -29,8 +29,9 @@ from chunkwise.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from chunkwise.kvstore.attempts import Attempts
 from chunkwise.kvstore.byte_range import check_range, resolve_range
-from chunkwise.kvstore.http_connection import HTTP_ERRORS, Answer, send
+from chunkwise.kvstore.http_connection import HTTP_ERRORS, Answer, NotConnectedError, Timeouts, send
 from chunkwise.kvstore.object_failure import failure_of_answer
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -190,24 +191,24 @@ class HttpStore:
     def _ask(self, method: str, key: str, headers: Sequence[tuple[str, str]]) -> Answer:
         """Make a request, again if it fails in a way that may pass."""
         url, limits = self.url(key), self.limits
-        attempt = 0
+        timeouts = Timeouts(limits.retries.connect_timeout, limits.retries.request_timeout)
+        attempts = Attempts(limits.retries, f"read {url}")
         while True:
             if limits.read_pace is not None:
                 limits.read_pace.wait()
             try:
                 with limits.slots:
-                    answer = send(method, url, (*self._sent, *headers))
-                if answer.status not in _AGAIN or attempt >= limits.retries.max_retries:
+                    answer = send(method, url, (*self._sent, *headers), timeouts)
+                if answer.status not in _AGAIN:
                     return answer
-                delay = _retry_after(answer)
+                if not attempts.again(f"HTTP status {answer.status}", at_least=_retry_after(answer)):
+                    return answer
             except ChunkwiseError:
                 raise
             except HTTP_ERRORS as e:
-                if attempt >= limits.retries.max_retries:
-                    raise _no_answer(url, e, attempt) from e
-                delay = 0.0
-            time.sleep(max(delay, limits.retries.delay(attempt)))
-            attempt += 1
+                why = str(e) or type(e).__name__
+                if not attempts.again(why, connected=not isinstance(e, NotConnectedError)):
+                    raise _no_answer(url, e, attempts.failed) from e
 
     def _error(self, key: str, answer: Answer) -> ChunkwiseError:
         if answer.status < 400:
@@ -284,8 +285,8 @@ def _retry_after(answer: Answer) -> float:
     return min(float(value), 60.0) if value.isdigit() else 0.0
 
 
-def _no_answer(url: str, error: BaseException, attempt: int) -> ChunkwiseError:
-    text = f"Failed to read {url}: {error or type(error).__name__}, after {attempt + 1} attempts"
-    if isinstance(error, TimeoutError):
+def _no_answer(url: str, error: BaseException, n_attempts: int) -> ChunkwiseError:
+    text = f"Failed to read {url}: {error or type(error).__name__}, after {n_attempts} attempts"
+    if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
         return DeadlineExceededError(f"{text}; check the network, or raise the retries")
     return UnavailableError(f"{text}; check the URL and the network")

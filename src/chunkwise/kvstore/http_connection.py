@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable
 from functools import cache
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
+from socket import gaierror
 from typing import NamedTuple
 from urllib.parse import SplitResult, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -18,12 +19,16 @@ from urllib.request import getproxies, proxy_bypass
 from chunkwise.errors import UnavailableError
 from chunkwise.kvstore.plain_http import acknowledge_at_once
 
-__all__ = ["HTTP_ERRORS", "Answer", "proxy_for", "send"]
+__all__ = ["HTTP_ERRORS", "Answer", "NotConnectedError", "proxy_for", "send"]
+
+
+class NotConnectedError(OSError):
+    """There is no connection to the server: it refuses, has no address, or doesn't answer."""
+
 
 HTTP_ERRORS = (OSError, HTTPException)
 """What :func:`send` raises when no answer comes, or it breaks off."""
 
-_TIMEOUT = 60.0
 _MOST_REDIRECTS = 10
 _MOST_CONNECTIONS = 8
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -48,6 +53,16 @@ class Answer(NamedTuple):
     url: str
 
 
+class Timeouts(NamedTuple):
+    """Seconds that connecting may take, and that the server may then be silent."""
+
+    connect: float
+    read: float
+
+
+_TIMEOUTS = Timeouts(4.0, 60.0)
+
+
 class _Mine(threading.local):
     """The open connections of this thread, by scheme and place."""
 
@@ -59,7 +74,7 @@ class _Mine(threading.local):
 _mine = _Mine()
 
 
-def send(method: str, url: str, headers: Iterable[tuple[str, str]]) -> Answer:
+def send(method: str, url: str, headers: Iterable[tuple[str, str]], timeouts: Timeouts = _TIMEOUTS) -> Answer:
     """Make a request and return the answer, whatever its status; follow redirects.
 
     Headers with credentials do not follow a redirect to another host.
@@ -71,7 +86,7 @@ def send(method: str, url: str, headers: Iterable[tuple[str, str]]) -> Answer:
     """
     headers = list(headers)
     for _ in range(_MOST_REDIRECTS):
-        answer = _send(method, urlsplit(url), headers)
+        answer = _send(method, urlsplit(url), headers, timeouts)
         location = answer.headers.get("Location")
         if answer.status not in _REDIRECTS or location is None:
             return answer
@@ -84,22 +99,22 @@ def send(method: str, url: str, headers: Iterable[tuple[str, str]]) -> Answer:
     raise UnavailableError(f"more than {_MOST_REDIRECTS} redirects, the last to {url}")
 
 
-def _send(method: str, url: SplitResult, headers: list[tuple[str, str]]) -> Answer:
+def _send(method: str, url: SplitResult, headers: list[tuple[str, str]], timeouts: Timeouts) -> Answer:
     place = (url.scheme, url.netloc)
     if _mine.pid != os.getpid():
         _mine.__init__()  # type: ignore[misc]
     connection = _mine.open.pop(place, None)
     fresh = connection is None
-    connection = connection or _connect(url)
+    connection = connection or _connect(url, timeouts.connect)
     try:
         try:
-            response = _ask(connection, method, url, headers)
+            response = _ask(connection, method, url, headers, timeouts.read)
         except HTTP_ERRORS as e:
             if fresh or isinstance(e, TimeoutError):
                 raise
             connection.close()  # which the server had done before, while it was not in use
-            connection = _connect(url)
-            response = _ask(connection, method, url, headers)
+            connection = _connect(url, timeouts.connect)
+            response = _ask(connection, method, url, headers, timeouts.read)
         body = response.read()
     except BaseException:  # also an interrupt: the rest of the answer must not become another's
         connection.close()
@@ -116,13 +131,18 @@ def _send(method: str, url: SplitResult, headers: list[tuple[str, str]]) -> Answ
 
 
 def _ask(
-    connection: HTTPConnection, method: str, url: SplitResult, headers: list[tuple[str, str]]
+    connection: HTTPConnection,
+    method: str,
+    url: SplitResult,
+    headers: list[tuple[str, str]],
+    timeout: float,
 ) -> HTTPResponse:
     target = url.path or "/"
     if url.query:
         target += f"?{url.query}"
     if url.scheme == "http" and proxy_for("http", url.hostname or "") is not None:
         target = f"http://{url.netloc.rpartition('@')[2]}{target}"
+    connection.sock.settimeout(timeout)
     connection.putrequest(method, target, skip_accept_encoding=True, skip_host=True)
     connection.putheader("Host", url.netloc.rpartition("@")[2])
     for name, value in headers:
@@ -132,14 +152,21 @@ def _ask(
     return connection.getresponse()
 
 
-def _connect(url: SplitResult) -> HTTPConnection:
+def _connect(url: SplitResult, timeout: float) -> HTTPConnection:
     proxy = proxy_for(url.scheme, url.hostname or "")
     host, port = (url.hostname or "", url.port) if proxy is None else (proxy.hostname or "", proxy.port)
+    connection: HTTPConnection
     if url.scheme == "http":
-        return HTTPConnection(host, port, timeout=_TIMEOUT)
-    connection = HTTPSConnection(host, port, timeout=_TIMEOUT, context=_tls())
-    if proxy is not None:
-        connection.set_tunnel(url.hostname or "", url.port)
+        connection = HTTPConnection(host, port, timeout=timeout)
+    else:
+        connection = HTTPSConnection(host, port, timeout=timeout, context=_tls())
+        if proxy is not None:
+            connection.set_tunnel(url.hostname or "", url.port)
+    try:
+        connection.connect()
+    except (gaierror, ConnectionRefusedError, TimeoutError) as e:
+        connection.close()
+        raise NotConnectedError(*e.args) from e
     return connection
 
 

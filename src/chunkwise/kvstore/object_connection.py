@@ -93,7 +93,7 @@ class Connection:
     ----------
     bucket : Bucket
     retries : Retries
-        For requests that fail in a way that may pass.
+        Those that obstore makes.
     """
 
     def __init__(self, bucket: Bucket, retries: Retries) -> None:
@@ -161,7 +161,7 @@ class Connection:
         stores = self.known.stores
         found = stores.get(key)
         if found is None:
-            found = stores[key] = self.bucket.connect(library, access, self.retries.config())
+            found = stores[key] = self.bucket.connect(library, access, self.retries)
         return found
 
     def direct(self) -> DirectPut | None:

@@ -7,7 +7,7 @@ server that is not an object store, or a denied request never read as fill value
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from chunkwise.errors import (
@@ -46,7 +46,12 @@ Kind: TypeAlias = Literal[
 ]
 """``unclear`` is a 404 that does not say whether the key or the bucket is missing."""
 
+Again: TypeAlias = Literal["always", "unless conditional", "never"]
+
 _STATUS = re.compile(r"status code: (\d{3})")
+_NO_CONNECTION = re.compile(r"kind: Connect\b|legacy::Error\(\s*Connect,")
+_PLACE = re.compile(r"Error performing \w+ (https?://[^/\s]+)")
+_CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
 _CODE = re.compile(r"<Code>\s*([\w.]+)\s*</Code>")
 _REGION = re.compile(r"<Region>\s*([\w-]+)\s*</Region>")
 _MISSING = {"NoSuchKey", "BlobNotFound", "NoSuchVersion"}
@@ -64,6 +69,7 @@ _CREDENTIALS = {
 }
 _THROTTLED = {"SlowDown", "ServerBusy", "RequestLimitExceeded", "Throttling", "TooManyRequests"}
 _CONFLICT = {"ConditionalRequestConflict", "BlobAlreadyExists", "OperationAborted", "PreconditionFailed", ""}
+_BUSY = ("ConditionalRequestConflict", "OperationAborted")
 _REDIRECT = {
     "PermanentRedirect",
     "TemporaryRedirect",
@@ -100,11 +106,18 @@ class Failure:
         What the server or the network said, on one line.
     region : str
         Where the bucket is, if the server told so.
+    again : Again
+        Whether the request may succeed if it is made again.  One that depends on what is stored isn't if the
+        server may have carried it out.
+    connected : bool
+        Whether there was a connection to a server.
     """
 
     kind: Kind
     detail: str
     region: str = ""
+    again: Again = "never"
+    connected: bool = True
 
     def error(self, operation: str, url: str, advice: str = "") -> ChunkwiseError:
         """Return the exception: what was done to which URL, why it failed, and what to do."""
@@ -185,17 +198,34 @@ def failure_of(error: BaseException) -> Failure:
         return Failure("range", detail)
     if "redirect without LOCATION" in said:
         return Failure("region", detail)
+    connected = _NO_CONNECTION.search(debug) is None
     if "kind: Timeout" in debug or "timed out" in said:
-        return Failure("timeout", detail)
-    if "HTTP error" in said or "HttpError" in debug or "kind: Connect" in debug:
-        return Failure("unreachable", detail)
+        timed_out: Again = "unless conditional" if connected else "always"
+        return Failure("timeout", _told(detail, debug), again=timed_out, connected=connected)
+    if "HTTP error" in said or "HttpError" in debug or not connected:
+        # An answer that breaks off is one to a request that was carried out, as far as anybody knows.
+        again: Again = "unless conditional" if "kind: Interrupted" in debug else "always"
+        return Failure("unreachable", _told(detail, debug), again=again, connected=connected)
     if "redential" in said:
         return Failure("credentials", detail)
     return Failure("other", detail)
 
 
+def _told(detail: str, debug: str) -> str:
+    """Return which server it is about and what is the matter, which only the debug text says."""
+    place, cause = _PLACE.search(detail), _CAUSE.search(debug)
+    why = cause[1] if cause else "timed out" if "kind: Timeout" in debug else ""
+    return f"{place[1]}: {why}" if place and why else detail
+
+
 def failure_of_answer(status: int, body: str) -> Failure:
     """Return what an HTTP answer with an error status means."""
+    failure = _of_answer(status, body)
+    passing = failure.kind in ("throttled", "server", "timeout") or any(c in failure.detail for c in _BUSY)
+    return replace(failure, again="always") if passing else failure
+
+
+def _of_answer(status: int, body: str) -> Failure:
     found = _CODE.search(body)
     code = found[1] if found else ""
     detail = f"HTTP status {status}" + (f", {code}" if code else "")

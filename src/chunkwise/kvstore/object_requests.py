@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from chunkwise.errors import ChunkwiseError, CredentialsError, UnsupportedError, prefix
+from chunkwise.kvstore.attempts import Attempts
 from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.object_connection import Connection
 from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
 from chunkwise.kvstore.object_probe import ConditionalWrites, probe
 from chunkwise.kvstore.object_read import DirectPut
-from chunkwise.kvstore.request_limits import Limits
+from chunkwise.kvstore.request_limits import Limits, Retries
 
 __all__ = ["Requests"]
 
@@ -30,13 +31,20 @@ class Requests:
     def __init__(self, bucket: Bucket, limits: Limits) -> None:
         self._bucket = bucket
         self._limits = limits
-        self._connection = Connection(bucket, limits.retries)
-        left = limits.retries.max_retries - 1
-        self._second = Connection(bucket, limits.retries._replace(max_retries=left)) if left >= 0 else None
+        self._retries = limits.retries._replace(max_retries=0) if bucket.retries_itself else limits.retries
+        # Only parts of a value are asked for again by obstore: what has been sent need not be sent again.
+        self._connection = Connection(bucket, limits.retries._replace(max_retries=0))
+        self._parts = Connection(bucket, _few(limits.retries))
 
     def direct(self) -> DirectPut | None:
-        """Return what reads without obstore, None if it may not: it is the first of several attempts."""
-        return None if self._second is None else self._connection.direct()
+        """Return what reads without obstore, None if it may not.
+
+        It is the first of several attempts, and knows no timeout but the default.
+        """
+        retries = self._retries
+        if not retries.max_retries or retries.request_timeout != Retries().request_timeout:
+            return None
+        return self._connection.direct()
 
     def run(
         self,
@@ -46,10 +54,24 @@ class Requests:
         expected: Sequence[Kind] = (),
         *,
         direct: bool = False,
+        conditional: bool = False,
+        parts: bool = False,
     ) -> tuple[T | None, Failure | None]:
         """Make a request; return its result, or a failure of one of the `expected` kinds.
 
-        With `direct`, the request is first made without obstore, which then has one retry less.
+        Parameters
+        ----------
+        operation, key : str
+            For messages.
+        request : callable
+            Takes obstore and its store.
+        expected : sequence of Kind
+        direct : bool
+            The request is first made without obstore, which then has one retry less.
+        conditional : bool
+            It isn't made again if the server may have carried it out.
+        parts : bool
+            A large value is sent in parts.
 
         Raises
         ------
@@ -59,10 +81,10 @@ class Requests:
         pace = self._limits.read_pace if operation in ("read", "list") else self._limits.write_pace
         if pace is not None:
             pace.wait()
+        attempts = Attempts(self._retries, f"{operation} {self._bucket.url(key)}", int(direct))
+        connection = self._parts if parts else self._connection
         try:
-            with self._limits.slots:
-                connection = self._second if direct and self._second is not None else self._connection
-                return connection.run(request), None
+            return self._attempt(attempts, connection, request, conditional), None
         except CredentialsError as e:  # raised where the request is not known
             raise prefix(e, f"Failed to {operation} {self._bucket.url(key)}") from e.__cause__
         except ChunkwiseError:
@@ -79,6 +101,27 @@ class Requests:
                 ) from e
             advice = [self._bucket.advice(failure), *getattr(e, "__notes__", ())]
             raise failure.error(operation, self._bucket.url(key), "; ".join(filter(None, advice))) from e
+
+    def _attempt(
+        self,
+        attempts: Attempts,
+        connection: Connection,
+        request: Callable[[Any, Any], T],
+        conditional: bool = False,
+    ) -> T:
+        """Make a request, again if it fails in a way that may pass; raise what the last attempt raises."""
+        while True:
+            try:
+                with self._limits.slots:
+                    return connection.run(request)
+            except ChunkwiseError:
+                raise
+            except Exception as e:
+                failure = failure_of(e)
+                if failure.again == "never" or (conditional and failure.again != "always"):
+                    raise
+                if not attempts.again(failure.detail, connected=failure.connected):
+                    raise
 
     def conditional_writes(self, key: str) -> ConditionalWrites:
         """Return what the server does with conditions; tried out once for the bucket, close to `key`."""
@@ -102,7 +145,17 @@ class Requests:
                 return True
 
             try:
-                known.exists = self._connection.run(look)
+                attempts = Attempts(self._retries, f"list {self._bucket.url('')}")
+                known.exists = self._attempt(attempts, self._connection, look)
             except Exception as e:  # what may not be listed is there; all else counts as missing
                 known.exists = failure_of(e).kind == "denied"
         return known.exists
+
+
+def _few(retries: Retries) -> Retries:
+    """Return retries that take a second or two."""
+    return retries._replace(
+        max_retries=min(retries.max_retries, 3),
+        initial_delay=min(retries.initial_delay, 0.25),
+        max_delay=min(retries.max_delay, 1.0),
+    )

@@ -177,6 +177,7 @@ class ObjectStore:
         check_object_key(key, self.bucket.refused_characters)
         suffix, retries = self.bucket.suffix_ranges, self.limits.retries
         direct = direct or self._requests.direct()
+        first = [direct]  # the way of the first attempt only
         return self._requests.run(
             "read",
             key,
@@ -189,7 +190,7 @@ class ObjectStore:
                 suffix_ranges=suffix,
                 retries=retries,
                 unless=unless,
-                direct=direct,
+                direct=first.pop() if first else None,
             ),
             _READ,
             direct=direct is not None,
@@ -305,7 +306,15 @@ class ObjectStore:
             )
 
         expected = () if mode is None else _CONDITION
-        result, _ = self._requests.run("write", key, put, expected, direct=direct is not None)
+        result, _ = self._requests.run(
+            "write",
+            key,
+            put,
+            expected,
+            direct=direct is not None,
+            conditional=mode is not None,
+            parts=multipart,
+        )
         if result is None:
             return None
         if result["e_tag"] is None:

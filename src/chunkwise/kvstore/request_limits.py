@@ -15,8 +15,16 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, NamedTuple
 
-__all__ = ["DEFAULT_CONCURRENCY", "Coalescing", "Limits", "Pace", "RequestSlots", "Retries"]
+__all__ = [
+    "DEFAULT_CONCURRENCY",
+    "Coalescing",
+    "Limits",
+    "Pace",
+    "RequestSlots",
+    "Retries",
+]
 
+_CONNECT_TIMEOUT = 4.0  # seconds
 DEFAULT_CONCURRENCY = 32
 # Where nobody has set a limit, so many requests that need no thread each: chunks of 64 KiB are written in 0.8
 # to 0.9 of the time that 32 at once take, by TensorStore as well, since a server has less work with each.
@@ -26,11 +34,23 @@ _all: weakref.WeakSet[RequestSlots | Pace] = weakref.WeakSet()
 
 
 class Retries(NamedTuple):
-    """How often a request is tried again, after delays, in seconds, that double up to `max_delay`."""
+    """How often a request is tried again, after delays, in seconds, that double up to `max_delay`.
+
+    Attributes
+    ----------
+    request_timeout : float
+        How long, in seconds, a server may be silent during a request.
+    """
 
     max_retries: int = 32
     initial_delay: float = 1.0
     max_delay: float = 32.0
+    request_timeout: float = 60.0
+
+    @property
+    def connect_timeout(self) -> float:
+        """How long, in seconds, connecting may take."""
+        return min(_CONNECT_TIMEOUT, self.request_timeout)
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after the failure of attempt number `attempt`, which counts from 0."""

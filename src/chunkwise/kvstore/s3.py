@@ -22,9 +22,10 @@ from urllib.parse import quote
 
 from chunkwise.kvstore.aws_credentials import Provider, find_provider
 from chunkwise.kvstore.aws_profile import profile_values
-from chunkwise.kvstore.bucket import CLIENT_OPTIONS, Access
+from chunkwise.kvstore.bucket import Access, client_options
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.object_read import DirectPut
+from chunkwise.kvstore.request_limits import Retries
 from chunkwise.kvstore.s3_direct import direct_access
 
 __all__ = ["S3Bucket"]
@@ -61,6 +62,7 @@ class S3Bucket:
     suffix_ranges = True
     refused_characters = ""
     keeps_buffers = False
+    retries_itself = False
     by_version = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -112,7 +114,7 @@ class S3Bucket:
             return other if other is None or not other.signed or self._provider() is not None else None
         return None
 
-    def connect(self, library: Any, access: Access, retries: dict[str, Any]) -> Any:
+    def connect(self, library: Any, access: Access, retries: Retries) -> Any:
         """Return obstore's store."""
         endpoint = self._endpoint()
         provider = self._provider() if access.signed else None
@@ -128,8 +130,8 @@ class S3Bucket:
         return library._store.S3Store(
             self.bucket or "bucket",
             config=config,
-            client_options={**CLIENT_OPTIONS, "allow_http": True},
-            retry_config=retries,
+            client_options={**client_options(retries), "allow_http": True},
+            retry_config=retries.config(),
             credential_provider=provider,
         )
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import operator
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from typing import Any, TypeAlias
 
@@ -21,7 +22,7 @@ from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.resources.kind import ResourceConfig
 
-__all__ = ["Context", "ContextResource", "ContextSpec", "kind_of", "parse_resource"]
+__all__ = ["Context", "ContextResource", "ContextSpec", "default_resources", "kind_of", "parse_resource"]
 
 
 _defaults: dict[str, ResourceConfig] = {}  # by kind; a configuration is never changed
@@ -274,6 +275,42 @@ class Context:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle_context, (self._spec, self._parent)
+
+
+def default_resources(json: JSON) -> AbstractContextManager[None]:
+    """Return a context manager: within it, the resources that nobody defines are those in `json`.
+
+    It holds for the whole process, as what a program's command line says does.
+
+    Parameters
+    ----------
+    json : JSON
+        An object with members that are kinds.
+
+    Raises
+    ------
+    SpecError
+        If a definition is malformed, at once.
+    """
+    return _defaults_replaced(
+        {kind: kind_of(kind).parse(value) for kind, value in expect_object(json).items()}
+    )
+
+
+@contextmanager
+def _defaults_replaced(configs: Mapping[str, ResourceConfig]) -> Iterator[None]:
+    before = {kind: _default(kind) for kind in configs}
+    try:
+        _set_defaults(configs)
+        yield
+    finally:
+        _set_defaults(before)
+
+
+def _set_defaults(configs: Mapping[str, ResourceConfig]) -> None:
+    for kind, config in configs.items():
+        _defaults[kind] = config
+        _inline.pop(kind, None)
 
 
 def _default(key: str) -> ResourceConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.write import store as store_dask
 
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+
 __all__ = ["write_values"]
 
 
-def write_values(jobs: Sequence[tuple[Any, TensorStore]], *, compute: bool) -> Any:
+def write_values(jobs: Sequence[tuple[Any, TensorStore]], *, compute: bool) -> Delayed | None:
     """Write variables to views of their shapes.
 
     Parameters
@@ -25,15 +28,19 @@ def write_values(jobs: Sequence[tuple[Any, TensorStore]], *, compute: bool) -> A
 
     Returns
     -------
-    None, or dask.delayed.Delayed if not `compute` and there is anything of dask's
+    None, or dask.delayed.Delayed if not `compute`
     """
     lazy = [(variable.data, view) for variable, view in jobs if variable.chunks is not None]
     for variable, view in jobs:
         if variable.chunks is None:
             _write_blocks(variable, view)
-    if not lazy:
+    if compute and not lazy:
         return None
-    return store_dask([data for data, _ in lazy], [view for _, view in lazy], compute=compute)
+    sources, targets = [data for data, _ in lazy], [view for _, view in lazy]
+    if compute:
+        store_dask(sources, targets)
+        return None
+    return store_dask(sources, targets, compute=False)
 
 
 def _write_blocks(variable: Any, view: TensorStore) -> None:

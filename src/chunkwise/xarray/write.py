@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from chunkwise.api.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.api.tensorstore import TensorStore
@@ -22,11 +22,62 @@ from chunkwise.xarray.target import DatasetTarget
 from chunkwise.xarray.update import encode_like, place_in
 from chunkwise.xarray.values import write_values
 
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+    from xarray import Dataset, DataTree
+
 __all__ = ["write_dataset", "write_datatree"]
 
 
+@overload
 def write_dataset(
-    dataset: Any,
+    dataset: Dataset,
+    target: Any,
+    *,
+    format: str | None = ...,
+    group: str | None = ...,
+    mode: str | None = ...,
+    encoding: Mapping[str, Mapping[str, Any]] | None = ...,
+    consolidated: bool | None = ...,
+    append_dim: Hashable | None = ...,
+    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = ...,
+    compute: Literal[True] = ...,
+    non_finite: NonFinite = ...,
+) -> None: ...
+@overload
+def write_dataset(
+    dataset: Dataset,
+    target: Any,
+    *,
+    format: str | None = ...,
+    group: str | None = ...,
+    mode: str | None = ...,
+    encoding: Mapping[str, Mapping[str, Any]] | None = ...,
+    consolidated: bool | None = ...,
+    append_dim: Hashable | None = ...,
+    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = ...,
+    compute: Literal[False],
+    non_finite: NonFinite = ...,
+) -> Delayed: ...
+@overload
+def write_dataset(
+    dataset: Dataset,
+    target: Any,
+    *,
+    format: str | None = ...,
+    group: str | None = ...,
+    mode: str | None = ...,
+    encoding: Mapping[str, Mapping[str, Any]] | None = ...,
+    consolidated: bool | None = ...,
+    append_dim: Hashable | None = ...,
+    region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = ...,
+    compute: bool = ...,
+    non_finite: NonFinite = ...,
+) -> Delayed | None: ...
+
+
+def write_dataset(
+    dataset: Dataset,
     target: Any,
     *,
     format: str | None = None,
@@ -38,7 +89,7 @@ def write_dataset(
     region: Mapping[Any, slice | Literal["auto"]] | Literal["auto"] | None = None,
     compute: bool = True,
     non_finite: NonFinite = "literal",
-) -> Any:
+) -> Delayed | None:
     """Write a dataset of xarray to a group, which any Zarr or N5 software can then read.
 
     Parameters
@@ -133,7 +184,7 @@ def write_dataset(
 
 
 def write_datatree(
-    tree: Any, target: Any, *, group: str | None = None, mode: str | None = None, **options: Any
+    tree: DataTree, target: Any, *, group: str | None = None, mode: str | None = None, **options: Any
 ) -> None:
     """Write every dataset of a tree to a group of its own.
 

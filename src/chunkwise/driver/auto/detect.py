@@ -13,7 +13,11 @@ from typing import NamedTuple
 from chunkwise.driver.flow import Flow, Get
 from chunkwise.errors import FailedPreconditionError
 
-__all__ = ["detect_format"]
+__all__ = ["NoFormatError", "detect_format"]
+
+
+class NoFormatError(FailedPreconditionError):
+    """There is no array at a path."""
 
 
 class Signature(NamedTuple):
@@ -60,8 +64,10 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[str]:
 
     Raises
     ------
+    NoFormatError
+        If nothing is found; names what was looked for.
     FailedPreconditionError
-        If nothing is found, naming what was looked for, or more than one format.
+        If there is more than one format.
     """
     found = []
     for signature in SIGNATURES:
@@ -71,7 +77,7 @@ def detect_format(path: str, describe: Callable[[str], str]) -> Flow[str]:
     where = describe(path)
     if not found:
         probed = ", ".join(f'"{signature.key}"' for signature in SIGNATURES)
-        raise FailedPreconditionError(f"Failed to detect format for {where}: none of {probed} is there")
+        raise NoFormatError(f"Failed to detect format for {where}: none of {probed} is there")
     if len(found) > 1:
         names = ", ".join("zarr2" if name == "zarr" else name for name in sorted(found))
         raise FailedPreconditionError(f"Multiple possible formats detected for {where}: {{{names}}}")

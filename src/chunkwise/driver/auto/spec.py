@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from chunkwise.binding import Members
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.spec.context import Context
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.open_mode import OpenMode
@@ -65,8 +65,23 @@ class AutoSpec(DriverSpec):
     def with_open_mode(self, mode: OpenMode) -> AutoSpec:
         """Return the spec; raise for a mode that would create."""
         if mode.create or mode.delete_existing or mode.assume_metadata or mode.assume_cached_metadata:
-            raise InvalidArgumentError("create mode not compatible with format auto-detection")
+            raise InvalidArgumentError(
+                "create mode not compatible with format auto-detection: say which format is to be made, "
+                f'by "driver" in a JSON spec, or in the URL, such as "{self._suggested()}"'
+            )
         return self
+
+    def _suggested(self) -> str:
+        kvstore = self.kvstore
+        if kvstore is None:
+            return "x.zarr|zarr3:"
+        place = kvstore.path
+        if kvstore.driver != "file":
+            try:
+                place = kvstore.to_url()
+            except UnsupportedError:
+                place = "URL"
+        return f"{place.rstrip('/')}|{'n5' if place.rstrip('/').endswith('.n5') else 'zarr3'}:"
 
     def url_suffix(self) -> str:
         """Return ``auto:``."""

@@ -68,7 +68,7 @@ class RemoteKvStoreSpec(KvStoreSpec):
         pace = self._rare(f"experimental_{self.protocol}_rate_limiter")
         return Limits(
             _slots(self.live(f"{self.protocol}_request_concurrency"), self.protocol),
-            Retries(retries.max_retries, retries.initial_delay, retries.max_delay),
+            Retries(retries.max_retries, retries.initial_delay, retries.max_delay, retries.request_timeout),
             None if pace is None else Pace(pace.read_rate, pace.doubling_time),
             None if pace is None else Pace(pace.write_rate, pace.doubling_time),
             Coalescing() if coalescing is None else Coalescing(coalescing.gap, coalescing.max_bytes),

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from chunkwise.binding import expect_int, expect_number
+from chunkwise.binding import JSON, dump, expect_int, expect_number
+from chunkwise.errors import SpecError
 from chunkwise.spec.resources.duration import format_duration, parse_duration
 from chunkwise.spec.resources.kind import Member, ObjectResource
 
@@ -20,24 +21,37 @@ _RETRIES = {
 }
 
 
+def _parse_timeout(value: JSON) -> float:
+    seconds = parse_duration(value)
+    if not 0 < seconds < float("inf"):
+        raise SpecError(f"Expected a duration of more than 0, but received: {dump(value)}")
+    return seconds
+
+
 @dataclass(frozen=True)
 class RequestRetries(ObjectResource):
     """How often a request is tried again, after delays, in seconds, that double up to `max_delay`.
 
-    ``{"max_retries": 32, "initial_delay": "1s", "max_delay": "32s"}``
+    The member `request_timeout` is an extension: how long, in seconds, a server may be silent.
+
+    ``{"max_retries": 32, "initial_delay": "1s", "max_delay": "32s", "request_timeout": "60s"}``
     """
 
     inline: ClassVar[bool] = True
-    members: ClassVar[Mapping[str, Member]] = _RETRIES
+    members: ClassVar[Mapping[str, Member]] = {
+        **_RETRIES,
+        "request_timeout": Member(_parse_timeout, format_duration, shown=False),
+    }
 
     max_retries: int = 32
     initial_delay: float = 1.0
     max_delay: float = 32.0
+    request_timeout: float = 60.0
 
 
 @dataclass(frozen=True)
 class FileIoRetries(ObjectResource):
-    """As :class:`RequestRetries`, with no retries by default."""
+    """As :class:`RequestRetries`, with no retries by default and no timeout."""
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = _RETRIES

@@ -1,0 +1,85 @@
+"""How patient a command is with servers, and telling the user that it waits for one."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from chunkwise.cli.command import UsageError, message
+from chunkwise.errors import SpecError
+from chunkwise.spec.context import default_resources
+
+__all__ = ["add_server_arguments", "with_servers"]
+
+_PROTOCOLS = ("s3", "gcs", "azure", "http")
+_LOGGER = "chunkwise.retries"
+_BETWEEN_MESSAGES = 1.0  # seconds: many requests that are under way fail together
+
+
+def add_server_arguments(parser: argparse.ArgumentParser, default: Any = None) -> None:
+    """Declare the options that every command has."""
+    parser.add_argument(
+        "--retries",
+        metavar="N",
+        type=int,
+        default=default,
+        help="how often a request to a server that fails for now is made again (by default 32)",
+    )
+    parser.add_argument(
+        "--request-timeout",
+        metavar="TIME",
+        default=default,
+        help="how long a server may be silent, such as 10s (by default 60s)",
+    )
+
+
+@contextmanager
+def with_servers(arguments: argparse.Namespace) -> Iterator[None]:
+    """Let all stores be as patient as the options say, and retries be told on stderr.
+
+    Raises
+    ------
+    UsageError
+        If an option is malformed.
+    """
+    retries: dict[str, Any] = {}
+    if arguments.retries is not None:
+        if arguments.retries < 0:
+            raise UsageError(f"--retries: expected 0 or more, but received {arguments.retries}")
+        retries["max_retries"] = arguments.retries
+    if arguments.request_timeout is not None:
+        text = arguments.request_timeout
+        retries["request_timeout"] = f"{text}s" if text.replace(".", "", 1).isdecimal() else text
+    try:
+        resources = default_resources({f"{p}_request_retries": retries for p in _PROTOCOLS if retries})
+    except SpecError as e:
+        raise UsageError(f"--request-timeout: {e.message}") from None
+    with resources, _told():
+        yield
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    logger, handler = logging.getLogger(_LOGGER), _Messages()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class _Messages(logging.Handler):
+    last = float("-inf")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now = time.monotonic()
+        if now - self.last >= _BETWEEN_MESSAGES:
+            self.last = now
+            message(record.getMessage())

@@ -1,0 +1,88 @@
+"""What lies at a path where there is no array or group, and what to do about it: for messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TypeVar
+
+from chunkwise.errors import ChunkwiseError
+from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
+
+__all__ = ["archive_head", "found_instead", "group_instead"]
+
+T = TypeVar("T")
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # an archive's first member, or its end if it has none
+_HDF5 = b"\x89HDF"
+_SHOWN = 3
+
+
+def archive_head(head: bytes) -> bool:
+    """Whether a file that begins with these 4 bytes is a ZIP archive."""
+    return head in _ZIP
+
+
+def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return what is at `path`, which is empty or ends in "/" and has no document.
+
+    Parameters
+    ----------
+    kv : KvStoreDriver
+    path : str
+    text : str
+        What the user calls it.
+    """
+    head = _attempt(lambda: kv.read(path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
+    if head is not None and archive_head(bytes(head)):
+        return f'it is a ZIP archive, what is in it is "{text.rstrip("/")}|zip:"'
+    if head is not None and bytes(head) == _HDF5:
+        return "it is an HDF5 file; `chunkwise nwb convert` makes Zarr or N5 of an NWB file"
+    if head is not None or (path and _attempt(lambda: kv.read(path[:-1]).value) is not None):
+        return "it is a file, expected a directory"
+    children = _attempt(lambda: kv.list_children(path))
+    if children is None:
+        return ""
+    names = [name[len(path) :].rstrip("/") for name in (*children.prefixes, *children.keys)]
+    if not names:
+        return "nothing is there"
+    return f"it is a directory of something else: {_some(names)}"
+
+
+def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return that there is a group at `path`, and what to open; the empty string if there is none."""
+
+    def document(key: str) -> bytes | None:
+        value = _attempt(lambda: kv.read(path + key).value)
+        return None if value is None else bytes(value)
+
+    is_group = any(_is_group(key, document(key)) for key in ("zarr.json", ".zgroup", "attributes.json"))
+    if not is_group:
+        return ""
+    children = _attempt(lambda: kv.list_children(path))
+    names = [] if children is None else [name[len(path) :].rstrip("/") for name in children.prefixes]
+    inside = f"; open an array in it by its own path, such as {text.rstrip('/')}/{names[0]}" if names else ""
+    return f"it is a group, which open_group opens{inside}"
+
+
+def _is_group(key: str, raw: bytes | None) -> bool:
+    try:
+        found = None if raw is None else json.loads(raw)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(found, dict):
+        return False
+    return found.get("node_type") == "group" if key == "zarr.json" else "dimensions" not in found
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f'"{name}"' for name in names[:_SHOWN]) + more
+
+
+def _attempt(look: Callable[[], T]) -> T | None:
+    """Return what `look` finds; None if it can't."""
+    try:
+        return look()
+    except ChunkwiseError:
+        return None

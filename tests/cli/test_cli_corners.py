@@ -1,0 +1,145 @@
+"""Arrays of every type, units and structure, given to each command; and ways to begin a command."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cli_arrays import Run, make
+
+import chunkwise as cw
+from chunkwise import errors
+from chunkwise.api.location import locate
+from chunkwise.api.node import require_node
+from chunkwise.api.verify import verify
+from chunkwise.hierarchy.difference import differences
+
+STRUCT = np.dtype([("a", "<i4"), ("b", "S3"), ("c", [("x", "<f4"), ("t", "<M8[s]")])])
+TYPES = ["?", "i1", "u8", "f2", "f8", "c8", "S5", "U3", "V3", "<M8[ns]", "<m8[s]", STRUCT]
+SMALL = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, ml_dtypes.uint2]
+
+
+@pytest.mark.parametrize("dtype", [*TYPES, *SMALL], ids=str)
+def test_elements_of_every_type_are_shown(run: Run, tmp_path: Path, dtype: np.dtype) -> None:
+    values = np.ones((2, 3), "u1").astype(dtype) if dtype != STRUCT else np.ones((2, 3), dtype)
+    make(tmp_path / "a", "zarr3", values, (2, 2))
+    assert run("slice", tmp_path / "a").status == 0
+    shown = run("slice", tmp_path / "a", "--json")
+    assert shown.status == 0 and np.array(shown.json["values"], object).shape[:2] == (2, 3)
+    assert run("slice", tmp_path / "a", "--region", "0,0", "--json").status == 0
+    picture = run("slice", tmp_path / "a", "--png", tmp_path / "a.png")
+    assert (picture.status == 0) == (tmp_path / "a.png").exists()
+    make(tmp_path / "b", "zarr3", np.zeros((2, 3), dtype), (2, 2))
+    assert run("diff", tmp_path / "a", tmp_path / "b", "--json").status == 1
+    assert run("diff", tmp_path / "a", tmp_path / "a").status == 0
+
+
+def test_members_of_structured_elements_have_their_names(run: Run, tmp_path: Path) -> None:
+    values = np.array([(1, b"ab", (2.5, "2000-01-01")), (3, b"", (np.nan, "NaT"))], STRUCT)
+    make(tmp_path / "a", "zarr3", values, (2,))
+    assert run("slice", tmp_path / "a", "--json").json["values"] == [
+        {"a": 1, "b": "ab", "c": {"x": 2.5, "t": "2000-01-01T00:00:00"}},
+        {"a": 3, "b": "", "c": {"x": "NaN", "t": "NaT"}},
+    ]
+
+
+@pytest.mark.parametrize("other", [None, ["nm", None], ["nm", "s"]])
+def test_units_are_compared_with_none(run: Run, tmp_path: Path, other: list[str | None] | None) -> None:
+    for name, units in (("a", ["nm", "nm"]), ("b", other)):
+        options = {} if units is None else {"dimension_units": units}
+        make(tmp_path / name, "zarr3", np.zeros((4, 4), "u1"), (2, 2), **options)
+    for left, right in (("a", "b"), ("b", "a")):
+        result = run("diff", tmp_path / left, tmp_path / right, "--json")
+        assert result.status == 1
+        assert [found["what"] for found in result.json] == ["dimension_units"]
+
+
+def test_migration_of_a_hierarchy_has_no_notes_on_its_own_groups(run: Run, tmp_path: Path) -> None:
+    with_groups = cw.open_group(str(tmp_path / "top.zarr"), "w", format="zarr2")
+    for name in ("a/x", "a/y", "z"):
+        with_groups.create_array(name, shape=[4], dtype="uint8")
+    whole = run("migrate", tmp_path / "top.zarr", "--json").json["nodes"]
+    assert len(whole) == 5 and not any("group" in note for node in whole for note in node["notes"])
+    for part in ("a", "z"):  # what is above stays as it is
+        assert "top.zarr" in run("migrate", tmp_path / "top.zarr" / part).out
+
+
+@pytest.mark.parametrize("module", ["chunkwise", "chunkwise.cli"])
+def test_the_command_is_a_module_too(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("chunkwise ")
+
+
+def test_messages_say_what_is_there_and_what_to_type(run: Run, tmp_path: Path) -> None:
+    """A group, an archive, a file, a directory of something else; on the command line and in Python."""
+    make(tmp_path / "a.zarr", "zarr3", np.zeros(3, "u1"), (2,))
+    (tmp_path / "text").write_text("x")
+    (tmp_path / "data.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    assert run("zip", tmp_path / "a.zarr", tmp_path / "a.zip").status == 0
+    (tmp_path / "other/below").mkdir(parents=True)
+    (tmp_path / "other/notes.txt").write_text("x")
+    cw.open_group(str(tmp_path / "only"), "w")
+    expected = {
+        "missing": "nothing is there",
+        "text": "it is a file",
+        "data.h5": "it is an HDF5 file",
+        "a.zip": f'"{tmp_path / "a.zip"}|zip:"',
+        "other/notes.txt": "it is a file",
+    }
+    for name, what in expected.items():
+        for command in ("info", "tree", "verify", "slice"):
+            result = run(command, tmp_path / name)
+            assert result.status == 1 and what in result.err, (command, result.err)
+        with pytest.raises(errors.NotFoundError, match=re.escape(what)):
+            cw.open_group(str(tmp_path / name))
+        if name != "a.zip":  # which is opened
+            with pytest.raises(ValueError, match=re.escape(what)):
+                cw.open(str(tmp_path / name)).result()
+    with pytest.raises(ValueError, match=r'directory of something else: "below", "notes.txt"'):
+        cw.open(str(tmp_path / "other")).result()
+    for format in ("zarr2", "zarr3", "n5"):
+        group = cw.open_group(str(tmp_path / format), "w", format=format)
+        with pytest.raises(ValueError, match=r"it is a group, which open_group opens$"):
+            cw.open(str(tmp_path / format)).result()
+        group.create_array("x", shape=[2], dtype="uint8")
+        with pytest.raises(ValueError, match=f"such as {re.escape(str(tmp_path / format / 'x'))}"):
+            cw.open(str(tmp_path / format)).result()
+
+
+@pytest.mark.parametrize(("name", "driver"), [("a.zarr", "zarr3"), ("a.n5", "n5"), ("a", "zarr3")])
+def test_the_url_that_creates_is_told(tmp_path: Path, name: str, driver: str) -> None:
+    url = f"{tmp_path / name}|{driver}:"
+    options = {"create": True, "dtype": "f4", "shape": [3]}
+    with pytest.raises(ValueError, match=re.escape(url)):
+        cw.open(str(tmp_path / name), **options).result()
+    assert cw.open(url, **options).result().dtype == cw.float32
+
+
+def test_short_names_of_numpy() -> None:
+    for name in ("f4", "<f8", ">i2", "u1", "?", "c16", "<M8[ns]", "<U7", "|S3"):
+        assert cw.dtype(name) == cw.dtype(np.dtype(name))
+    for name in ("f3", "O", "int", "r16"):
+        with pytest.raises(ValueError, match=f'no data type with name: "{name}"'):
+            cw.dtype(name)
+
+
+def test_progress_tells_all_bytes(tmp_path: Path) -> None:
+    """Under one name, of what compares, checks, archives and copies."""
+    values = np.random.default_rng(0).integers(0, 99, (64, 64)).astype("u2")
+    for name in ("a", "b"):
+        make(tmp_path / name, "zarr3", values, (16, 16))
+    told: list[int] = []
+    assert not list(differences(locate(tmp_path / "a"), locate(tmp_path / "b"), progress=told.append))
+    assert sum(told) == values.nbytes
+    told.clear()
+    reports = list(verify(require_node(locate(tmp_path / "a")), progress=told.append))
+    assert sum(told) == reports[0].nbytes > 0
+    told.clear()
+    group = cw.open_group(str(tmp_path / "g"), "w")
+    group.copy(cw.open(str(tmp_path / "a")).result(), "x", progress=lambda _, nbytes: told.append(nbytes))
+    assert sum(told) == values.nbytes
