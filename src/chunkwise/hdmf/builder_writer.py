@@ -208,7 +208,12 @@ class BuilderWriter:
         if same_file and source.path == path:
             return
         if link or same_file:  # data that is shared
-            to = Reference(source.path, "." if same_file else self.references.name_of(source.store.source))
+            to = Reference(
+                source.path,
+                "." if same_file else self.references.name_of(source.store.source),
+                source.object_id,
+                source.store.object_id,
+            )
             group, _, name = path.rpartition("/")
             self._extra_links.setdefault(group or "/", {})[name] = to
             return

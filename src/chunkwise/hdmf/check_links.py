@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -125,9 +124,7 @@ def _stored(values: Any, element: Element) -> Iterator[Reference]:
 
 def _check(stores: StoreSet, reference: Reference, where: str) -> Iterator[BrokenLink]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            store, path = stores.resolve(reference, stores.main)
+        store, path = stores.resolve(reference, stores.main)
         if reference.region is None:
             return
         if not store.is_dataset(path):

@@ -28,7 +28,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.chunks import checked_chunks, choose_chunks
 from chunkwise.hdmf.codecs import Settings
 from chunkwise.hdmf.element import Element
-from chunkwise.hdmf.logical import dump_reference
+from chunkwise.hdmf.logical import dump_identity, dump_reference
 from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.values import as_values
@@ -99,7 +99,7 @@ class Convention(ABC):
 
     def link(self, name: str, value: Reference) -> dict[str, Any]:
         """Return an entry of the list of links."""
-        return {"source": value.source, "path": value.path, "name": name}
+        return {"source": value.source, "path": value.path, "name": name} | dump_identity(value)
 
     # -- nodes ------------------------------------------------------------------------------------
 
