@@ -10,8 +10,16 @@ import numpy.typing as npt
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf.declaration import element_of_word
-from chunkwise.hdmf.element import Element, bytes_, compound, number, reference, region, text
+from chunkwise.hdmf.element import (
+    Element,
+    bytes_,
+    compound,
+    element_of_word,
+    number,
+    reference,
+    region,
+    text,
+)
 from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.region_builder import RegionReference
 from chunkwise.hdmf.values import element_of_dtype, guess_element
@@ -74,11 +82,12 @@ def element_of_builder(dtype: Any, data: Any) -> Element:
 
 def _with_regions(element: Element, data: Any) -> Element:
     """Return a compound whose members of references are those of regions where the rows have such."""
-    if not element.has_references or not isinstance(data, list) or not data:
+    row = data[0] if isinstance(data, list) and data else data
+    row = row.tolist() if isinstance(row, np.void) else row
+    if not element.has_references or not isinstance(row, tuple):
         return element
-    row = data[0]
     members = []
-    for m, value in zip(element.members, tuple(row), strict=False):
+    for m, value in zip(element.members, row, strict=False):
         is_region = m.element.kind == "reference" and isinstance(value, RegionReference)
         members.append((m.name, region if is_region else m.element))
     return compound(members) if len(members) == len(element.members) else element
@@ -86,7 +95,9 @@ def _with_regions(element: Element, data: Any) -> Element:
 
 def _first(data: Any) -> Any:
     while isinstance(data, list | tuple | np.ndarray):
-        if len(data) == 0 or (isinstance(data, np.ndarray) and data.dtype != object):
+        if isinstance(data, np.ndarray) and (data.dtype != object or data.ndim == 0):
+            return data[()] if data.dtype == object else None
+        if len(data) == 0:
             return None
         data = data[0]
     return data

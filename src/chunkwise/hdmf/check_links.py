@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.attributes import references_in
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.place import Place, place_of
@@ -72,7 +73,7 @@ def check_links(stores: StoreSet) -> Iterator[BrokenLink]:
             yield BrokenLink(path, e.message)
             continue
         for name, value in attributes.items():
-            for reference in _references(value):
+            for reference in references_in(value):
                 yield from _check(stores, reference, f'attribute "{name}" of {path}')
         if store.is_dataset(path):
             yield from _dataset(stores, store.dataset(path))
@@ -84,14 +85,6 @@ def check_links(stores: StoreSet) -> Iterator[BrokenLink]:
             continue
         for name, reference in links.items():
             yield from _check(stores, reference, f'link "{name}" of group {path}')
-
-
-def _references(value: Any) -> Iterator[Reference]:
-    if isinstance(value, Reference):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _references(item)
 
 
 def _dataset(stores: StoreSet, dataset: Dataset) -> Iterator[BrokenLink]:
