@@ -26,6 +26,16 @@ from chunkwise.hdmf.values import element_of_dtype, guess_element
 
 __all__ = ["element_of_builder", "is_reference", "is_scalar", "with_references"]
 
+_SPEC_WORDS = {
+    "float": "float32",
+    "double": "float64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "uint": "uint32",
+}
+"""Names of types in schemas; stored, "int" and "float" are Python's types of 64 bits."""
+
 
 def is_reference(value: Any) -> bool:
     """Return whether a value in a builder is a reference: in one of hdmf's ways, or a builder itself."""
@@ -61,7 +71,7 @@ def element_of_builder(dtype: Any, data: Any) -> Element:
     found = None
     if isinstance(dtype, list | tuple) and dtype and not all(isinstance(d, str) for d in dtype):
         return _with_regions(compound([(d["name"], _declared(d["dtype"])) for d in dtype]), data)
-    if isinstance(dtype, list | tuple):
+    if isinstance(dtype, list | tuple) or dtype == "numeric":
         dtype = None
     if dtype is not None:
         found = _declared(dtype)
@@ -120,9 +130,7 @@ def _declared(dtype: Any) -> Element:
         return reference if issubclass(dtype, np.object_) or dtype is object else number(dtype)
     if not isinstance(dtype, str):
         raise InvalidArgumentError(f"Expected a type, but received: {dtype!r:.100}")
-    if dtype == "numeric":
-        raise InvalidArgumentError('"numeric" says only that there are numbers')
-    return element_of_word(dtype)
+    return element_of_word(_SPEC_WORDS.get(dtype, dtype))
 
 
 def with_references(data: Any, convert: Callable[[Any], Reference]) -> Any:

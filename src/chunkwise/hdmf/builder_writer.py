@@ -194,8 +194,11 @@ class BuilderWriter:
         )
 
     def _element(self, builder: DatasetBuilder, data: Any) -> Element:
+        dtype, own = builder.dtype, getattr(data, "dtype", None)
+        if builder.location is not None and isinstance(own, np.dtype) and own.kind in "biuf":
+            dtype = own  # it was read: its type is that of its values, whatever its file calls it
         try:
-            return element_of_builder(builder.dtype, data)
+            return element_of_builder(dtype, data)
         except InvalidArgumentError as e:
             above = "" if builder.parent is None else f" to {builder.parent.name}"
             raise InvalidArgumentError(f"cannot add {builder.name}{above} - {e.message}") from None

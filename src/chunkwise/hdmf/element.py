@@ -97,7 +97,12 @@ class Element:
         )
 
     def describe(self) -> Any:
-        """Return the type as hdmf builders have it: a name, or a list of ``{"name", "dtype"}``."""
+        """Return the type as hdmf builders have it: a name, or a list of ``{"name", "dtype"}``.
+
+        For hdmf "int" and "float" have 32 bits, so what is declared so and has 64 is called by NumPy's name.
+        """
+        if self.kind == "number":
+            return self.memory_dtype.name
         if self.kind != "compound":
             return self.name
         return [{"name": m.name, "dtype": _member_word(m.element)} for m in self.members]
