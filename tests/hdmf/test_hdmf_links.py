@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import warnings
 from pathlib import Path
@@ -320,3 +321,43 @@ def test_a_group_that_is_built_after_a_dataset_of_it_has_the_dataset(tmp_path: P
         root = io.read_builder()
         assert root.links["second"].builder.datasets["values"] is root.links["first"].builder
         assert root.links["first"].builder.parent is root.links["second"].builder
+
+
+@pytest.mark.parametrize("name", [{}, {"name": None}, {"name": ""}])
+def test_a_link_without_a_name_is_called_as_its_target(tmp_path: Path, name: dict[str, Any]) -> None:
+    path = tmp_path / "a.zarr"
+    root = GroupBuilder("root", datasets=[DatasetBuilder("d", np.arange(3))], groups=[GroupBuilder("g")])
+    root.set_attribute("data_type", "File")
+    with ZarrIO(path, mode="w", format="zarr2") as io:
+        io.write_builder(root, consolidate_metadata=False)
+    links = [{**name, "source": ".", "path": "/d"}, {**name, "source": "../gone.zarr", "path": "/x/data"}]
+    (path / "g" / ".zattrs").write_text(json.dumps({"zarr_link": links}))
+    with pytest.warns(BrokenLinkWarning, match='link "data" of group /g .*gone.zarr'), ZarrIO(path) as io:
+        assert set(io.read_builder().groups["g"].links) == {"d"}
+        assert len(io.broken_links) == 1
+    assert len(broken_links(path)) == 1
+    with pytest.raises(ValueError, match="Found bad link to object /x/data"):
+        ZarrIO(path, strict_links=True).read_builder()
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [{"name": 5, "source": ".", "path": "/d"}],
+        [{"name": "a", "source": ".", "path": "/d"}, {"name": "a", "source": ".", "path": "/g"}],
+        ["d"],
+        "d",
+    ],
+)
+def test_links_that_can_not_be_told_are_reported_and_the_rest_is_read(tmp_path: Path, links: Any) -> None:
+    path = tmp_path / "a.zarr"
+    root = GroupBuilder("root", datasets=[DatasetBuilder("d", np.arange(3))], groups=[GroupBuilder("g")])
+    root.set_attribute("data_type", "File")
+    with ZarrIO(path, mode="w", format="zarr2") as io:
+        io.write_builder(root, consolidate_metadata=False)
+    (path / "g" / ".zattrs").write_text(json.dumps({"zarr_link": links}))
+    with pytest.warns(BrokenLinkWarning, match='group "/g"'), ZarrIO(path) as io:
+        assert io.read_builder().groups["g"].links == {}
+    assert len(broken_links(path)) == 1
+    with pytest.raises(ValueError, match=r'Found bad link .*group "/g"'):
+        ZarrIO(path, strict_links=True).read_builder()

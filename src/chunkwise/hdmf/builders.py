@@ -193,7 +193,12 @@ class BuilderTree:
                 if builder.data is None:
                     self._set_scalar(builder, store.dataset(path))
                 continue
-            for name, reference in store.links(path).items():
+            try:
+                links = store.links(path)
+            except ChunkwiseError as e:
+                self._report(e, Reference(path), store, "links")
+                continue
+            for name, reference in links.items():
                 self._link(builder, store, path, name, reference)
 
     def _attribute(self, value: Any, store: HdmfStore, what: str) -> Any:

@@ -62,6 +62,8 @@ class NewArray:
         Characters of the longest text in a compound.
     pickled : bool
         Whether references in Zarr v2 are stored in the form that hdmf-zarr writes by default.
+    nested : bool
+        Whether each index of a chunk of Zarr v2 is a directory.
     """
 
     path: str
@@ -72,6 +74,7 @@ class NewArray:
     scalar: bool = False
     width: int = 0
     pickled: bool = False
+    nested: bool = False
 
 
 class Convention(ABC):

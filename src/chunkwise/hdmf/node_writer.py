@@ -43,11 +43,21 @@ class NodeWriter:
         Whether references in Zarr v2 datasets are stored as hdmf-zarr does by default.
     compat_regions : bool
         Whether regions in Zarr v2 attributes are stored so that hdmf-zarr still opens the file.
+    nested : bool
+        Whether each index of a chunk of Zarr v2 is a directory, as it is in the other formats.
     """
 
-    def __init__(self, store: HdmfStore, *, pickled: bool = False, compat_regions: bool = False) -> None:
+    def __init__(
+        self,
+        store: HdmfStore,
+        *,
+        pickled: bool = False,
+        compat_regions: bool = False,
+        nested: bool = False,
+    ) -> None:
         self.store = store
         self.pickled = pickled
+        self.nested = nested
         self.compat_regions = compat_regions
         kv = store.location.kv
         self._writer: Any = kv.open_writer() if offers(kv, BulkWritable) else kv
@@ -175,7 +185,7 @@ class NodeWriter:
         """
         if new.path in self.store.tree.nodes:
             raise AlreadyExistsError(f"there is an object {new.path} in {self.store.source} already")
-        node = self.store.convention.array(replace(new, pickled=self.pickled))
+        node = self.store.convention.array(replace(new, pickled=self.pickled, nested=self.nested))
         array = PhysicalArray(
             self.store.location, self.store.format, node, self.store.pool, self.store.shared
         )

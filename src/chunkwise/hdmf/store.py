@@ -144,12 +144,18 @@ class HdmfStore:
             if not isinstance(listed, list):
                 raise FailedPreconditionError(f'group "{node.path}": Expected array in "{member}"')
             for item in listed:
-                if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+                if not isinstance(item, dict) or not isinstance(item.get("name") or "", str):
                     raise FailedPreconditionError(f'group "{node.path}": malformed link {item!r:.100}')
                 try:
-                    out[item["name"]] = replace(parse_reference(item), link=True)
+                    link = replace(parse_reference(item), link=True)
                 except ChunkwiseError as e:
-                    raise prefix(e, f'link "{item["name"]}" of group "{node.path}"') from None
+                    raise prefix(e, f'link "{item.get("name")}" of group "{node.path}"') from None
+                name = item.get("name") or link.path.rstrip("/").rpartition("/")[2]  # as hdmf calls it
+                if out.setdefault(name, link) != link:
+                    raise FailedPreconditionError(
+                        f'group "{node.path}": two links are called "{name}", '
+                        f"to {out[name].path} and to {link.path}"
+                    )
         return out
 
     def changed(self, path: str) -> None:

@@ -90,6 +90,8 @@ class Zarr2Convention(Convention):
             "shape": list(stored_shape),
             "zarr_format": 2,
         }
+        if new.nested:
+            document["dimension_separator"] = "/"
         reserved: dict[str, Any] = {"zarr_dtype": _zarr2_word(new.element)}
         if new.scalar and (new.element.kind == "compound" or new.element.has_references):
             reserved["_SCALAR"] = True
