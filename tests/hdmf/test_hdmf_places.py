@@ -14,6 +14,8 @@ import pytest
 import zarr
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.build import DatasetBuilder, GroupBuilder
+from nwb_content import new_file
+from pynwb import get_manager
 
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert, open_store
@@ -179,3 +181,17 @@ def test_store_objects_of_zarr_python_3(tmp_path: Path) -> None:
             assert io.read_builder().datasets["d"].data[:].tolist() == [0, 1, 2]
     with pytest.raises(TypeError, match=r"MemoryStore, but expected .* LocalStore, ZipStore"):
         ZarrIO(zarr.storage.MemoryStore())
+
+
+def test_positional_arguments_have_the_order_of_hdmf(tmp_path: Path) -> None:
+    """The mode is the second argument of ``NWBHDF5IO`` and of hdmf-zarr's classes, too."""
+    manager = get_manager()
+    with NWBZarrIO(tmp_path / "a", "w", manager) as io:
+        io.write(new_file())
+        assert io.manager is manager
+    with NWBZarrIO(tmp_path / "a", "r", None, {}, False, False) as io:
+        assert io.read().identifier == "content"
+    with ZarrIO(tmp_path / "b", "w", manager, None, True) as io:
+        assert io.manager is manager
+    with pytest.raises(InvalidArgumentError, match="mode is <"):
+        ZarrIO(tmp_path / "a", manager)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def open_source(path: Place, **options: Any) -> HDMFIO:
     location = place_of(path)
     if detect_format(location) is None:
         raise no_store(location, source_name(path))
-    io = ZarrIO(path, BuildManager(type_map), "r", **options)
+    io = ZarrIO(path, "r", BuildManager(type_map), **options)
     if io.store.specifications() is not None:
         io.load_namespaces_io(type_map)
     return io
@@ -97,7 +97,7 @@ def convert(
             _to_hdf5(src, target, overwrite)
             return
         mode = "w" if overwrite else "w-"
-        with ZarrIO(target, BuildManager(src.manager.type_map), mode, format=format, **options) as out:
+        with ZarrIO(target, mode, BuildManager(src.manager.type_map), format=format, **options) as out:
             out.export(src, write_args={"link_data": False})
 
 

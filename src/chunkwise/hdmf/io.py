@@ -53,11 +53,11 @@ class ZarrIO(StoreReading, StoreWriting):
     ----------
     path : str, path or KvStore
         Local path, URL, or kvstore whose prefix is the store; or a store of zarr-python on local files.
-    manager : BuildManager, optional
-        By default one that knows no types.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         ``"r-"`` reads without consolidated metadata; ``"w-"`` and ``"x"`` fail if the store exists.  ``"w"``
         removes what is there when the first thing is written.
+    manager : BuildManager, optional
+        By default one that knows no types.
     storage_options : dict, optional
         ``{"anon": True}`` for public buckets.
     force_overwrite : bool
@@ -104,8 +104,8 @@ class ZarrIO(StoreReading, StoreWriting):
     def __init__(
         self,
         path: Place,
-        manager: BuildManager | None = None,
         mode: str = "r",
+        manager: BuildManager | None = None,
         storage_options: dict[str, Any] | None = None,
         force_overwrite: bool = False,
         *,
