@@ -14,7 +14,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 from nwb_content import file_of, new_file
 from pynwb import TimeSeries, get_manager
 
-from chunkwise.hdmf import BrokenLinkWarning, NWBZarrIO, ZarrIO, convert, open_store
+from chunkwise.hdmf import BrokenLinkError, BrokenLinkWarning, NWBZarrIO, ZarrIO, convert, open_store
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hdmf.place import join_source, relative_source
 
@@ -361,3 +361,17 @@ def test_links_that_can_not_be_told_are_reported_and_the_rest_is_read(tmp_path: 
     assert len(broken_links(path)) == 1
     with pytest.raises(ValueError, match=r'Found bad link .*group "/g"'):
         ZarrIO(path, strict_links=True).read_builder()
+
+
+@pytest.mark.parametrize("target", ["copy.nwb.zarr", "copy.nwb"])
+def test_what_a_copy_would_lack_is_named_and_nothing_is_written(tmp_path: Path, target: str) -> None:
+    raw, linked, copy = tmp_path / "raw.nwb.zarr", tmp_path / "linked.nwb.zarr", tmp_path / target
+    write_raw(raw, "zarr2")
+    write_with_link(linked, raw, "/acquisition/src", "zarr2", reference=True)
+    shutil.rmtree(raw)
+    with pytest.raises(BrokenLinkError, match=r' 2 broken(.|\n)*link "link" of group /acquisition'):
+        convert(linked, copy)
+    assert not copy.exists()
+    with pytest.warns(BrokenLinkWarning):
+        convert(linked, tmp_path / "rest.nwb.zarr", drop_broken_links=True)
+    assert broken_links(tmp_path / "rest.nwb.zarr") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundE
 from chunkwise.hdmf.absence import is_hdf5, no_store
 from chunkwise.hdmf.io import ZarrIO
 from chunkwise.hdmf.place import Place, place_of, source_name
+from chunkwise.hdmf.resolve import BrokenLinkError, BrokenLinkWarning
 from chunkwise.hdmf.tree import detect_format
 
 __all__ = ["convert", "open_source"]
@@ -63,6 +65,7 @@ def convert(
     *,
     format: Literal["zarr2", "zarr3", "n5", "hdf5"] | None = None,
     overwrite: bool = False,
+    drop_broken_links: bool = False,
     source_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> None:
@@ -76,6 +79,8 @@ def convert(
         that ends in ``.n5``, else Zarr v3.
     overwrite : bool
         Whether a store or file at `target` is replaced.
+    drop_broken_links : bool
+        Whether a file with broken links or references is copied without them; else it is not copied at all.
     source_options : dict, optional
         Those of :class:`ZarrIO` for reading.
     **options
@@ -87,18 +92,34 @@ def convert(
         If there is something at `target`.
     InvalidArgumentError
         If one of the two places is in the other, or both are the same.
+    BrokenLinkError
+        If a link or reference is broken; names each.  Nothing is written then.
     """
     _check_apart(source_name(source), source_name(target))
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
     with open_source(source, **(source_options or {})) as src:
+        if isinstance(src, ZarrIO) and not drop_broken_links:
+            _check_whole(src)
         if format == "hdf5":
             _to_hdf5(src, target, overwrite)
             return
         mode = "w" if overwrite else "w-"
         with ZarrIO(target, mode, BuildManager(src.manager.type_map), format=format, **options) as out:
             out.export(src, write_args={"link_data": False})
+
+
+def _check_whole(src: ZarrIO) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BrokenLinkWarning)  # the error names them
+        src.read_builder()
+    if src.broken_links:
+        listed = "\n".join(src.broken_links)
+        raise BrokenLinkError(
+            f"a copy of {src.source} would lack {len(src.broken_links)} broken links or references; "
+            f"drop_broken_links=True makes one without them:\n{listed}"
+        )
 
 
 def _check_apart(source: str, target: str) -> None:
