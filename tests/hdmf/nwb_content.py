@@ -33,6 +33,7 @@ def new_file(name: str = "content") -> NWBFile:
 def ecephys(nwb: NWBFile) -> None:
     device = nwb.create_device("probe")
     shanks = [nwb.create_electrode_group(f"shank{i}", "d", "CA1", device) for i in range(2)]
+    shanks[1].position = np.array((1.0, 2.0, 3.0), [("x", "f4"), ("y", "f4"), ("z", "f4")])
     nwb.add_electrode_column("label", "text")
     for i in range(6):
         nwb.add_electrode(group=shanks[i % 2], location="CA1", x=float(i), label=f"e{i}")

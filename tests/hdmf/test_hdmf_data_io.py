@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numcodecs
 import numpy as np
 import pytest
@@ -112,3 +113,34 @@ def test_one_dataset_is_written_into_a_file_that_is_there(exhaust: bool, tmp_pat
     with ZarrIO(tmp_path / "a", mode="r-") as io:
         found = io.read_builder().groups["g"].datasets["a"].data[:]
     assert found.tolist() == [[float(i)] * 3 for i in range(4)]
+
+
+def test_data_of_hdf5_with_the_options_that_it_has(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        dataset = f.create_dataset("d", data=DATA, chunks=(5, 3), compression="gzip", shuffle=True)
+        assert ZarrDataIO.is_h5py_dataset(dataset)
+        assert not ZarrDataIO.is_h5py_dataset(DATA)
+        assert ZarrDataIO.hdf5_to_zarr_filters(dataset) == [numcodecs.Shuffle(4), numcodecs.Zlib(4)]
+        for options, expected in (
+            ({}, {"id": "gzip", "level": 4}),
+            ({"compressors": "zstd"}, {"id": "zstd", "level": 1}),
+            ({"compressor": False}, None),
+        ):
+            wrapped = ZarrDataIO.from_h5py_dataset(dataset, **options)
+            with ZarrIO(tmp_path / "a", mode="w", format="zarr2") as io:
+                io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", wrapped)]))
+            document = open_store(tmp_path / "a").tree.nodes["/d"].document
+            assert document["chunks"] == [5, 3]
+            assert document["filters"] == [{"id": "shuffle", "elementsize": 4}]
+            found = document["compressor"]
+            assert found == expected if expected is None else found.items() >= {"id": expected["id"]}.items()
+        lzf = f.create_dataset("lzf", data=DATA, compression="lzf", scaleoffset=2)
+        with pytest.warns(UserWarning, match="lzf"), pytest.warns(UserWarning, match="scaleoffset"):
+            assert ZarrDataIO.hdf5_to_zarr_filters(lzf) == []
+
+
+def test_io_settings_are_those_that_were_given() -> None:
+    assert ZarrDataIO(DATA).io_settings == {}
+    given = ZarrDataIO(DATA, chunks=(2, 3), compressor=False, fillvalue=3)
+    assert given.io_settings == {"chunks": (2, 3), "compressor": False, "fill_value": 3}
+    assert ZarrDataIO(DATA, **given.get_io_params()).io_settings == given.io_settings

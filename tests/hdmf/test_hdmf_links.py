@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import warnings
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from nwb_content import file_of, new_file
 from pynwb import TimeSeries, get_manager
 
-from chunkwise.hdmf import BrokenLinkWarning, NWBZarrIO, ZarrIO, convert, open_store
+from chunkwise.hdmf import BrokenLinkError, BrokenLinkWarning, NWBZarrIO, ZarrIO, convert, open_store
+from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hdmf.place import join_source, relative_source
 
 FORMATS = ("zarr2", "zarr3", "n5")
@@ -106,6 +108,90 @@ def test_links_out_of_the_neighbourhood_are_refused_unless_allowed(tmp_path: Pat
     check(deep, allow_external_links="any")
     with pytest.warns(BrokenLinkWarning, match="not allowed"):
         ZarrIO(deep, allow_external_links="none").read_builder()
+
+
+def write_with_link(path: Path, to: Path, at: str, format: str, **own: Any) -> None:
+    """A file with data of its own at ``/acquisition/src``, and a link to what another has at a path."""
+    series = DatasetBuilder("data", np.arange(6.0) + 100)
+    groups = [GroupBuilder("src", datasets=[series], attributes={"object_id": "own series"})]
+    with ZarrIO(to) as source, ZarrIO(path, mode="w", format=format) as io:
+        target = source.get_builder(at)
+        link = LinkBuilder(target, "link")
+        reference = {"target": ReferenceBuilder(target)} if own.get("reference") else {}
+        acquisition = GroupBuilder("acquisition", groups=groups, links=[link], attributes=reference)
+        root = GroupBuilder("root", groups=[acquisition])
+        root.set_attribute("object_id", own.get("object_id", "own root"))
+        root.set_attribute("data_type", "File")
+        io.write_builder(root)
+
+
+@pytest.mark.parametrize("at", ["/acquisition/src", "/acquisition/src/data"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_link_into_a_file_that_is_gone_is_broken(tmp_path: Path, format: str, at: str) -> None:
+    """What the file itself has at that path is other data."""
+    raw, linked = tmp_path / "raw.nwb.zarr", tmp_path / "linked.nwb.zarr"
+    write_raw(raw, format)
+    write_with_link(linked, raw, at, format, reference=True)
+    assert broken_links(linked) == []
+    shutil.rmtree(raw)
+    with pytest.warns(BrokenLinkWarning, match="there is no store at"), ZarrIO(linked) as io:
+        acquisition = io.read_builder().groups["acquisition"]
+        assert not acquisition.links
+        assert "target" not in acquisition.attributes
+        assert len(io.broken_links) == 2
+    assert len(broken_links(linked)) == 2
+    with pytest.raises(ValueError, match=f"Found bad link to object {at}"):
+        ZarrIO(linked, strict_links=True).read_builder()
+
+
+@pytest.mark.parametrize("at", ["/acquisition/src", "/acquisition/src/data"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_another_file_in_the_place_of_the_linked_one_is_not_taken_for_it(
+    tmp_path: Path, format: str, at: str
+) -> None:
+    raw, linked = tmp_path / "raw.nwb.zarr", tmp_path / "linked.nwb.zarr"
+    write_raw(raw, format)
+    write_with_link(linked, raw, at, format, reference=True)
+    shutil.rmtree(raw)
+    write_raw(raw, format)
+    assert [link.reason for link in broken_links(linked) if "is another object" in link.reason]
+    with pytest.warns(BrokenLinkWarning, match="is another object"), ZarrIO(linked) as io:
+        acquisition = io.read_builder().groups["acquisition"]
+        assert not acquisition.links
+        assert "target" not in acquisition.attributes
+
+
+def test_a_link_to_the_file_that_was_exported_leads_there(tmp_path: Path) -> None:
+    """The export has the identity of its source, and other values at the same path."""
+    raw, linked = tmp_path / "raw.nwb.zarr", tmp_path / "linked.nwb.zarr"
+    write_raw(raw, "zarr3")
+    identity = open_store(raw).object_id
+    write_with_link(linked, raw, "/acquisition/src/data", "zarr3", object_id=identity)
+    with ZarrIO(linked, strict_links=True) as io:
+        data = io.read_builder().groups["acquisition"].links["link"].builder.data
+        np.testing.assert_array_equal(data[()], np.arange(12.0).reshape(6, 2))
+
+
+def test_a_store_that_can_not_be_asked_is_not_said_to_be_gone(tmp_path: Path) -> None:
+    raw, linked = tmp_path / "raw.nwb.zarr", tmp_path / "linked.nwb.zarr"
+    write_raw(raw, "zarr3")
+    write_with_link(linked, raw, "/acquisition/src", "zarr3")
+    (raw / "acquisition" / "zarr.json").write_bytes(b"{")
+    (raw / "zarr.json").write_bytes(b"{")
+    with pytest.warns(BrokenLinkWarning, match="can't be opened: .*JSON"), ZarrIO(linked) as io:
+        io.read_builder()
+
+
+def test_a_link_to_old_data_without_identities_is_found_by_the_name_references_have_for_the_store(
+    stores: Path, tmp_path: Path
+) -> None:
+    """Release 0.10.0 called a store by the name of its directory, in links without identities."""
+    shutil.copytree(stores / "v2-h010-legacy" / "a.nwb.zarr", tmp_path / "renamed")
+    group = open_store(tmp_path / "renamed").links("/general/extracellular_ephys/g")
+    assert (group["device"].source, group["device"].source_object_id) == ("a.nwb.zarr", None)
+    assert broken_links(tmp_path / "renamed") == []
+    shutil.copytree(stores / "v2-h010-legacy" / "b.nwb.zarr", tmp_path / "b")  # links to a.nwb.zarr
+    assert len(broken_links(tmp_path / "b")) == 1
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -235,3 +321,57 @@ def test_a_group_that_is_built_after_a_dataset_of_it_has_the_dataset(tmp_path: P
         root = io.read_builder()
         assert root.links["second"].builder.datasets["values"] is root.links["first"].builder
         assert root.links["first"].builder.parent is root.links["second"].builder
+
+
+@pytest.mark.parametrize("name", [{}, {"name": None}, {"name": ""}])
+def test_a_link_without_a_name_is_called_as_its_target(tmp_path: Path, name: dict[str, Any]) -> None:
+    path = tmp_path / "a.zarr"
+    root = GroupBuilder("root", datasets=[DatasetBuilder("d", np.arange(3))], groups=[GroupBuilder("g")])
+    root.set_attribute("data_type", "File")
+    with ZarrIO(path, mode="w", format="zarr2") as io:
+        io.write_builder(root, consolidate_metadata=False)
+    links = [{**name, "source": ".", "path": "/d"}, {**name, "source": "../gone.zarr", "path": "/x/data"}]
+    (path / "g" / ".zattrs").write_text(json.dumps({"zarr_link": links}))
+    with pytest.warns(BrokenLinkWarning, match='link "data" of group /g .*gone.zarr'), ZarrIO(path) as io:
+        assert set(io.read_builder().groups["g"].links) == {"d"}
+        assert len(io.broken_links) == 1
+    assert len(broken_links(path)) == 1
+    with pytest.raises(ValueError, match="Found bad link to object /x/data"):
+        ZarrIO(path, strict_links=True).read_builder()
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [{"name": 5, "source": ".", "path": "/d"}],
+        [{"name": "a", "source": ".", "path": "/d"}, {"name": "a", "source": ".", "path": "/g"}],
+        ["d"],
+        "d",
+    ],
+)
+def test_links_that_can_not_be_told_are_reported_and_the_rest_is_read(tmp_path: Path, links: Any) -> None:
+    path = tmp_path / "a.zarr"
+    root = GroupBuilder("root", datasets=[DatasetBuilder("d", np.arange(3))], groups=[GroupBuilder("g")])
+    root.set_attribute("data_type", "File")
+    with ZarrIO(path, mode="w", format="zarr2") as io:
+        io.write_builder(root, consolidate_metadata=False)
+    (path / "g" / ".zattrs").write_text(json.dumps({"zarr_link": links}))
+    with pytest.warns(BrokenLinkWarning, match='group "/g"'), ZarrIO(path) as io:
+        assert io.read_builder().groups["g"].links == {}
+    assert len(broken_links(path)) == 1
+    with pytest.raises(ValueError, match=r'Found bad link .*group "/g"'):
+        ZarrIO(path, strict_links=True).read_builder()
+
+
+@pytest.mark.parametrize("target", ["copy.nwb.zarr", "copy.nwb"])
+def test_what_a_copy_would_lack_is_named_and_nothing_is_written(tmp_path: Path, target: str) -> None:
+    raw, linked, copy = tmp_path / "raw.nwb.zarr", tmp_path / "linked.nwb.zarr", tmp_path / target
+    write_raw(raw, "zarr2")
+    write_with_link(linked, raw, "/acquisition/src", "zarr2", reference=True)
+    shutil.rmtree(raw)
+    with pytest.raises(BrokenLinkError, match=r' 2 broken(.|\n)*link "link" of group /acquisition'):
+        convert(linked, copy)
+    assert not copy.exists()
+    with pytest.warns(BrokenLinkWarning):
+        convert(linked, tmp_path / "rest.nwb.zarr", drop_broken_links=True)
+    assert broken_links(tmp_path / "rest.nwb.zarr") == []

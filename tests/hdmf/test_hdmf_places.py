@@ -11,11 +11,14 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import zarr
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.build import DatasetBuilder, GroupBuilder
+from nwb_content import new_file
+from pynwb import get_manager
 
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
-from chunkwise.hdmf import NWBZarrIO, ZarrIO, convert
+from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert, open_store
 
 
 def _root(value: int) -> GroupBuilder:
@@ -44,7 +47,7 @@ def test_what_is_no_place_is_told_by_type() -> None:
         pass
 
     with pytest.raises(
-        TypeError, match=r"LocalStore, but expected a local path, a URL or a chunkwise\.KvStore"
+        TypeError, match=r"LocalStore, but expected a local path, a URL, a chunkwise\.KvStore or one of"
     ):
         ZarrIO(LocalStore())  # type: ignore[arg-type]
 
@@ -140,3 +143,55 @@ def test_an_array_is_no_file(format: str, tmp_path: Path) -> None:
     with pytest.raises(FailedPreconditionError, match="is an array, not a group"):
         convert(tmp_path / "a" / "a", tmp_path / "b")
     assert not (tmp_path / "b").exists()
+
+
+def store_of_zarr2(name: str, path: Path) -> Any:
+    """A store object as zarr-python 2 has them; the release that is installed here has none."""
+    return type(name, (), {"__module__": "zarr.storage", "path": str(path)})()
+
+
+@pytest.mark.parametrize("name", ["DirectoryStore", "NestedDirectoryStore", "TempStore"])
+def test_store_objects_of_zarr_python_2(tmp_path: Path, name: str) -> None:
+    store = store_of_zarr2(name, tmp_path / "a")
+    data = ZarrDataIO(np.arange(12).reshape(4, 3), chunks=(2, 3))
+    root = GroupBuilder("root", datasets=[DatasetBuilder("d", data)], attributes={"data_type": "x"})
+    with ZarrIO(store, mode="w") as io:
+        assert io.source == io.abspath == str(tmp_path / "a")
+        io.write_builder(root)
+    assert open_store(store).format == "zarr2"
+    nested = name == "NestedDirectoryStore"
+    assert (tmp_path / "a" / "d" / ("1/0" if nested else "1.0")).is_file()
+    assert ZarrIO.can_read(store)
+    with ZarrIO(store, mode="r+") as io:
+        data = io.read_builder().datasets["d"].data
+        data.append([1, 2, 3])
+        assert data[:, 1].tolist() == [1, 4, 7, 10, 2]
+
+
+def test_store_objects_of_zarr_python_3(tmp_path: Path) -> None:
+    root = GroupBuilder("root", datasets=[DatasetBuilder("d", np.arange(3))])
+    with ZarrIO(zarr.storage.LocalStore(tmp_path / "a"), mode="w") as io:
+        io.write_builder(root)
+    archive = zarr.storage.ZipStore(tmp_path / "a.zip", mode="w")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        for path in (tmp_path / "a").rglob("*"):
+            file.write(path, path.relative_to(tmp_path / "a"))
+    for place in (zarr.storage.LocalStore(tmp_path / "a"), archive):
+        with ZarrIO(place) as io:
+            assert io.read_builder().datasets["d"].data[:].tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match=r"MemoryStore, but expected .* LocalStore, ZipStore"):
+        ZarrIO(zarr.storage.MemoryStore())
+
+
+def test_positional_arguments_have_the_order_of_hdmf(tmp_path: Path) -> None:
+    """The mode is the second argument of ``NWBHDF5IO`` and of hdmf-zarr's classes, too."""
+    manager = get_manager()
+    with NWBZarrIO(tmp_path / "a", "w", manager) as io:
+        io.write(new_file())
+        assert io.manager is manager
+    with NWBZarrIO(tmp_path / "a", "r", None, {}, False, False) as io:
+        assert io.read().identifier == "content"
+    with ZarrIO(tmp_path / "b", "w", manager, None, True) as io:
+        assert io.manager is manager
+    with pytest.raises(InvalidArgumentError, match="mode is <"):
+        ZarrIO(tmp_path / "a", manager)  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ def _write_table(place: Location, format: str) -> None:
         VectorData(name="word", description="d", data=WORDS),
     ]
     table = DynamicTable(name="root", description="d", columns=columns, id=list(range(5)))
-    with ZarrIO(place, get_manager(), "w", format=format) as io:
+    with ZarrIO(place, "w", get_manager(), format=format) as io:
         io.write(table)
 
 
@@ -80,7 +80,7 @@ def _dying(place: Location, n_changes: int) -> Location:
 
 def _index(place: Location, mode: str) -> np.ndarray[Any, Any]:
     """Return the index column as it is read; the rows that it tells must be right."""
-    with ZarrIO(place, get_manager(), mode) as io:
+    with ZarrIO(place, mode, get_manager()) as io:
         table = io.read()
         found: np.ndarray[Any, Any] = table.numbers_index.data[:]
         assert found.tolist() == INDEX
@@ -104,7 +104,7 @@ def _leftovers(place: Location) -> list[str]:
 
 
 def _widen(place: Location) -> None:
-    with ZarrIO(place, get_manager(), "r+") as io:
+    with ZarrIO(place, "r+", get_manager()) as io:
         io.read().numbers_index.data.widen(np.dtype("u2"))
 
 
@@ -128,7 +128,7 @@ def test_a_column_is_old_or_new_whenever_the_process_dies(format: str, where: st
         found = _index(place, "r-").dtype
         seen.append(found.name)
         # Opened for writing, it becomes the one that it was read as, and what is left over is removed.
-        with ZarrIO(place, get_manager(), "r+") as io:
+        with ZarrIO(place, "r+", get_manager()) as io:
             assert io.read().numbers_index.data[:].tolist() == INDEX
         assert _leftovers(place) == []
         assert {_index(place, mode).dtype for mode in ("r", "r-")} == {found}
@@ -186,7 +186,7 @@ def test_what_fails_can_be_used_on_and_is_put_right_later(format: str) -> None:
     new = _in_memory(format)
     for n in count():
         place = new()
-        with ZarrIO(_dying(place, n), get_manager(), "r+") as io:
+        with ZarrIO(_dying(place, n), "r+", get_manager()) as io:
             column = io.read().numbers_index.data
             store = io.store.location.kv
             try:
@@ -212,7 +212,7 @@ def test_what_fails_can_be_used_on_and_is_put_right_later(format: str) -> None:
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 def test_consolidated_metadata_of_a_dead_process_has_columns_of_one_length(format: str) -> None:
     def add(place: Location) -> None:
-        with ZarrIO(place, get_manager(), "r+") as io:
+        with ZarrIO(place, "r+", get_manager()) as io:
             table = io.read()
             table.add_row(numbers=[1.0], word="x")
             table.add_row(numbers=list(range(100)), word="x")

@@ -69,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             action="store_true",
             help="Zarr v2 references as hdmf-zarr writes them by default",
         )
+        action.add_argument(
+            "--drop-broken-links",
+            action="store_true",
+            help="copy a file with broken links without them, instead of not at all",
+        )
     for action in (info, check, convert, repack):
         action.add_argument("--json", action="store_true", help="print JSON", default=argparse.SUPPRESS)
         add_server_arguments(action, argparse.SUPPRESS)
@@ -164,7 +169,8 @@ def _schema_errors(io: Any) -> list[str]:
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {"object_codec": "pickle"} if arguments.pickled_references else {}
+    codec = {"object_codec": "pickle"} if arguments.pickled_references else {}
+    return {"drop_broken_links": arguments.drop_broken_links, **codec}
 
 
 def _convert(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from hdmf.build import LinkBuilder, ReferenceBuilder
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.builders import ROOT
 from chunkwise.hdmf.h5_source import h5_dataset_of
+from chunkwise.hdmf.lazy import LazyDataset
 from chunkwise.hdmf.place import canonical_source, relative_source
 from chunkwise.hdmf.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.region import normalize_region
@@ -64,11 +65,14 @@ class BuilderReferences:
         root = target
         while root.parent is not None:
             root = root.parent
+        here = self.is_here(target)
+        data = getattr(root, "data", None)  # a dataset of another store may come without its groups
+        root_id = data.dataset.store.object_id if isinstance(data, LazyDataset) else identity_of(root)
         return Reference(
             path_of(target),
-            "." if self.is_here(target) else self.name_of(target.source),
+            "." if here else self.name_of(target.source),
             identity_of(target),
-            identity_of(root) or (self.root_id if self.is_here(target) else None),
+            root_id or (self.root_id if here else None),
             region,
         )
 

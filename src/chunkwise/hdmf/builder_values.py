@@ -10,13 +10,31 @@ import numpy.typing as npt
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf.declaration import element_of_word
-from chunkwise.hdmf.element import Element, bytes_, compound, number, reference, region, text
+from chunkwise.hdmf.element import (
+    Element,
+    bytes_,
+    compound,
+    element_of_word,
+    number,
+    reference,
+    region,
+    text,
+)
 from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.region_builder import RegionReference
 from chunkwise.hdmf.values import element_of_dtype, guess_element
 
 __all__ = ["element_of_builder", "is_reference", "is_scalar", "with_references"]
+
+_SPEC_WORDS = {
+    "float": "float32",
+    "double": "float64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "uint": "uint32",
+}
+"""Names of types in schemas; stored, "int" and "float" are Python's types of 64 bits."""
 
 
 def is_reference(value: Any) -> bool:
@@ -53,7 +71,7 @@ def element_of_builder(dtype: Any, data: Any) -> Element:
     found = None
     if isinstance(dtype, list | tuple) and dtype and not all(isinstance(d, str) for d in dtype):
         return _with_regions(compound([(d["name"], _declared(d["dtype"])) for d in dtype]), data)
-    if isinstance(dtype, list | tuple):
+    if isinstance(dtype, list | tuple) or dtype == "numeric":
         dtype = None
     if dtype is not None:
         found = _declared(dtype)
@@ -74,11 +92,12 @@ def element_of_builder(dtype: Any, data: Any) -> Element:
 
 def _with_regions(element: Element, data: Any) -> Element:
     """Return a compound whose members of references are those of regions where the rows have such."""
-    if not element.has_references or not isinstance(data, list) or not data:
+    row = data[0] if isinstance(data, list) and data else data
+    row = row.tolist() if isinstance(row, np.void) else row
+    if not element.has_references or not isinstance(row, tuple):
         return element
-    row = data[0]
     members = []
-    for m, value in zip(element.members, tuple(row), strict=False):
+    for m, value in zip(element.members, row, strict=False):
         is_region = m.element.kind == "reference" and isinstance(value, RegionReference)
         members.append((m.name, region if is_region else m.element))
     return compound(members) if len(members) == len(element.members) else element
@@ -86,7 +105,9 @@ def _with_regions(element: Element, data: Any) -> Element:
 
 def _first(data: Any) -> Any:
     while isinstance(data, list | tuple | np.ndarray):
-        if len(data) == 0 or (isinstance(data, np.ndarray) and data.dtype != object):
+        if isinstance(data, np.ndarray) and (data.dtype != object or data.ndim == 0):
+            return data[()] if data.dtype == object else None
+        if len(data) == 0:
             return None
         data = data[0]
     return data
@@ -109,9 +130,7 @@ def _declared(dtype: Any) -> Element:
         return reference if issubclass(dtype, np.object_) or dtype is object else number(dtype)
     if not isinstance(dtype, str):
         raise InvalidArgumentError(f"Expected a type, but received: {dtype!r:.100}")
-    if dtype == "numeric":
-        raise InvalidArgumentError('"numeric" says only that there are numbers')
-    return element_of_word(dtype)
+    return element_of_word(_SPEC_WORDS.get(dtype, dtype))
 
 
 def with_references(data: Any, convert: Callable[[Any], Reference]) -> Any:

@@ -194,8 +194,11 @@ class BuilderWriter:
         )
 
     def _element(self, builder: DatasetBuilder, data: Any) -> Element:
+        dtype, own = builder.dtype, getattr(data, "dtype", None)
+        if builder.location is not None and isinstance(own, np.dtype) and own.kind in "biuf":
+            dtype = own  # it was read: its type is that of its values, whatever its file calls it
         try:
-            return element_of_builder(builder.dtype, data)
+            return element_of_builder(dtype, data)
         except InvalidArgumentError as e:
             above = "" if builder.parent is None else f" to {builder.parent.name}"
             raise InvalidArgumentError(f"cannot add {builder.name}{above} - {e.message}") from None
@@ -208,7 +211,12 @@ class BuilderWriter:
         if same_file and source.path == path:
             return
         if link or same_file:  # data that is shared
-            to = Reference(source.path, "." if same_file else self.references.name_of(source.store.source))
+            to = Reference(
+                source.path,
+                "." if same_file else self.references.name_of(source.store.source),
+                source.object_id,
+                source.store.object_id,
+            )
             group, _, name = path.rpartition("/")
             self._extra_links.setdefault(group or "/", {})[name] = to
             return

@@ -14,7 +14,7 @@ from typing import Any
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hdmf.attributes import is_typed
+from chunkwise.hdmf.attributes import is_typed, map_references, references_in
 from chunkwise.hdmf.builder_factory import BuilderFactory
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.reference import Reference, join_path
@@ -145,7 +145,7 @@ class BuilderTree:
     def _one(self, store: HdmfStore, path: str, parent: GroupBuilder | None) -> Any:
         name = path.rpartition("/")[2] or ROOT
         attributes = store.attributes(path)
-        referring = {k: v for k, v in attributes.items() if _refers(v)}
+        referring = {k: v for k, v in attributes.items() if any(references_in(v))}
         if referring:
             self._referring[(store.source, path)] = referring
             attributes = {k: v for k, v in attributes.items() if k not in referring}
@@ -166,8 +166,9 @@ class BuilderTree:
         data: Any
         if dataset.scalar and element.kind in ("reference", "region"):
             data = None  # set when its target is known
-        elif dataset.scalar:
-            data = dataset.value()
+        elif dataset.scalar and not element.has_references:
+            values = dataset.read()
+            data = values if element.kind == "compound" else values[()]  # as hdmf's own backend does
         elif element.kind in ("text", "bytes") and dataset.size <= EAGER_ITEMS and self._eager(element.kind):
             data = dataset.read()
         else:
@@ -192,21 +193,28 @@ class BuilderTree:
                 if builder.data is None:
                     self._set_scalar(builder, store.dataset(path))
                 continue
-            for name, reference in store.links(path).items():
+            try:
+                links = store.links(path)
+            except ChunkwiseError as e:
+                self._report(e, Reference(path), store, "links")
+                continue
+            for name, reference in links.items():
                 self._link(builder, store, path, name, reference)
 
     def _attribute(self, value: Any, store: HdmfStore, what: str) -> Any:
-        if isinstance(value, list):
-            found = [self._attribute(item, store, what) for item in value]
-            return None if any(item is None for item in found) else found
-        if not isinstance(value, Reference):
-            return value
+        """Return an attribute with its references resolved; None if one is broken."""
+        reference = None
         try:
-            # As in hdmf's own backend an object reference in an attribute is the builder itself.
-            return self.target(value, store) if value.region is None else self.reference(value, store)
+            for reference in references_in(value):
+                self.target(reference, store)
         except ChunkwiseError as e:
-            self._report(e, value, store, what)
+            assert reference is not None
+            self._report(e, reference, store, what)
             return None
+        # As in hdmf's own backend an object reference in an attribute is the builder itself.
+        return map_references(
+            value, lambda to: self.target(to, store) if to.region is None else self.reference(to, store)
+        )
 
     def reference(self, value: Reference, store: HdmfStore) -> ReferenceBuilder:
         """Return a reference as a builder."""
@@ -244,8 +252,3 @@ class BuilderTree:
                 f"Found bad link to object {to.path} in file {store.source}: {text}"
             ) from error
         warnings.warn(text, BrokenLinkWarning, stacklevel=2)
-
-
-def _refers(value: Any) -> bool:
-    kind = type(value)
-    return kind is Reference or (kind is list and any(map(_refers, value)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.attributes import references_in
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.place import Place, place_of
@@ -73,7 +73,7 @@ def check_links(stores: StoreSet) -> Iterator[BrokenLink]:
             yield BrokenLink(path, e.message)
             continue
         for name, value in attributes.items():
-            for reference in _references(value):
+            for reference in references_in(value):
                 yield from _check(stores, reference, f'attribute "{name}" of {path}')
         if store.is_dataset(path):
             yield from _dataset(stores, store.dataset(path))
@@ -85,14 +85,6 @@ def check_links(stores: StoreSet) -> Iterator[BrokenLink]:
             continue
         for name, reference in links.items():
             yield from _check(stores, reference, f'link "{name}" of group {path}')
-
-
-def _references(value: Any) -> Iterator[Reference]:
-    if isinstance(value, Reference):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _references(item)
 
 
 def _dataset(stores: StoreSet, dataset: Dataset) -> Iterator[BrokenLink]:
@@ -125,9 +117,7 @@ def _stored(values: Any, element: Element) -> Iterator[Reference]:
 
 def _check(stores: StoreSet, reference: Reference, where: str) -> Iterator[BrokenLink]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            store, path = stores.resolve(reference, stores.main)
+        store, path = stores.resolve(reference, stores.main)
         if reference.region is None:
             return
         if not store.is_dataset(path):

@@ -28,7 +28,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.chunks import checked_chunks, choose_chunks
 from chunkwise.hdmf.codecs import Settings
 from chunkwise.hdmf.element import Element
-from chunkwise.hdmf.logical import dump_reference
+from chunkwise.hdmf.logical import dump_identity, dump_reference
 from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.values import as_values
@@ -62,6 +62,8 @@ class NewArray:
         Characters of the longest text in a compound.
     pickled : bool
         Whether references in Zarr v2 are stored in the form that hdmf-zarr writes by default.
+    nested : bool
+        Whether each index of a chunk of Zarr v2 is a directory.
     """
 
     path: str
@@ -72,6 +74,7 @@ class NewArray:
     scalar: bool = False
     width: int = 0
     pickled: bool = False
+    nested: bool = False
 
 
 class Convention(ABC):
@@ -99,7 +102,7 @@ class Convention(ABC):
 
     def link(self, name: str, value: Reference) -> dict[str, Any]:
         """Return an entry of the list of links."""
-        return {"source": value.source, "path": value.path, "name": name}
+        return {"source": value.source, "path": value.path, "name": name} | dump_identity(value)
 
     # -- nodes ------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundE
 from chunkwise.hdmf.absence import is_hdf5, no_store
 from chunkwise.hdmf.io import ZarrIO
 from chunkwise.hdmf.place import Place, place_of, source_name
+from chunkwise.hdmf.resolve import BrokenLinkError, BrokenLinkWarning
 from chunkwise.hdmf.tree import detect_format
 
 __all__ = ["convert", "open_source"]
@@ -53,7 +55,7 @@ def open_source(path: Place, **options: Any) -> HDMFIO:
     location = place_of(path)
     if detect_format(location) is None:
         raise no_store(location, source_name(path))
-    io = ZarrIO(path, BuildManager(type_map), "r", **options)
+    io = ZarrIO(path, "r", BuildManager(type_map), **options)
     if io.store.specifications() is not None:
         io.load_namespaces_io(type_map)
     return io
@@ -65,6 +67,7 @@ def convert(
     *,
     format: Literal["zarr2", "zarr3", "n5", "hdf5"] | None = None,
     overwrite: bool = False,
+    drop_broken_links: bool = False,
     source_options: dict[str, Any] | None = None,
     codec: Any = None,
     progress: Callable[[int], object] | None = None,
@@ -80,6 +83,8 @@ def convert(
         that ends in ``.n5``, else Zarr v3.
     overwrite : bool
         Whether a store or file at `target` is replaced.
+    drop_broken_links : bool
+        Whether a file with broken links or references is copied without them; else it is not copied at all.
     source_options : dict, optional
         Those of :class:`ZarrIO` for reading.
     codec : str, JSON or object, optional
@@ -96,12 +101,16 @@ def convert(
         If there is something at `target`.
     InvalidArgumentError
         If one of the two places is in the other, or both are the same.
+    BrokenLinkError
+        If a link or reference is broken; names each.  Nothing is written then.
     """
     _check_apart(source_name(source), source_name(target))
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
     if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
         format = "hdf5"
     with open_source(source, **(source_options or {})) as src:
+        if isinstance(src, ZarrIO) and not drop_broken_links:
+            _check_whole(src)
         if format == "hdf5":
             if codec is not None:
                 raise InvalidArgumentError("codec: HDF5 files are written with the compression that hdmf has")
@@ -112,7 +121,7 @@ def convert(
         if told is not None:
             options["progress"] = told
         manager = BuildManager(src.manager.type_map)
-        with ZarrIO(target, manager, mode, format=format, codec=codec, **options) as out:
+        with ZarrIO(target, mode, manager, format=format, codec=codec, **options) as out:
             if told is not None:
                 told.io = out
             out.export(src, write_args={"link_data": False})
@@ -132,6 +141,18 @@ class _RowsAsBytes:
         row = dataset.element.memory_dtype.itemsize * math.prod(dataset.shape[1:])
         self._progress((rows - self._done.get(path, 0)) * row)
         self._done[path] = rows
+
+
+def _check_whole(src: ZarrIO) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BrokenLinkWarning)  # the error names them
+        src.read_builder()
+    if src.broken_links:
+        listed = "\n".join(src.broken_links)
+        raise BrokenLinkError(
+            f"a copy of {src.source} would lack {len(src.broken_links)} broken links or references; "
+            f"drop_broken_links=True makes one without them:\n{listed}"
+        )
 
 
 def _check_apart(source: str, target: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numcodecs
 import numpy as np
 from hdmf.data_utils import DataIO
 
@@ -14,6 +15,10 @@ from chunkwise.hdmf.codecs import Settings
 __all__ = ["ZarrDataIO", "settings_of", "settings_of_h5"]
 
 _UNSET: Any = object()
+
+# Filters of HDF5 by their registered numbers; Blosc's compressors by their order there.
+_DEFLATE, _SHUFFLE, _BLOSC, _ZSTD = 1, 2, 32001, 32015
+_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 
 
 class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
@@ -65,15 +70,24 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
         super().__init__(**given)
         if compressor is not _UNSET and compressors is not _UNSET:
             raise InvalidArgumentError('"compressor" and "compressors" are one option; give one of them')
-        self._compressor = compressors if compressor is _UNSET else compressor
-        if self._compressor is _UNSET:
-            self._compressor = True
+        codec = compressors if compressor is _UNSET else compressor
+        self._compressor = True if codec is _UNSET else codec
         self._chunks = chunks
         self._fillvalue = fillvalue
         self._filters = filters
         self._link_data = bool(link_data)
         self._serializer = serializer
         self._shards = shards
+        options = {
+            "chunks": chunks,
+            "fill_value": fillvalue,
+            "filters": filters,
+            "serializer": serializer,
+            "shards": shards,
+        }
+        self._given = {name: value for name, value in options.items() if value is not None}
+        if codec is not _UNSET:
+            self._given["compressor"] = codec
 
     @property
     def link_data(self) -> bool:
@@ -82,15 +96,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
     @property
     def io_settings(self) -> dict[str, Any]:
-        """The options that say how the data is stored."""
-        return {
-            "chunks": self._chunks,
-            "fill_value": self._fillvalue,
-            "compressor": self._compressor,
-            "filters": self._filters,
-            "serializer": self._serializer,
-            "shards": self._shards,
-        }
+        """The options that were given for how the data is stored."""
+        return dict(self._given)
 
     @property
     def settings(self) -> Settings:
@@ -107,15 +114,28 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
     def get_io_params(self) -> dict[str, Any]:
         """Return the arguments that make this again, without the data."""
-        return {
-            "chunks": self._chunks,
-            "fillvalue": self._fillvalue,
-            "compressor": self._compressor,
-            "filters": self._filters,
-            "link_data": self._link_data,
-            "serializer": self._serializer,
-            "shards": self._shards,
-        }
+        given = {"fillvalue" if name == "fill_value" else name: value for name, value in self._given.items()}
+        return {**given, "link_data": self._link_data}
+
+    @staticmethod
+    def is_h5py_dataset(obj: Any) -> bool:
+        """Return whether an object is a dataset of h5py."""
+        return (type(obj).__module__, type(obj).__name__) == ("h5py._hl.dataset", "Dataset")
+
+    @staticmethod
+    def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
+        """Return codecs of numcodecs that do what the filters of a dataset of h5py do, in their order.
+
+        Parameters
+        ----------
+        h5dataset : h5py.Dataset
+
+        Warns
+        -----
+        UserWarning
+            For a filter that numcodecs does not have; it is left out.
+        """
+        return codecs_of_h5(h5dataset)
 
     @classmethod
     def from_h5py_dataset(cls, h5dataset: Any, **options: Any) -> ZarrDataIO:
@@ -125,15 +145,12 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
         ----------
         h5dataset : h5py.Dataset
         **options
-            Take precedence.
+            Those of this class; they take precedence.
         """
         settings = settings_of_h5(h5dataset)
-        own = {
-            "chunks": settings.chunks,
-            "fillvalue": settings.fill_value,
-            "compressor": settings.compressor,
-            "filters": settings.filters,
-        }
+        own = {"chunks": settings.chunks, "fillvalue": settings.fill_value, "filters": settings.filters}
+        if not {"compressor", "compressors"} & options.keys():
+            own["compressor"] = settings.compressor
         return cls(h5dataset, **{**own, **options})
 
     def __copy__(self) -> ZarrDataIO:
@@ -186,7 +203,7 @@ def _from_h5_options(given: dict[str, Any]) -> Settings:
     if isinstance(compression, int) and not isinstance(compression, bool) and 0 <= compression <= 9:
         compression, level = "gzip", compression
     if compression == "gzip":
-        compressor = {"id": "zlib", "level": 4 if level is None else int(level)}
+        compressor = {"id": "gzip", "level": 4 if level is None else int(level)}
     elif compression is not None:
         warnings.warn(f"HDF5 compression {compression!r} is not known; the default is used", stacklevel=3)
     if given.get("shuffle"):
@@ -200,16 +217,40 @@ def _from_h5_options(given: dict[str, Any]) -> Settings:
 
 
 def settings_of_h5(dataset: Any) -> Settings:
-    """Return how a dataset of h5py is stored: its chunks, compression, shuffle and fill value.
+    """Return how a dataset of h5py is stored: its chunks, compression, other filters and fill value.
 
     The compression becomes the compressor, with nothing on top of it.  A dataset that is not compressed gets
     the default.
     """
-    filters = ["shuffle"] if dataset.shuffle else []
+    filters = codecs_of_h5(dataset)
     compressor: Any = True
-    if dataset.compression == "gzip":
-        compressor = {"id": "zlib", "level": int(dataset.compression_opts or 4)}
+    if filters and filters[-1].codec_id != "shuffle":
+        compressor = filters.pop()
+        if compressor.codec_id == "zlib":  # the same compression, in the frame that Zarr v3 and N5 have
+            compressor = numcodecs.GZip(compressor.level)
     fill = None
     if dataset.dtype.kind in "biuf":
         fill = np.asarray(dataset.fillvalue).item()
     return Settings(chunks=dataset.chunks, compressor=compressor, filters=filters or None, fill_value=fill)
+
+
+def codecs_of_h5(dataset: Any) -> list[Any]:
+    """Return codecs of numcodecs that do what the filters of a dataset of h5py do; warn of others."""
+    plist, codecs = dataset.id.get_create_plist(), []
+    for i in range(plist.get_nfilters()):
+        number, _, values, name = plist.get_filter(i)
+        codec = None
+        if number == _SHUFFLE and dataset.dtype.kind != "O":
+            codec = numcodecs.Shuffle(dataset.dtype.itemsize)
+        elif number == _DEFLATE:
+            codec = numcodecs.Zlib(values[0])
+        elif number == _BLOSC and len(values) > 6 and values[6] < len(_BLOSC_NAMES):
+            codec = numcodecs.Blosc(_BLOSC_NAMES[values[6]], values[4], values[5])
+        elif number == _ZSTD:
+            codec = numcodecs.Zstd(values[0] if values else 3)
+        elif number != _SHUFFLE:
+            text = name.decode(errors="replace")
+            warnings.warn(f"filter {number} ({text}) of {dataset.name} is left out", stacklevel=3)
+        if codec is not None:
+            codecs.append(codec)
+    return codecs

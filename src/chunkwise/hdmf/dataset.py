@@ -95,6 +95,12 @@ class Dataset:
         return self._attributes
 
     @property
+    def object_id(self) -> str | None:
+        """Identity, which datasets with a data type have."""
+        value = self.attributes.get("object_id")
+        return value if isinstance(value, str) else None
+
+    @property
     def physical(self) -> PhysicalArray:
         """The stored array; there is none for encoded and empty datasets of N5."""
         if self._physical is None:

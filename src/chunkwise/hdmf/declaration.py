@@ -10,16 +10,24 @@ from typing import Any
 import numpy as np
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, FailedPreconditionError, prefix
-from chunkwise.hdmf.element import Element, bytes_, compound, number, reference, region, text
+from chunkwise.hdmf.element import (
+    BYTES_WORDS,
+    REFERENCE_WORDS,
+    REGION_WORDS,
+    TEXT_WORDS,
+    Element,
+    bytes_,
+    compound,
+    element_of_word,
+    number,
+    reference,
+    region,
+    text,
+)
 from chunkwise.hdmf.physical import object_filter
 from chunkwise.hdmf.tree import Format, StoredNode
 
-__all__ = ["Declaration", "declare", "element_of_word"]
-
-_TEXT_WORDS = frozenset({"str", "str_", "utf", "utf8", "utf-8", "text", "unicode", "string"})
-_BYTES_WORDS = frozenset({"bytes", "bytes_", "ascii", "isodatetime", "datetime"})
-_REFERENCE_WORDS = frozenset({"object", "object_reference", "ref", "reference"})
-_REGION_WORDS = frozenset({"region", "region_reference"})
+__all__ = ["Declaration", "declare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +50,6 @@ class Declaration:
     scalar: bool
     word: Any = None
     indirect: Mapping[str, str] | None = None
-
-
-def element_of_word(word: Any, depth: int = 0) -> Element:
-    """Return the type that a declared name, or list of members, means.
-
-    Raises
-    ------
-    DataCorruptionError
-        If it means nothing.
-    """
-    if isinstance(word, list) and depth < 16:
-        members = []
-        for member in word:
-            if not isinstance(member, dict) or not isinstance(member.get("name"), str):
-                raise DataCorruptionError(
-                    f"Expected a member with name and dtype, but received: {member!r:.100}"
-                )
-            members.append((member["name"], element_of_word(member.get("dtype"), depth + 1)))
-        return compound(members)
-    if isinstance(word, dict):  # hdmf's own form of a reference
-        word = word.get("reftype")
-    if not isinstance(word, str):
-        raise DataCorruptionError(f"Expected a type name, but received: {word!r:.100}")
-    if word in _REFERENCE_WORDS:
-        return reference
-    if word in _REGION_WORDS:
-        return region
-    if word in _TEXT_WORDS or word[:2] in ("<U", ">U", "|U"):
-        return text
-    if word in _BYTES_WORDS or word[:2] in ("|S", "<S"):
-        return bytes_
-    try:
-        return number(
-            {"int": "int64", "float": "float64", "uint": "uint32", "short": "int16"}.get(word, word), word
-        )
-    except TypeError:
-        raise DataCorruptionError(f'unknown type name "{word[:100]}"') from None
 
 
 def declare(node: StoredNode, format: Format, dtype: np.dtype[Any] | None = None) -> Declaration:
@@ -129,11 +100,11 @@ def _zarr2(node: StoredNode) -> Declaration:
         return Declaration(element, scalar, word)
     if isinstance(word, list):
         return Declaration(element_of_word(word), scalar, word)
-    if word in _REFERENCE_WORDS | _REGION_WORDS:
+    if word in REFERENCE_WORDS | REGION_WORDS:
         return Declaration(element_of_word(word), scalar, word)
     if isinstance(stored, list):
         return Declaration(None, scalar, word)
-    if isinstance(word, str) and word in _TEXT_WORDS:
+    if isinstance(word, str) and word in TEXT_WORDS:
         return Declaration(text, scalar, word)
     if codec == "json2" and scalar:
         return Declaration(text, scalar, word)  # a cached specification
@@ -189,9 +160,9 @@ def _zarr3(node: StoredNode) -> Declaration:
         )
         return Declaration(element, scalar, word, indirect if isinstance(indirect, dict) else None)
     if name in ("string", "fixed_length_utf32", "variable_length_utf8"):
-        if isinstance(word, str) and (word in _REFERENCE_WORDS | _REGION_WORDS):
+        if isinstance(word, str) and (word in REFERENCE_WORDS | REGION_WORDS):
             return Declaration(element_of_word(word), scalar, word)
-        return Declaration(bytes_ if word in _BYTES_WORDS else text, scalar, word)
+        return Declaration(bytes_ if word in BYTES_WORDS else text, scalar, word)
     if name in ("variable_length_bytes", "bytes", "null_terminated_bytes"):
         return Declaration(bytes_, scalar, word)
     return Declaration(_number_named(name, word), scalar, word)

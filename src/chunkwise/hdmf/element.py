@@ -7,9 +7,29 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError
 
-__all__ = ["Element", "Kind", "Member", "bytes_", "compound", "number", "reference", "region", "text"]
+__all__ = [
+    "BYTES_WORDS",
+    "REFERENCE_WORDS",
+    "REGION_WORDS",
+    "TEXT_WORDS",
+    "Element",
+    "Kind",
+    "Member",
+    "bytes_",
+    "compound",
+    "element_of_word",
+    "number",
+    "reference",
+    "region",
+    "text",
+]
+
+TEXT_WORDS = frozenset({"str", "str_", "utf", "utf8", "utf-8", "text", "unicode", "string"})
+BYTES_WORDS = frozenset({"bytes", "bytes_", "ascii", "isodatetime", "datetime"})
+REFERENCE_WORDS = frozenset({"object", "object_reference", "ref", "reference"})
+REGION_WORDS = frozenset({"region", "region_reference"})
 
 Kind: TypeAlias = Literal["number", "text", "bytes", "reference", "region", "compound"]
 
@@ -77,7 +97,12 @@ class Element:
         )
 
     def describe(self) -> Any:
-        """Return the type as hdmf builders have it: a name, or a list of ``{"name", "dtype"}``."""
+        """Return the type as hdmf builders have it: a name, or a list of ``{"name", "dtype"}``.
+
+        For hdmf "int" and "float" have 32 bits, so what is declared so and has 64 is called by NumPy's name.
+        """
+        if self.kind == "number":
+            return self.memory_dtype.name
         if self.kind != "compound":
             return self.name
         return [{"name": m.name, "dtype": _member_word(m.element)} for m in self.members]
@@ -113,3 +138,40 @@ def compound(members: list[tuple[str, Element]]) -> Element:
     if len(set(names)) < len(names):
         raise InvalidArgumentError(f"names of members of a compound type are not unique: {names}")
     return Element("compound", None, tuple(Member(name, element) for name, element in members))
+
+
+def element_of_word(word: Any, depth: int = 0) -> Element:
+    """Return the type that a declared name, or list of members, means.
+
+    Raises
+    ------
+    DataCorruptionError
+        If it means nothing.
+    """
+    if isinstance(word, list) and depth < 16:
+        members = []
+        for member in word:
+            if not isinstance(member, dict) or not isinstance(member.get("name"), str):
+                raise DataCorruptionError(
+                    f"Expected a member with name and dtype, but received: {member!r:.100}"
+                )
+            members.append((member["name"], element_of_word(member.get("dtype"), depth + 1)))
+        return compound(members)
+    if isinstance(word, dict):  # hdmf's own form of a reference
+        word = word.get("reftype")
+    if not isinstance(word, str):
+        raise DataCorruptionError(f"Expected a type name, but received: {word!r:.100}")
+    if word in REFERENCE_WORDS:
+        return reference
+    if word in REGION_WORDS:
+        return region
+    if word in TEXT_WORDS or word[:2] in ("<U", ">U", "|U"):
+        return text
+    if word in BYTES_WORDS or word[:2] in ("|S", "<S"):
+        return bytes_
+    try:
+        return number(
+            {"int": "int64", "float": "float64", "uint": "uint32", "short": "int16"}.get(word, word), word
+        )
+    except TypeError:
+        raise DataCorruptionError(f'unknown type name "{word[:100]}"') from None

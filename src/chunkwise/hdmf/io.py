@@ -18,7 +18,7 @@ from chunkwise.hdmf.absence import UNFINISHED, no_store
 from chunkwise.hdmf.builders import BuilderTree
 from chunkwise.hdmf.growing import teach_hdmf
 from chunkwise.hdmf.node_writer import NodeWriter
-from chunkwise.hdmf.place import Place, place_of, source_name
+from chunkwise.hdmf.place import Place, is_nested, is_store_of_zarr2, place_of, source_name
 from chunkwise.hdmf.reading import StoreReading
 from chunkwise.hdmf.replace_dataset import finish_replacement
 from chunkwise.hdmf.resolve import ExternalLinks, StoreSet
@@ -52,18 +52,19 @@ class ZarrIO(StoreReading, StoreWriting):
     Parameters
     ----------
     path : str, path or KvStore
-        Local path, URL, or kvstore whose prefix is the store.
-    manager : BuildManager, optional
-        By default one that knows no types.
+        Local path, URL, or kvstore whose prefix is the store; or a store of zarr-python on local files.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         ``"r-"`` reads without consolidated metadata; ``"w-"`` and ``"x"`` fail if the store exists.  ``"w"``
         removes what is there when the first thing is written.
+    manager : BuildManager, optional
+        By default one that knows no types.
     storage_options : dict, optional
         ``{"anon": True}`` for public buckets.
     force_overwrite : bool
         Whether mode ``"w"`` may replace what is no store.
     format : {"zarr2", "zarr3", "n5"}, 2 or 3, optional
-        Of a new store; by default Zarr v3, and N5 for a path that ends in ``.n5``.
+        Of a new store; by default Zarr v3, N5 for a path that ends in ``.n5``, and Zarr v2 for a store
+        object of zarr-python 2.
     object_codec : {"json", "pickle"}
         How references in Zarr v2 datasets are written; pickles, which are never executed here, are for
         readers that take nothing else.
@@ -105,8 +106,8 @@ class ZarrIO(StoreReading, StoreWriting):
     def __init__(
         self,
         path: Place,
-        manager: BuildManager | None = None,
         mode: str = "r",
+        manager: BuildManager | None = None,
         storage_options: dict[str, Any] | None = None,
         force_overwrite: bool = False,
         *,
@@ -179,6 +180,11 @@ class ZarrIO(StoreReading, StoreWriting):
     def path(self) -> Any:
         """The path, URL or kvstore that was given."""
         return self._path
+
+    @property
+    def abspath(self) -> str:
+        """Absolute path or URL of the store."""
+        return self._source
 
     @property
     def mode(self) -> str:
@@ -270,7 +276,11 @@ class ZarrIO(StoreReading, StoreWriting):
         self._tree = BuilderTree(self, self._stores, strict=self._strict)
         if self.writable:
             self._writer = NodeWriter(
-                self._store, pickled=self._pickled, compat_regions=self._compat_regions, codec=self._codec
+                self._store,
+                pickled=self._pickled,
+                compat_regions=self._compat_regions,
+                nested=is_nested(self._path),
+                codec=self._codec,
             )
 
     def _open_own(self, location: Location, mode: str) -> HdmfStore:
@@ -283,7 +293,8 @@ class ZarrIO(StoreReading, StoreWriting):
         )
 
     def _create(self, location: Location) -> HdmfStore:
-        format: Format = self._format or ("n5" if self._source.endswith(".n5") else "zarr3")
+        default: Format = "zarr2" if is_store_of_zarr2(self._path) else "zarr3"
+        format = self._format or ("n5" if self._source.endswith(".n5") else default)
         store = HdmfStore(location, self._source, Tree(format), self._pool)
         store.tree.add(store.convention.group("/", {}))
         return store

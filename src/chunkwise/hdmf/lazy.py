@@ -96,6 +96,9 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
             raise TypeError(f"dataset {self.name} is a scalar and has no length")
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        return not self.shape or self.shape[0] > 0
+
     def __iter__(self) -> Iterator[Any]:
         # Chunk by chunk: one read for each row would decode each chunk as often as it has rows.
         step = max(1, (self.chunks or (1024,))[0]) if self.shape else 1

@@ -13,7 +13,7 @@ from chunkwise.errors import DataCorruptionError, InvalidArgumentError
 from chunkwise.hdmf.element import Element, bytes_, compound, number, reference, text
 from chunkwise.hdmf.reference import Reference, parse_reference
 
-__all__ = ["dump_reference", "dump_text", "infer_element", "map_objects", "to_logical"]
+__all__ = ["dump_identity", "dump_reference", "dump_text", "infer_element", "map_objects", "to_logical"]
 
 
 def map_objects(values: npt.NDArray[Any], convert: Callable[[Any], Any]) -> npt.NDArray[Any]:
@@ -179,14 +179,23 @@ def dump_reference(value: Reference, *, full: bool) -> dict[str, Any]:
     Parameters
     ----------
     full : bool
-        With the identities of the target, as Zarr v2 stores have them.
+        With the identities of the target even if they are unknown, as Zarr v2 stores have them; otherwise
+        those that are known of a target in another store.
     """
     out: dict[str, Any] = {"source": value.source, "path": value.path}
     if full:
         out |= {"object_id": value.object_id, "source_object_id": value.source_object_id}
+    elif not value.internal:
+        out |= dump_identity(value)
     if value.region is not None:
         out["region"] = dict(value.region)
     return out
+
+
+def dump_identity(value: Reference) -> dict[str, str]:
+    """Return the members that tell the target from another object at its place."""
+    ids = {"object_id": value.object_id, "source_object_id": value.source_object_id}
+    return {name: text for name, text in ids.items() if text is not None}
 
 
 def dump_text(value: Reference) -> str:

@@ -45,13 +45,22 @@ class NodeWriter:
         Whether regions in Zarr v2 attributes are stored so that hdmf-zarr still opens the file.
     codec : object
         The compressor of all arrays; None for what each is to have.
+    nested : bool
+        Whether each index of a chunk of Zarr v2 is a directory, as it is in the other formats.
     """
 
     def __init__(
-        self, store: HdmfStore, *, pickled: bool = False, compat_regions: bool = False, codec: Any = None
+        self,
+        store: HdmfStore,
+        *,
+        pickled: bool = False,
+        compat_regions: bool = False,
+        nested: bool = False,
+        codec: Any = None,
     ) -> None:
         self.store = store
         self.pickled = pickled
+        self.nested = nested
         self.compat_regions = compat_regions
         self._codec = codec
         kv = store.location.kv
@@ -180,7 +189,8 @@ class NodeWriter:
         """
         if new.path in self.store.tree.nodes:
             raise AlreadyExistsError(f"there is an object {new.path} in {self.store.source} already")
-        new = replace(new, pickled=self.pickled, settings=self._settings(new.settings))
+        settings = self._settings(new.settings)
+        new = replace(new, pickled=self.pickled, nested=self.nested, settings=settings)
         node = self.store.convention.array(new)
         array = PhysicalArray(
             self.store.location, self.store.format, node, self.store.pool, self.store.shared

@@ -25,23 +25,27 @@ class NWBZarrIO(ZarrIO):
     Parameters
     ----------
     path : str, path or KvStore
+    mode : str
+        As for :class:`ZarrIO`.
     manager : BuildManager, optional
         By default one that knows NWB's types and, for reading, those that are cached in the file.
-    mode : str
+    storage_options, force_overwrite
         As for :class:`ZarrIO`.
     load_namespaces : bool
         Whether cached specifications are used for types that no installed package has.
     extensions : str, path, TypeMap or list of such, optional
         Further extensions to load: files of namespaces, and type maps; not with a manager.
     **options
-        Those of :class:`ZarrIO`.
+        Others of :class:`ZarrIO`.
     """
 
     def __init__(
         self,
         path: Place,
-        manager: BuildManager | None = None,
         mode: str = "r",
+        manager: BuildManager | None = None,
+        storage_options: dict[str, Any] | None = None,
+        force_overwrite: bool = False,
         load_namespaces: bool = True,
         extensions: Any = None,
         **options: Any,
@@ -51,9 +55,8 @@ class NWBZarrIO(ZarrIO):
             raise ValueError("'manager' and 'extensions' cannot be specified together")
         with many_objects():
             if manager is None:
-                storage_options = options.get("storage_options")
                 manager = self._manager(path, mode, load_namespaces, extensions, storage_options)
-            super().__init__(path, manager, mode, **options)
+            super().__init__(path, mode, manager, storage_options, force_overwrite, **options)
 
     def _manager(
         self, path: Place, mode: str, load: bool, extensions: Any, storage_options: Any

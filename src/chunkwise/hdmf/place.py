@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from chunkwise.api.kvstore import KvStore
@@ -18,6 +18,8 @@ __all__ = [
     "Place",
     "canonical_source",
     "is_absolute",
+    "is_nested",
+    "is_store_of_zarr2",
     "join_source",
     "place_of",
     "relative_source",
@@ -25,12 +27,20 @@ __all__ = [
 ]
 
 Place: TypeAlias = "str | os.PathLike[str] | KvStore | Location"
-"""A local path, a URL, or a kvstore whose prefix is the store."""
+"""A local path, a URL, or a kvstore whose prefix is the store; some store objects of zarr-python, too."""
 
 _FEW_RETRIES = {
     f"{protocol}_request_retries": {"max_retries": 1, "initial_delay": "100ms"}
     for protocol in ("http", "s3", "gcs", "azure")
 }
+
+_STORES_OF_2 = ("DirectoryStore", "NestedDirectoryStore", "TempStore")
+_STORES = {
+    **dict.fromkeys(_STORES_OF_2, ("path", "")),
+    "LocalStore": ("root", ""),
+    "ZipStore": ("path", "|zip:"),
+}
+"""Stores of zarr-python: which of their attributes is the path, and what its URL has behind that."""
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
@@ -62,11 +72,26 @@ def place_of(place: Place, *, patient: bool = True) -> Location:
 
 
 def _text(place: Place) -> str:
-    if not isinstance(place, str | os.PathLike):
-        raise TypeError(
-            f"path is {type(place).__name__}, but expected a local path, a URL or a chunkwise.KvStore"
-        )
-    return os.fspath(place)
+    if isinstance(place, str | os.PathLike):
+        return os.fspath(place)
+    kind = type(place)
+    if kind.__module__.partition(".")[0] == "zarr" and kind.__name__ in _STORES:
+        member, suffix = _STORES[kind.__name__]
+        return str(os.path.realpath(getattr(place, member))) + suffix
+    raise TypeError(
+        f"path is {kind.__name__}, but expected a local path, a URL, a chunkwise.KvStore or one of "
+        f"zarr-python's {', '.join(_STORES)}"
+    )
+
+
+def is_store_of_zarr2(place: Any) -> bool:
+    """Return whether a place is a store object of zarr-python 2, which knows nothing but Zarr v2."""
+    return type(place).__module__.partition(".")[0] == "zarr" and type(place).__name__ in _STORES_OF_2
+
+
+def is_nested(place: Any) -> bool:
+    """Return whether a place is a store object in which each chunk index is a directory."""
+    return is_store_of_zarr2(place) and type(place).__name__ == "NestedDirectoryStore"
 
 
 def source_name(place: Place) -> str:

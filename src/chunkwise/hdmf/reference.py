@@ -50,6 +50,8 @@ class Reference:
         Identity of the target, and of the root of its store.
     region : dict or None
         Canonical description of the part of the target that is meant; see :mod:`chunkwise.hdmf.region`.
+    link : bool
+        Whether it is a link of a group; its identities are those of the target, whoever wrote it.
     """
 
     path: str
@@ -57,6 +59,7 @@ class Reference:
     object_id: str | None = None
     source_object_id: str | None = None
     region: Mapping[str, Any] | None = None
+    link: bool = False
 
     @property
     def internal(self) -> bool:

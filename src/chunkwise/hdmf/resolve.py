@@ -7,12 +7,11 @@ releases wrote other things; what is tried, in order, is told at :func:`StoreSet
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, StorageError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError
 from chunkwise.hdmf.place import is_absolute, join_source
 from chunkwise.hdmf.reference import Reference, canonical_path, join_path, split_path
 from chunkwise.hdmf.store import HdmfStore
@@ -35,7 +34,7 @@ class BrokenLinkError(FailedPreconditionError):
 
 
 class BrokenLinkWarning(UserWarning):
-    """A link or reference was left out, or its target was found where it was not said to be."""
+    """A link or reference was left out."""
 
 
 class Target(NamedTuple):
@@ -83,10 +82,12 @@ class StoreSet:
         """Return what a reference written in the store `holder` means.
 
         1. Source ``"."``: `holder`.
-        2. The identity of the target's root is that of `holder`, which has the path: `holder`, whatever the
-           source says (stores renamed after release 0.10.0 wrote them, exports of 0.9).
-        3. The source relative to `holder`; failing that, to the directory that holds it (0.10.0).
-        4. `holder` has the path: that, with a warning.
+        2. A reference whose identities are those of `holder` and of what it has at the path: `holder`,
+           whatever the source says (stores renamed after release 0.10.0 wrote them, exports of 0.9).
+        3. The source relative to `holder`; failing that, to the directory that holds it (0.10.0).  What is
+           there counts only if its identity is that of the target, if that was written.
+        4. `holder` as in 2 for links too, or if references call it by that source.  What merely has the same
+           path is other data.
 
         A target that is a link itself is followed.
 
@@ -124,7 +125,7 @@ class StoreSet:
             if holder.contains(path):
                 return Target(holder, path)
             raise BrokenLinkError(f"there is no object {path} in {holder.source}")
-        if self._same_file(reference, holder, path):
+        if not reference.link and _is_of(reference, holder, path):
             return Target(holder, path)
         reasons = []
         for from_parent in (False, True):
@@ -134,34 +135,29 @@ class StoreSet:
                 reasons.append(refused)
                 continue
             assert name is not None
-            store = self.get(name)
+            store, reason = self._opened(name)
             if store is None:
-                reasons.append(f"there is no store at {name}")
+                reasons.append(reason)
             elif not store.contains(path):
                 reasons.append(f"there is no object {path} in {name}")
+            elif other := _other_identity(reference, store, path):
+                reasons.append(other)
             else:
                 return Target(store, path)
             if is_absolute(reference.source):
                 break
-        if path in holder.tree.nodes:
-            warnings.warn(
-                f'{path} is said to be in "{reference.source}", which is not there; '
-                f"that of {holder.source} is taken",
-                BrokenLinkWarning,
-                stacklevel=4,
-            )
+        if _is_of(reference, holder, path):
+            return Target(holder, path)
+        if reference.object_id is None and reference.source in holder.own_names and holder.contains(path):
             return Target(holder, path)
         raise BrokenLinkError(reasons[0])
 
-    @staticmethod
-    def _same_file(reference: Reference, holder: HdmfStore, path: str) -> bool:
-        if reference.source_object_id is None or reference.source_object_id != holder.object_id:
-            return False
-        node = holder.tree.nodes.get(path)
-        if node is None:
-            return False
-        own = node.attributes.get("object_id")
-        return reference.object_id is None or own is None or own == reference.object_id
+    def _opened(self, name: str) -> tuple[HdmfStore | None, str]:
+        """Return the store of a name, or why there is none."""
+        try:
+            return self.get(name), f"there is no store at {name}"
+        except ChunkwiseError as e:
+            return None, f"{name} can't be opened: {e.message}"
 
     def _refused(self, source: str, name: str | None, holder: HdmfStore) -> str | None:
         """Return why a store must not be opened; None if it may."""
@@ -184,14 +180,44 @@ class StoreSet:
         return None
 
     def get(self, name: str) -> HdmfStore | None:
-        """Return the store of that name, opened once; None if there is none."""
+        """Return the store of that name, opened once; None if there is none.
+
+        Raises
+        ------
+        ChunkwiseError
+            If nobody can tell, as the server does not answer or access is denied.
+        """
         key = name if is_url(name) else os.path.realpath(name)
         if key not in self._stores:
             try:
                 self._stores[key] = self._open_other(key)
-            except (StorageError, ChunkwiseError, OSError):
+            except NotFoundError:
                 self._stores[key] = None
         return self._stores[key]
+
+
+def _is_of(reference: Reference, store: HdmfStore, path: str) -> bool:
+    """Return whether what a store has at a path is known to be the target."""
+    node = store.tree.nodes.get(path)
+    if node is None or reference.source_object_id is None or reference.source_object_id != store.object_id:
+        return False
+    own = node.attributes.get("object_id")
+    return reference.object_id is None or own is None or own == reference.object_id
+
+
+def _other_identity(reference: Reference, store: HdmfStore, path: str) -> str | None:
+    """Return how what a store has at a path is known to be something else; None if it isn't."""
+    node = store.tree.nodes.get(path)
+    own = None if node is None else node.attributes.get("object_id")
+    for what, found, expected in (
+        (path, own, reference.object_id),
+        ("root", store.object_id, reference.source_object_id),
+    ):
+        if found is not None and expected is not None:
+            if found == expected:
+                return None
+            return f"the {what} of {store.source} is another object: its object_id is {found}, not {expected}"
+    return None
 
 
 def _parent(source: str) -> str:

@@ -100,6 +100,8 @@ class _References(_Resolving):
 
 
 def _nested(values: npt.NDArray[Any], resolve: Any) -> Any:
+    if values.ndim == 0:
+        return resolve(values[()])
     return [_nested(v, resolve) if isinstance(v, np.ndarray) else resolve(v) for v in values]
 
 
@@ -153,7 +155,8 @@ class _Table(_Resolving):
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
-            return [self._member(v, self._element(key)) for v in self._read(...)[key]]
+            column = np.asarray(self._read(...)[key], self._element(key).memory_dtype)
+            return _nested(column, lambda v: self._member(v, self._element(key)))
         rows = self._read(key)
         out = np.array(rows, self.record_dtype, copy=True)
         self._swap(out, self._dataset.element)

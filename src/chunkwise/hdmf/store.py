@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from chunkwise.api.location import Location
@@ -46,6 +47,7 @@ class HdmfStore:
         self.shared: dict[str, Any] = {}
         self._datasets: dict[str, Dataset] = {}
         self._links: dict[str, dict[str, Reference]] = {}
+        self._own_names: frozenset[str] | None = None
 
     @property
     def format(self) -> Format:
@@ -57,6 +59,19 @@ class HdmfStore:
         """Identity of the root."""
         value = self.tree.nodes["/"].attributes.get("object_id")
         return value if isinstance(value, str) else None
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """Names of directories by which references call this store, as release 0.10.0 did."""
+        if self._own_names is None:
+            found = set()
+            for node in self.tree.nodes.values():
+                for value in node.attributes.values():
+                    reference = value.get("value") if isinstance(value, dict) else None
+                    if isinstance(reference, dict) and reference.get("source_object_id") == self.object_id:
+                        found.add(str(reference.get("source")))
+            self._own_names = frozenset(name for name in found if "/" not in name)
+        return self._own_names
 
     @property
     def specloc(self) -> str | None:
@@ -129,12 +144,18 @@ class HdmfStore:
             if not isinstance(listed, list):
                 raise FailedPreconditionError(f'group "{node.path}": Expected array in "{member}"')
             for item in listed:
-                if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+                if not isinstance(item, dict) or not isinstance(item.get("name") or "", str):
                     raise FailedPreconditionError(f'group "{node.path}": malformed link {item!r:.100}')
                 try:
-                    out[item["name"]] = parse_reference(item)
+                    link = replace(parse_reference(item), link=True)
                 except ChunkwiseError as e:
-                    raise prefix(e, f'link "{item["name"]}" of group "{node.path}"') from None
+                    raise prefix(e, f'link "{item.get("name")}" of group "{node.path}"') from None
+                name = item.get("name") or link.path.rstrip("/").rpartition("/")[2]  # as hdmf calls it
+                if out.setdefault(name, link) != link:
+                    raise FailedPreconditionError(
+                        f'group "{node.path}": two links are called "{name}", '
+                        f"to {out[name].path} and to {link.path}"
+                    )
         return out
 
     def changed(self, path: str) -> None:

@@ -82,18 +82,18 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             Whether all documents are also stored in one.
         """
         cache_spec = kwargs.pop("cache_spec", True)
+        self._use_threads(kwargs)
+        consolidate = kwargs.pop("consolidate_metadata", True)
+        super().write(container=container, **kwargs, consolidate_metadata=consolidate, _finish=False)
+        self._complete(self.manager.namespace_catalog if cache_spec else None, consolidate)
+
+    def _use_threads(self, kwargs: dict[str, Any]) -> None:
         jobs = kwargs.pop("number_of_jobs", 1)
         threads = kwargs.pop("max_threads_per_process", None)
         if kwargs.pop("multiprocessing_context", None) is not None:
             raise InvalidArgumentError("data is written by threads; there is no multiprocessing_context")
         if jobs > 1:
-            self._use_threads(jobs * (threads or 1))
-        consolidate = kwargs.pop("consolidate_metadata", True)
-        super().write(container=container, **kwargs, consolidate_metadata=consolidate, _finish=False)
-        self._complete(self.manager.namespace_catalog if cache_spec else None, consolidate)
-
-    def _use_threads(self, n: int) -> None:
-        self._pool = self.store.pool = Pool(n, bounded=True)
+            self._pool = self.store.pool = Pool(jobs * (threads or 1), bounded=True)
 
     def write_builder(self, builder: GroupBuilder, **kwargs: Any) -> None:
         """Write the builder of a root.
@@ -211,7 +211,8 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             Arguments of :meth:`write_builder`.  ``link_data``, False by default here, makes links to the
             data of the source instead of copies.
         cache_spec : bool
-        number_of_jobs : int
+        number_of_jobs, max_threads_per_process : int
+            As for :meth:`write`.
         consolidate_metadata : bool
         """
         if self._mode not in ("w", "w-", "x"):
@@ -222,10 +223,8 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             raise UnsupportedOperation(f"Cannot export {self._source} to itself")
         cache_spec = kwargs.pop("cache_spec", True)
         consolidate = kwargs.pop("consolidate_metadata", True)
-        jobs = kwargs.pop("number_of_jobs", 1)
+        self._use_threads(kwargs)
         args = dict(kwargs.pop("write_args", None) or {})
-        if jobs > 1:
-            self._use_threads(jobs)
         link_data = args.setdefault("link_data", False)
         if link_data and not isinstance(src_io, StoreWriting):
             raise UnsupportedOperation(

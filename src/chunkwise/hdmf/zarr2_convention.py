@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.convention import Convention, NewArray, dump_json, json_number, record_bytes
 from chunkwise.hdmf.element import Element
-from chunkwise.hdmf.logical import dump_reference, map_objects
+from chunkwise.hdmf.logical import dump_identity, dump_reference, map_objects
 from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.values import as_values
@@ -46,7 +46,7 @@ class Zarr2Convention(Convention):
         return {"value": dump_reference(value, full=True), "zarr_dtype": word}
 
     def link(self, name: str, value: Reference) -> dict[str, Any]:
-        return {"name": name, "path": value.path, "source": value.source}
+        return {"name": name, "path": value.path, "source": value.source} | dump_identity(value)
 
     def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
         return StoredNode(path, False, {"zarr_format": 2}, dict(attributes))
@@ -90,6 +90,8 @@ class Zarr2Convention(Convention):
             "shape": list(stored_shape),
             "zarr_format": 2,
         }
+        if new.nested:
+            document["dimension_separator"] = "/"
         reserved: dict[str, Any] = {"zarr_dtype": _zarr2_word(new.element)}
         if new.scalar and (new.element.kind == "compound" or new.element.has_references):
             reserved["_SCALAR"] = True

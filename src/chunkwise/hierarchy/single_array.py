@@ -60,7 +60,9 @@ def create_array(
         Where the resources of a spec come from.
     non_finite : {"error", "string", "literal"}
         What is done with NaN and infinities in attributes.
-    shape, dtype, chunks, shards, codec, checksum, fill_value, dimension_names, dimension_units, attributes, metadata
+    shape, dtype, chunks, shards, codec, checksum, fill_value
+        As for :meth:`Group.create_array`.
+    dimension_names, dimension_units, attributes, metadata
         As for :meth:`Group.create_array`.
     **schema_options
         ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see :func:`chunkwise.open`.

@@ -1,0 +1,89 @@
+"""Types of schemas have the sizes of the table in the storage specification, in every format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.data_utils import DataChunkIterator
+from hdmf.spec import DtypeSpec
+
+from chunkwise.hdmf import ZarrIO, open_store
+
+FORMATS = ("zarr2", "zarr3", "n5")
+SIZES = {
+    "float": "float32",
+    "float32": "float32",
+    "double": "float64",
+    "float64": "float64",
+    "long": "int64",
+    "int64": "int64",
+    "int": "int32",
+    "int32": "int32",
+    "short": "int16",
+    "int16": "int16",
+    "int8": "int8",
+    "uint": "uint32",
+    "uint32": "uint32",
+    "uint16": "uint16",
+    "uint8": "uint8",
+    "bool": "bool",
+}
+
+
+def stored_word(path: Path, format: str) -> Any:
+    """Return what the documents of dataset ``d`` call its type."""
+    if format == "zarr2":
+        return json.loads((path / "d" / ".zattrs").read_text())["zarr_dtype"]
+    if format == "zarr3":
+        return json.loads((path / "d" / "zarr.json").read_text())["attributes"]["_DTYPE"]
+    return json.loads((path / "d" / "attributes.json").read_text())["hdmf_attributes"]["_DTYPE"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("word", SIZES)
+def test_a_word_of_a_schema_has_the_size_of_the_table(tmp_path: Path, word: str, format: str) -> None:
+    expected = np.dtype(SIZES[word])
+    for i, data in enumerate(([1, 0], [1.0, 0.0], np.array([1.0, 0.0]), 1, DataChunkIterator([1, 0]))):
+        path = tmp_path / str(i)
+        with ZarrIO(path, mode="w", format=format) as io:
+            io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", data, dtype=word)]))
+        dataset = open_store(path).dataset("/d")
+        assert dataset.element.dtype == expected
+        assert dataset.read().tolist() == (1 if dataset.scalar else [1, 0])
+        if not (format == "zarr2" and dataset.scalar):
+            assert stored_word(path, format) == SIZES[word]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("word", SIZES)
+def test_a_word_in_a_compound_has_the_size_of_the_table(tmp_path: Path, word: str, format: str) -> None:
+    members = [DtypeSpec("a", "d", word), DtypeSpec("b", "d", "text")]
+    builder = DatasetBuilder("d", [(1, "x"), (0, "y")], dtype=members)
+    with ZarrIO(tmp_path, mode="w", format=format, force_overwrite=True) as io:
+        io.write_builder(GroupBuilder("root", datasets=[builder]))
+    dataset = open_store(tmp_path).dataset("/d")
+    assert dataset.element.members[0].element.dtype == np.dtype(SIZES[word])
+    assert dataset.read()["a"].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("value", [[2**40, 1], [0.1, 1e300], 2**40, 0.1])
+def test_a_type_that_no_schema_gave_is_that_of_the_values(tmp_path: Path, value: Any, format: str) -> None:
+    """Such are stored as "int" and "float"; neither a copy nor a builder of what was read loses digits."""
+    for given in (None, "numeric"):
+        with ZarrIO(tmp_path / "a", mode="w", format=format) as io:
+            io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", value, dtype=given)]))
+        with ZarrIO(tmp_path / "a") as source:
+            with ZarrIO(tmp_path / "b", mode="w", format=format) as io:
+                io.export(source)
+            read = source.read_builder().datasets["d"]
+            again = DatasetBuilder("d", np.asarray(read.data), dtype=read.dtype)
+            with ZarrIO(tmp_path / "c", mode="w", format=format) as io:
+                io.write_builder(GroupBuilder("root", datasets=[again]))
+        for name in "abc":
+            assert open_store(tmp_path / name).dataset("/d").read().tolist() == value
