@@ -307,8 +307,9 @@ class Promise(Generic[T]):
         return self._future
 
     def __del__(self) -> None:
-        if self._future._state == _PENDING:
-            _complete(self._future, _ERROR, BrokenPromiseError())
+        future = getattr(self, "_future", None)  # None after an interrupt at the moment when it was made
+        if future is not None and future._state == _PENDING:
+            _complete(future, _ERROR, BrokenPromiseError())
 
 
 _new = object.__new__

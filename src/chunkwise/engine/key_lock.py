@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 
-__all__ = ["key_lock"]
+__all__ = ["change_alone"]
 
 _N_LOCKS = 256
 _PATIENCE = 5.0  # seconds
@@ -20,13 +19,22 @@ _PATIENCE = 5.0  # seconds
 _locks = [threading.Lock() for _ in range(_N_LOCKS)]
 
 
-@contextmanager
-def key_lock(store: Hashable, key: str) -> Iterator[None]:
-    """Hold the lock of `key` in the kvstore whose identity is `store`, if it can be had soon."""
+def change_alone(store: Hashable, key: str, attempt: Callable[[], bool]) -> None:
+    """Call `attempt` until it returns True, holding the lock of `key` if that can be had soon.
+
+    Parameters
+    ----------
+    store : hashable
+        The identity of the kvstore that the key is in.
+    key : str
+    attempt : callable
+        Reads, changes and writes once; whether it was written.
+    """
     lock = _locks[hash((store, key)) % _N_LOCKS]
-    held = lock.acquire(timeout=_PATIENCE)
+    [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.kvstore.file_lock
     try:
-        yield
+        while not attempt():
+            pass
     finally:
         if held:
             lock.release()

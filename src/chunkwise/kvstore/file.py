@@ -151,7 +151,7 @@ class FileStore:
         """Return the value of `key` or a part of it, with its generation; a directory is missing."""
         path, now = self._path(key), time.time()
         try:
-            fd = open_for_reading(path, direct=self.io_mode == "direct")
+            [fd] = map(open_for_reading, [path], [self.io_mode == "direct"])
             try:
                 status = regular_status(fd)
                 size, generation = status.st_size, generation_of(status)

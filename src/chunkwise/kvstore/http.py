@@ -195,8 +195,7 @@ class HttpStore:
             if limits.read_pace is not None:
                 limits.read_pace.wait()
             try:
-                with limits.slots:
-                    answer = send(method, url, (*self._sent, *headers))
+                answer = limits.slots.call(send, method, url, (*self._sent, *headers))
                 if answer.status not in _AGAIN or attempt >= limits.retries.max_retries:
                     return answer
                 delay = _retry_after(answer)

@@ -60,9 +60,8 @@ class Requests:
         if pace is not None:
             pace.wait()
         try:
-            with self._limits.slots:
-                connection = self._second if direct and self._second is not None else self._connection
-                return connection.run(request), None
+            connection = self._second if direct and self._second is not None else self._connection
+            return self._limits.slots.call(connection.run, request), None
         except CredentialsError as e:  # raised where the request is not known
             raise prefix(e, f"Failed to {operation} {self._bucket.url(key)}") from e.__cause__
         except ChunkwiseError:

@@ -10,10 +10,10 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from datetime import timedelta
 from queue import SimpleQueue
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 __all__ = ["DEFAULT_CONCURRENCY", "Coalescing", "Limits", "Pace", "RequestSlots", "Retries"]
 
@@ -21,6 +21,8 @@ DEFAULT_CONCURRENCY = 32
 # Where nobody has set a limit, so many requests that need no thread each: chunks of 64 KiB are written in 0.8
 # to 0.9 of the time that 32 at once take, by TensorStore as well, since a server has less work with each.
 _SENT_CONCURRENCY = 128
+
+T = TypeVar("T")
 
 _all: weakref.WeakSet[RequestSlots | Pace] = weakref.WeakSet()
 
@@ -51,7 +53,7 @@ class Retries(NamedTuple):
 
 
 class RequestSlots:
-    """At most `limit` requests at a time; ``with`` it is one of them, or from `take` to `give_back`.
+    """At most `limit` requests at a time: those of `call`, and those from `take` to `give_back`.
 
     Attributes
     ----------
@@ -81,13 +83,14 @@ class RequestSlots:
         """Let somebody else have a slot that was taken, be it by another thread."""
         self._free.put(None)
 
-    def __enter__(self) -> None:
-        self._free.get()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._free.put(None)
+    def call(self, request: Callable[..., T], *arguments: Any) -> T:
+        """Return what `request` returns, which has a slot while it runs."""
+        free = self._free
+        [_] = map(free.get, (True,))  # unpacked: see chunkwise.kvstore.file_lock
+        try:
+            return request(*arguments)
+        finally:
+            free.put(None)
 
     @property
     def sent(self) -> RequestSlots:
