@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.join import link
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.fork import new_lock
 
 __all__ = ["Batch", "check_batch"]
 
@@ -29,7 +29,7 @@ class Batch:
     __slots__ = ("__weakref__", "_lock", "_starts")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._starts: list[Callable[[], None]] | None = []
 
     def defer(self, start: Callable[[], Future[T]]) -> Future[T]:

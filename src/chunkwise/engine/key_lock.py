@@ -7,16 +7,16 @@ for without end, and no order of locks can block anything.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Hashable
+
+from chunkwise.fork import KeyLocks
 
 __all__ = ["change_alone"]
 
 _N_LOCKS = 256
 _PATIENCE = 5.0  # seconds
 
-_locks = [threading.Lock() for _ in range(_N_LOCKS)]
+_locks = KeyLocks(_N_LOCKS)
 
 
 def change_alone(store: Hashable, key: str, attempt: Callable[[], bool]) -> None:
@@ -30,7 +30,7 @@ def change_alone(store: Hashable, key: str, attempt: Callable[[], bool]) -> None
     attempt : callable
         Reads, changes and writes once; whether it was written.
     """
-    lock = _locks[hash((store, key)) % _N_LOCKS]
+    lock = _locks.of(store, key)
     [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.kvstore.file_lock
     try:
         while not attempt():
@@ -38,11 +38,3 @@ def change_alone(store: Hashable, key: str, attempt: Callable[[], bool]) -> None
     finally:
         if held:
             lock.release()
-
-
-def _forget_holders() -> None:
-    _locks[:] = [threading.Lock() for _ in range(_N_LOCKS)]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_holders)

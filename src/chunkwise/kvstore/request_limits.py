@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
+
+from chunkwise.fork import new_lock, put_in_order_in_child
 
 __all__ = ["DEFAULT_CONCURRENCY", "Coalescing", "Limits", "Pace", "RequestSlots", "Retries"]
 
@@ -23,8 +22,6 @@ DEFAULT_CONCURRENCY = 32
 _SENT_CONCURRENCY = 128
 
 T = TypeVar("T")
-
-_all: weakref.WeakSet[RequestSlots | Pace] = weakref.WeakSet()
 
 
 class Retries(NamedTuple):
@@ -65,10 +62,11 @@ class RequestSlots:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit or DEFAULT_CONCURRENCY
         self._more = None if limit else RequestSlots(_SENT_CONCURRENCY)
-        self._reset()
-        _all.add(self)
+        self.after_fork()
+        put_in_order_in_child(self)
 
-    def _reset(self) -> None:
+    def after_fork(self) -> None:
+        """Have all slots free."""
         # A slot that another thread had when the process was forked would never come back.
         # A queue, because threading's semaphores are written in Python and take ten times as long.
         self._free: SimpleQueue[None] = SimpleQueue()
@@ -106,11 +104,12 @@ class Pace:
     def __init__(self, rate: float | None, doubling_time: float | None = None) -> None:
         self.rate = rate
         self.doubling_time = doubling_time
-        self._reset()
-        _all.add(self)
+        self._lock = new_lock()
+        self.after_fork()
+        put_in_order_in_child(self)
 
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
+    def after_fork(self) -> None:
+        """Begin to count anew."""
         self._begin = self._next = 0.0
 
     def wait(self) -> None:
@@ -128,15 +127,6 @@ class Pace:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Pace, (self.rate, self.doubling_time)
-
-
-def _forget() -> None:
-    for limit in _all:
-        limit._reset()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
 
 
 class Coalescing(NamedTuple):
