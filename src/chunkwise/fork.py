@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-__all__ = ["KeyLocks", "in_child", "new_lock", "new_rlock", "put_in_order_in_child"]
+__all__ = ["KeyLocks", "in_child", "locks", "new_lock", "new_rlock", "put_in_order_in_child"]
 
 
 class Ordered(Protocol):
@@ -66,16 +66,18 @@ class KeyLocks:
         lock: threading.Lock = self._locks[hash(what) % len(self._locks)]
         return lock
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._locks)
-
-    def locked(self) -> bool:
-        """Whether any is held."""
-        return any(lock.locked() for lock in self._locks)
 
     def _at_fork_reinit(self) -> None:
         for lock in self._locks:
             lock._at_fork_reinit()
+
+
+def locks() -> list[Any]:
+    """Return all locks that there are, to see which are held."""
+    several = [lock for lock in _locks if isinstance(lock, KeyLocks)]
+    return [lock for lock in _locks if not isinstance(lock, KeyLocks)] + [lock for s in several for lock in s]
 
 
 def put_in_order_in_child(what: Ordered) -> None:

@@ -105,7 +105,7 @@ def test_all_locks_are_free_in_a_child() -> None:
 
     try:
         assert child_process.forked_exit_code(work) == 0
-        assert lock.locked() and several.locked()
+        assert lock.locked() and several.of("a").locked()
     finally:
         go_on.set()
         thread.join()
