@@ -14,10 +14,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
-__all__ = ["KeyLocks", "in_child", "locks", "new_lock", "new_rlock", "put_in_order_in_child"]
+__all__ = ["KeyLocks", "Lock", "in_child", "locks", "new_lock", "new_rlock", "put_in_order_in_child"]
 
 
 class Ordered(Protocol):
@@ -28,6 +28,9 @@ class Ordered(Protocol):
         ...
 
 
+Lock: TypeAlias = threading.Lock
+"""For annotations."""
+
 F = TypeVar("F", bound=Callable[[], None])
 
 _locks: WeakSet[Any] = WeakSet()
@@ -35,7 +38,7 @@ _ordered: WeakSet[Any] = WeakSet()
 _functions: list[Callable[[], None]] = []
 
 
-def new_lock() -> threading.Lock:
+def new_lock() -> Lock:
     """Return a new lock, which is free in a child process whoever held it in the parent."""
     lock = threading.Lock()
     _locks.add(lock)
@@ -61,9 +64,9 @@ class KeyLocks:
         self._locks: list[Any] = [threading.Lock() for _ in range(n)]
         _locks.add(self)
 
-    def of(self, *what: Hashable) -> threading.Lock:
+    def of(self, *what: Hashable) -> Lock:
         """Return the lock of `what`."""
-        lock: threading.Lock = self._locks[hash(what) % len(self._locks)]
+        lock: Lock = self._locks[hash(what) % len(self._locks)]
         return lock
 
     def __iter__(self) -> Iterator[Any]:

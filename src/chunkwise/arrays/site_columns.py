@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from chunkwise.arrays.layer_sites import FileSite, Finder, MemorySite, Site
 from chunkwise.arrays.shared_metadata import SharedMetadata
-from chunkwise.engine.requests import ChunkRequests, is_simple
 from chunkwise.cached import cached_property
+from chunkwise.engine.requests import ChunkRequests, is_simple
 from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.stack_part import Bounds, StackParts
 

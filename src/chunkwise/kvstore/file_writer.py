@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 import time
 from typing import TYPE_CHECKING
 
 from chunkwise.errors import ChunkwiseError
+from chunkwise.fork import Lock
 from chunkwise.kvstore import file_lock
 from chunkwise.kvstore.file_error import file_error
 from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key, is_suspect
@@ -58,7 +58,7 @@ class FileWriter:
         Shared with the other workers.
     """
 
-    def __init__(self, root: str, how: Writing, turn: threading.Lock | None = None) -> None:
+    def __init__(self, root: str, how: Writing, turn: Lock | None = None) -> None:
         self._root = root
         self._how = how
         # Directories are waited for by flush().
@@ -111,7 +111,7 @@ class FileWriter:
 def _open_locked_write(
     root: str,
     sync: bool,
-    turn: threading.Lock | None,
+    turn: Lock | None,
     touched: set[str],
     general: Callable[[str, Buffer], None],
 ) -> Callable[[str, Buffer], None]:

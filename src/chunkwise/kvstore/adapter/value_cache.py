@@ -6,12 +6,11 @@ when another one takes its place.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from chunkwise.fork import KeyLocks, new_lock, put_in_order_in_child
+from chunkwise.fork import KeyLocks, Lock, new_lock, put_in_order_in_child
 from chunkwise.kvstore.key_range import KeyRange
 
 __all__ = ["Kept", "ValueCache"]
@@ -60,7 +59,7 @@ class ValueCache:
         """Count again what another thread was about to change."""
         self._nbytes = sum(entry.size for entry in self._entries.values())
 
-    def key_lock(self, store: Any, key: str) -> threading.Lock:
+    def key_lock(self, store: Any, key: str) -> Lock:
         """Return the lock under which `key` is read or written and then kept, so that the newest stays."""
         return self._key_locks.of(store, key)
 
