@@ -54,11 +54,12 @@ def _create(path: Path, codec: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("codec", [ZSTD, GZIP, BLOSC], ids=["zstd", "gzip", "blosc"])
 @pytest.mark.parametrize("action", ["write", "read", "interrupt"])
 def test_ends_without_a_crash(tmp_path: Path, action: str, codec: dict[str, Any]) -> None:
-    array = _create(tmp_path, codec)
+    array = _create(tmp_path / "a", codec)
     if action == "read":
         array.write(np.random.default_rng(0).integers(0, 60, array.shape).astype("u2")).result()
-    command = [sys.executable, "-c", PROGRAM, f"{tmp_path}/", action]
-    child = child_process.start(command, stdout=-1)
+    command = [sys.executable, "-c", PROGRAM, f"{tmp_path}/a/", action]
+    with (tmp_path / "errors").open("wb") as errors:
+        child = child_process.start(command, stdout=-1, stderr=errors)
     assert child.stdout is not None
     assert child.stdout.readline() == b"under way\n"
     if action == "interrupt":
@@ -66,8 +67,11 @@ def test_ends_without_a_crash(tmp_path: Path, action: str, codec: dict[str, Any]
     child.wait(60)
     child.stdout.close()
     assert child.returncode == (-signal.SIGINT if action == "interrupt" else 0)
+    told = (tmp_path / "errors").read_text()
+    assert told.count("Traceback") == (1 if action == "interrupt" else 0), told
+    assert (told.rstrip().endswith("KeyboardInterrupt") and "Exception" not in told) or not told, told
     # every chunk is there or not, and whole
-    found = ts.open({"driver": "zarr3", "kvstore": f"file://{tmp_path}/"}).result().read().result()
+    found = ts.open({"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/"}).result().read().result()
     whole = np.random.default_rng(0).integers(0, 60, array.shape).astype("u2")
     for z in range(0, 256, 64):
         for y in range(0, 256, 64):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from thread_limit import no_more_threads
 
 import chunkwise
 from chunkwise.engine import kept_memory, result_memory
@@ -123,14 +124,10 @@ def test_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(0.01)
 
 
-def test_a_thread_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_cannot_be_started() -> None:
     kept_memory._watched.clear()
-
-    def fail(*_: Any) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr("_thread.start_new_thread", fail)
-    address(16)
+    with no_more_threads():
+        address(16)
     assert not kept_memory._kept and not kept_memory._watched
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import tensorstore as ts
+from lock_files import hold
 
 from chunkwise.errors import DeadlineExceededError, PermissionDeniedError, StorageError
 from chunkwise.kvstore import file_lock, file_read, file_write
@@ -78,7 +79,8 @@ def test_each_step_of_a_write_fails(tmp_path, monkeypatch, call, code, kind, tex
     """Whatever step fails: old value, no file left behind, and an error with path, number and advice."""
     store = FileStore(tmp_path)
     store.write("k", b"old")
-    monkeypatch.setattr(file_write, "os", System(**{call: failing(code)}))
+    for module in (file_lock, file_write):
+        monkeypatch.setattr(module, "os", System(**{call: failing(code)}))
     monkeypatch.setattr("chunkwise.kvstore.file_generation.os", System(**{call: failing(code)}))
     with pytest.raises(kind, match=text) as e:
         store.write("k", b"new value")
@@ -175,7 +177,7 @@ def test_no_descriptor_is_lost(store, monkeypatch):
 def test_a_lock_held_too_long(tmp_path):
     store = FileStore(tmp_path, sync=False, acquire_timeout=0.1)
     store.write("k", b"old")
-    fd = file_lock.acquire(f"{tmp_path}/k", 1)
+    fd = hold(tmp_path / "k")
     try:
         start = time.monotonic()
         with pytest.raises(DeadlineExceededError, match=r"DEADLINE_EXCEEDED: .*k.__lock.* within 0.1 s") as e:
@@ -185,7 +187,7 @@ def test_a_lock_held_too_long(tmp_path):
         with pytest.raises(DeadlineExceededError):
             store.delete("k")
     finally:
-        file_lock.release(fd)
+        os.close(fd)
     assert bytes(store.open_reader()("k")) == b"old"
     store.write("k", b"new")
 
@@ -193,20 +195,13 @@ def test_a_lock_held_too_long(tmp_path):
 @LOCKED
 def test_a_write_waits_for_the_lock(tmp_path, locking):
     store = FileStore(tmp_path, sync=False, locking=locking)
-    holding = (
-        file_lock.acquire(f"{tmp_path}/k", 1)
-        if locking == "os"
-        else file_lock.create_exclusively(f"{tmp_path}/k", 1)
-    )
+    holding = hold(tmp_path / "k", locking)
     writer = threading.Thread(target=store.write, args=("k", b"new"))
     writer.start()
     time.sleep(0.1)
     assert writer.is_alive() and store.read("k").value is None
     os.unlink(f"{tmp_path}/k.__lock")
-    if locking == "os":
-        file_lock.release(holding)
-    else:
-        os.close(holding)
+    os.close(holding)
     writer.join(5)
     assert store.read("k").value == b"new"
 
@@ -230,11 +225,11 @@ def test_delete_range_leaves_active_writers_alone(tmp_path):
     store = FileStore(tmp_path, sync=False)
     for name in ("active", "stale"):
         store.write(f"d/{name}", b"1")
-    fd = file_lock.acquire(f"{tmp_path}/d/active", 1)
+    fd = hold(tmp_path / "d/active")
     open(f"{tmp_path}/d/stale.__lock", "w").close()
     store.delete_range("d/", "d0")
     assert os.listdir(tmp_path / "d") == ["active.__lock"]
-    file_lock.release(fd)
+    os.close(fd)
     store.delete_range()
     assert os.listdir(tmp_path) == []
     kept = FileStore(tmp_path, locking="lockfile")
@@ -259,7 +254,7 @@ def test_a_writer_whose_directory_goes_starts_again(tmp_path, monkeypatch, locki
         renames.append(source)
         os.rename(source, target)
 
-    monkeypatch.setattr(file_write, "os", System(rename=rename))
+    monkeypatch.setattr(file_lock, "os", System(rename=rename))
     assert store.write("d/e/k", b"v") is not None
     assert len(renames) == 2
     assert list(store.list()) == ["d/e/k"]
@@ -292,7 +287,8 @@ def test_sync_waits_for_the_disk(tmp_path, monkeypatch):
         done.append("rename")
         os.rename(a, b)
 
-    monkeypatch.setattr(file_write, "os", System(fsync=fsync, rename=rename))
+    for module in (file_lock, file_write):
+        monkeypatch.setattr(module, "os", System(fsync=fsync, rename=rename))
     FileStore(tmp_path / "r").write("d/k", b"1")
     assert done == [".", "r", "r/d/k.__lock", "rename", "r/d"]
     done.clear()
@@ -323,11 +319,11 @@ def test_generations_are_tensorstores(tmp_path, locking):
 
 def test_tensorstore_waits_for_our_lock(tmp_path):
     theirs = ts.KvStore.open(f"file://{tmp_path}/").result()
-    fd = file_lock.acquire(f"{tmp_path}/k", 1)
+    fd = hold(tmp_path / "k")
     written = theirs.write("k", b"2")
     time.sleep(0.2)
     assert not written.done() and not (tmp_path / "k").exists()
-    file_lock.release(fd)
+    os.close(fd)
     written.result(timeout=5)
     assert (tmp_path / "k").read_bytes() == b"2"
 

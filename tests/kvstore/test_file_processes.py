@@ -123,26 +123,31 @@ def test_killed_while_writing(start, tmp_path, locking):
 
 FORKING = """
 import os, sys
-from chunkwise.kvstore import file_lock
 from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.file_lock import finish_under_lock
 store = FileStore(sys.argv[1], sync=False, acquire_timeout=2)
 store.write("k", b"1" * 5000)
 read = store.open_reader()
 read("k")
-held = file_lock.acquire(sys.argv[1] + "/k", 1)
 begin, end = os.pipe(), os.pipe()
-child = os.fork()
-if child == 0:
-    ok = False
-    try:
-        os.close(begin[1])              # the parent's end: nothing is waited for if the parent is gone
-        os.read(begin[0], 1)
-        ok = bytes(read("k")) == b"2" * 6000 == store.read("k").value
-        store.write("k", b"3")
-    finally:
-        os._exit(0 if ok else 1)
-file_lock.release(held)             # the child has the descriptor too, yet the lock is gone
-store.write("k", b"2" * 6000)
+child = None
+
+def fork(fd):
+    global child
+    child = os.fork()
+    if child == 0:
+        ok = False
+        try:
+            os.close(begin[1])              # the parent's end: nothing is waited for if the parent is gone
+            os.read(begin[0], 1)
+            ok = bytes(read("k")) == b"2" * 6000 == store.read("k").value
+            store.write("k", b"3")
+        finally:
+            os._exit(0 if ok else 1)
+    return False
+
+finish_under_lock(sys.argv[1] + "/k", "os", 1, fork)
+store.write("k", b"2" * 6000)       # the child has the descriptor too, yet the lock is gone
 os.write(begin[1], b"x")
 assert os.waitpid(child, 0)[1] == 0
 assert bytes(read("k")) == b"3"

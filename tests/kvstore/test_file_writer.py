@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lock_files import hold
 
 import chunkwise.kvstore.file
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, StorageError
@@ -122,14 +123,14 @@ def test_it_waits_for_a_lock(tmp_path, monkeypatch):
     """A key that somebody else is writing is written after that."""
     store = FileStore(tmp_path, sync=False)
     store.write("k", b"old")
-    other = file_lock.acquire(f"{tmp_path}/k", 0)
+    other = hold(tmp_path / "k")
     waited = []
 
     def sleep(seconds):
         waited.append(store.read("k").value)
         if len(waited) == 2:
             os.unlink(f"{tmp_path}/k{LOCK_SUFFIX}")
-            file_lock.release(other)
+            os.close(other)
 
     monkeypatch.setattr(file_lock.time, "sleep", sleep)
     store.open_writer().write("k", b"new")
@@ -151,7 +152,7 @@ def test_the_disk_is_waited_for(tmp_path, monkeypatch):
 
     store = FileStore(tmp_path)
     store.write("d/0", b"1")
-    for module in (file_write, file_writer):
+    for module in (file_lock, file_write, file_writer):
         monkeypatch.setattr(module, "os", System(fsync=fsync, rename=rename))
     writer = store.open_writer()
     writer.write("d/1", b"1")

@@ -7,11 +7,12 @@ under way the pool always has something to do, and the memory in use is that of 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from chunkwise.engine.future import Future, Promise
+from chunkwise.fork import new_lock
+from chunkwise.thread import start_thread
 
 __all__ = ["n_block_threads", "work_through"]
 
@@ -49,7 +50,7 @@ def work_through(
     promise, future = Promise[None].new()
     n = n_threads or n_block_threads()
     left = [n]
-    lock = threading.Lock()
+    lock = new_lock()
     errors: list[BaseException] = []
     pending = iter(blocks)
 
@@ -67,6 +68,9 @@ def work_through(
                 work(taken[0])
         except BaseException as e:
             errors.append(e)
+        end()
+
+    def end() -> None:
         with lock:
             left[0] -= 1
             if left[0]:
@@ -76,6 +80,11 @@ def work_through(
         else:
             promise.set_result(None)
 
-    for _ in range(n):
-        threading.Thread(target=run, name="chunkwise-blocks", daemon=True).start()
+    try:
+        n_started = sum(start_thread(run) for _ in range(n))
+    except BaseException as e:  # an interrupt: those that run are to end
+        errors.append(e)
+        raise
+    for i in range(n_started, n):  # there can't be more threads: fewer do it, or this one
+        end() if i else run()
     return future

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from chunkwise.engine.join import link
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, align
+from chunkwise.thread import start_thread
 
 if TYPE_CHECKING:
     from chunkwise.api.tensorstore import TensorStore
@@ -173,7 +173,8 @@ def _in_one_go(copy: BlockCopy, reading: Future[npt.NDArray[Any]]) -> WriteFutur
 
     def start(done: Future[npt.NDArray[Any]]) -> None:
         # A thread of the pool would have to do the whole write alone.
-        threading.Thread(target=write, args=(done,), name="chunkwise-copy", daemon=True).start()
+        if not start_thread(write, done):
+            write(done)
 
     reading.add_done_callback(start)
     stored_future.add_done_callback(lambda _: reading.cancel())

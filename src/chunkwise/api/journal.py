@@ -7,7 +7,6 @@ are taken in order, so a number and a few exceptions say which ones are done.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from chunkwise.api.location import Location
 from chunkwise.api.node import JOURNAL, load_json
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
+from chunkwise.fork import new_lock
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 
 __all__ = ["Journal"]
@@ -49,7 +49,7 @@ class Journal:
         self._key = location.path + JOURNAL
         self._task = json.loads(json.dumps(task))
         self._n_blocks = n_blocks
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._first = 0
         self._beyond: set[int] = set()
         self._saved = 0.0

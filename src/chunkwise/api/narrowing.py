@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +16,7 @@ from chunkwise.codec.number import is_integer, value_range
 from chunkwise.dtypes.conversion import Conversion, convertible
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
+from chunkwise.fork import new_lock
 from chunkwise.index_space import IndexDomain
 
 __all__ = ["CASTS", "Cast", "MisfitError", "Narrowing", "measure", "narrowing"]
@@ -58,7 +58,7 @@ class Narrowing:
         self.rule = rule
         self.extent = extent
         self.n_changed = 0
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def __call__(self, values: Array) -> Array:
         """Return values in the new type, and count those that did not fit.

@@ -7,14 +7,13 @@ has room keeps the document for longer.
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from typing import Any, ClassVar
-from weakref import WeakSet, WeakValueDictionary, ref
+from weakref import WeakValueDictionary, ref
 
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest
 from chunkwise.errors import ChunkwiseError
+from chunkwise.fork import new_lock, new_rlock
 from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
 
@@ -38,7 +37,7 @@ class SharedMetadata:
     state: ClassVar[object] = object()
 
     def __init__(self, opened: Opened | None = None) -> None:
-        self.lock = threading.RLock()
+        self.lock = new_rlock()
         self.opened = opened
 
     def learn(self, opened: Opened) -> None:
@@ -72,29 +71,22 @@ class _Table:
         place = _place(kv, request)
         entry = self._entries.get(place)
         if entry is None:
-            entry = self._entries[place] = _new_entry()
+            entry = self._entries[place] = SharedMetadata()
         return entry
 
 
-_all: WeakSet[SharedMetadata] = WeakSet()
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def shared_metadata(pool: Any, kv: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
     """Return the entry of the array that `request` describes, among those of the cache pool `pool`."""
     with _lock:
         if pool.metadata is None:
-            entry = _new_entry()
+            entry = SharedMetadata()
             pool.metadata = _Table(kv, request, entry)
             return entry
         table: _Table = pool.metadata
         return table.entry(kv, request)
-
-
-def _new_entry() -> SharedMetadata:
-    entry = SharedMetadata()
-    _all.add(entry)
-    return entry
 
 
 def _place(kv: KvStoreDriver, request: OpenRequest) -> Any:
@@ -133,14 +125,3 @@ def oldest_allowed(bound: Any, opened: float) -> float:
     if isinstance(bound, bool):
         return time.time() if bound else float("-inf")
     return opened if bound == "open" else float(bound)
-
-
-def _forget_holders() -> None:
-    global _lock
-    _lock = threading.Lock()
-    for entry in list(_all):
-        entry.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_holders)

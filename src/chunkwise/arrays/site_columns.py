@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from chunkwise.arrays.layer_sites import FileSite, Finder, MemorySite, Site
 from chunkwise.arrays.shared_metadata import SharedMetadata
+from chunkwise.cached import cached_property
 from chunkwise.engine.requests import ChunkRequests, is_simple
 from chunkwise.kvstore.protocol import Reader
 from chunkwise.plan.stack_part import Bounds, StackParts

@@ -16,7 +16,7 @@ from chunkwise.driver.virtual_chunked.spec import VirtualChunkedSpec
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.batch import as_batched
 from chunkwise.engine.future import Future
-from chunkwise.engine.key_lock import key_lock
+from chunkwise.engine.key_lock import change_alone
 from chunkwise.engine.pool import Pool, Stop, pool_of
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
@@ -170,16 +170,17 @@ class VirtualChunkedArray:
         return WriteFutures.of(done, done)
 
     def _change(self, piece: _Piece, put: Callable[[Array, _Piece], None]) -> None:
-        functions = self._functions
-        with key_lock(functions.identity, str(piece.cell)):
-            chunk = None
-            while True:
-                chunk = functions.read_chunk(piece.cell, -inf, chunk)
-                array = functions.empty(chunk.array.shape)
-                array[...] = chunk.array
-                put(array, piece)
-                if functions.write_chunk(piece.cell, array, chunk.generation):
-                    return
+        functions, chunk = self._functions, None
+
+        def attempt() -> bool:
+            nonlocal chunk
+            chunk = functions.read_chunk(piece.cell, -inf, chunk)
+            array = functions.empty(chunk.array.shape)
+            array[...] = chunk.array
+            put(array, piece)
+            return functions.write_chunk(piece.cell, array, chunk.generation)
+
+        change_alone(functions.identity, str(piece.cell), attempt)
 
     def _run(self, plan: Plan, work: Callable[[_Piece], None], finish: Callable[[], Any]) -> Future[Any]:
         def open_worker(stop: Stop) -> Callable[[_Piece], None]:

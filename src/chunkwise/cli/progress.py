@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
+from chunkwise.fork import new_lock
 
 __all__ = ["Progress", "open_progress"]
 
@@ -87,7 +87,7 @@ class _Text(ABC):
         self.what, self.total, self.done, self.before = what, total, done, done
         self.stream, self.clock = stream, clock
         self.started = self.shown = clock()
-        self.lock = threading.Lock()
+        self.lock = new_lock()
 
     def __enter__(self) -> Self:
         return self

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import threading
 import time
 from typing import Any
 
@@ -15,6 +14,7 @@ from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, format_shape
 from chunkwise.cli.region import select
 from chunkwise.engine.future import Future
+from chunkwise.fork import new_lock
 from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import (
     DEFAULT_MEMORY,
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     }
     units = None if arguments.units is None else _units(arguments.units)
-    lock = threading.Lock()
+    lock = new_lock()
     latest: list[PyramidProgress] = []
 
     def progress(now: PyramidProgress) -> None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy.typing as npt
 
 from chunkwise.binding import dump
+from chunkwise.cached import cached_property
 from chunkwise.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
 from chunkwise.codec.decode import Stages, is_raw, open_decoder, open_raw_view
 from chunkwise.codec.encode import open_encoder

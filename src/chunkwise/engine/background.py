@@ -35,7 +35,7 @@ def in_background(work: Callable[[], T]) -> Future[T]:
     """
     results: list[T] = []
     pool = _pool()
-    pool._start_threads(min(_MAX_THREADS, len(_under_way) + 1))
+    pool.start_threads(min(_MAX_THREADS, len(_under_way) + 1))
     future = pool.run([work], lambda _: lambda do: results.append(do()), results.pop, n_workers=1)
     if not future.done():
         _under_way.add(future)  # type: ignore[arg-type]

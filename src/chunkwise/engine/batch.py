@@ -10,6 +10,7 @@ from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.join import link
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.fork import new_lock
 
 __all__ = ["Batch", "as_batched", "batched", "check_batch", "is_batched"]
 
@@ -32,12 +33,12 @@ class Batch:
 
     __slots__ = ("__weakref__", "_lock", "_starts")
 
-    _lock: threading.Lock
+    _lock: Any
     _starts: list[Callable[[], None]] | None
 
     def __new__(cls) -> Self:
         self = super().__new__(cls)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._starts = []
         return self
 

@@ -15,7 +15,7 @@ from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.chunk_codec import Coder, chain_for
 from chunkwise.engine.crop import crop
 from chunkwise.engine.fill import open_fill_test
-from chunkwise.engine.key_lock import key_lock
+from chunkwise.engine.key_lock import change_alone
 from chunkwise.engine.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.kvstore.atomic import Modifiable
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable, Writer
@@ -74,26 +74,23 @@ class Changer:
     def change(self, key: str, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
         """Overwrite the part `inside` of a stored chunk, in the order of `coder`, with `values`."""
         kv, scratch = self.kv, coder.scratch
-        with key_lock(self.identity, key):
-            while True:
-                self.operation = "reading"
-                stored = kv.read(key)
-                if stored.value is None:
-                    scratch[...] = self.fill_value
-                else:
-                    coder.decode(stored.value, scratch)
-                self.operation = "writing"
-                coder.ordered[inside] = values
-                if self.is_fill(scratch) and (stored.value is None or can_delete(kv)):
-                    if stored.value is None:
-                        return
-                    done = kv.delete(key, if_equal=stored.generation)
-                else:
-                    with aligned_is_safe(self.array.grid.chunk_shape):
-                        check_promise(kv, key)
-                        done = kv.write(key, self.encode(key, coder), if_equal=stored.generation)
-                if done is not None:
-                    return
+
+        def attempt() -> bool:
+            self.operation = "reading"
+            stored = kv.read(key)
+            if stored.value is None:
+                scratch[...] = self.fill_value
+            else:
+                coder.decode(stored.value, scratch)
+            self.operation = "writing"
+            coder.ordered[inside] = values
+            if self.is_fill(scratch) and (stored.value is None or can_delete(kv)):
+                return stored.value is None or kv.delete(key, if_equal=stored.generation) is not None
+            with aligned_is_safe(self.array.grid.chunk_shape):
+                check_promise(kv, key)
+                return kv.write(key, self.encode(key, coder), if_equal=stored.generation) is not None
+
+        change_alone(self.identity, key, attempt)
 
     def encode(self, key: str, coder: Coder) -> Buffer:
         """Return the encoded chunk that was changed, cropped if the array has it so."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.cached import cached_property
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import DecodeInto, Encode, PreparedChain
 from chunkwise.driver.stored_array import RecordPart

@@ -8,7 +8,6 @@ nothing that a fork could leave locked.  A future that is complete from the star
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import traceback
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 from chunkwise.arguments import as_float
 from chunkwise.engine.coroutine import run_coroutine
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.fork import in_child
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,13 +37,10 @@ _LONGEST_WAIT = 0.1 if sys.platform == "win32" else TIMEOUT_MAX
 _n_forks = 0
 
 
+@in_child
 def _count_fork() -> None:
     global _n_forks
     _n_forks += 1
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count_fork)
 
 
 class BrokenPromiseError(ChunkwiseError, ValueError):
@@ -315,8 +312,9 @@ class Promise(Generic[T]):
         return self._future
 
     def __del__(self) -> None:
-        if self._future._state == _PENDING:
-            _complete(self._future, _ERROR, BrokenPromiseError())
+        future = getattr(self, "_future", None)  # None after an interrupt at the moment when it was made
+        if future is not None and future._state == _PENDING:
+            _complete(future, _ERROR, BrokenPromiseError())
 
 
 _new = object.__new__
@@ -376,7 +374,8 @@ def _run_callbacks(future: Future[Any]) -> None:
         try:
             callback(future)
         except BaseException:  # whoever completes a future isn't to fail, nor other callbacks to be left out
-            traceback.print_exc()
+            with suppress(MemoryError):
+                traceback.print_exc()
 
 
 def _raise_cancelled() -> NoReturn:

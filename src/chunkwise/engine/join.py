@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from chunkwise.engine.future import Future, Promise
+from chunkwise.fork import new_lock
 
 __all__ = ["Countdown", "gather", "link", "map_future"]
 
@@ -121,7 +121,7 @@ class Countdown(Generic[T]):
 
     def __init__(self, n: int, promise: Promise[T], result: Callable[[], T]) -> None:
         self._left = n
-        self._lock = Lock()
+        self._lock = new_lock()
         self._promise = promise
         self._result = result
         self._error: BaseException | None = None

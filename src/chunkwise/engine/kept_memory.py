@@ -11,7 +11,6 @@ scarce, although it counts as resident before.
 
 from __future__ import annotations
 
-import _thread
 import mmap
 import os
 import time
@@ -21,6 +20,9 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from chunkwise.fork import in_child
+from chunkwise.thread import start_thread
 
 __all__ = ["Advise", "forget_kept_memory", "large_memory"]
 
@@ -110,9 +112,7 @@ def _keep(pages: mmap.mmap, address: int, advise: Advise, process: int) -> None:
         return  # what a fork has in common with its parent would have to be copied, page by page
     if not _watched:
         _watched.append(None)
-        try:
-            _thread.start_new_thread(_watch, ())
-        except RuntimeError:  # there are too many, or Python is about to end
+        if not start_thread(_watch):
             _watched.clear()
             return
     _kept[:] = [(pages, time.monotonic())]
@@ -133,10 +133,7 @@ def _watch() -> None:
             _watched.append(None)  # something was given back in this moment
 
 
+@in_child
 def _forget_all() -> None:
     _kept.clear()
     _watched.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)

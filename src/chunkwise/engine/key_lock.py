@@ -7,34 +7,34 @@ for without end, and no order of locks can block anything.
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 
-__all__ = ["key_lock"]
+from chunkwise.fork import KeyLocks
+
+__all__ = ["change_alone"]
 
 _N_LOCKS = 256
 _PATIENCE = 5.0  # seconds
 
-_locks = [threading.Lock() for _ in range(_N_LOCKS)]
+_locks = KeyLocks(_N_LOCKS)
 
 
-@contextmanager
-def key_lock(store: Hashable, key: str) -> Iterator[None]:
-    """Hold the lock of `key` in the kvstore whose identity is `store`, if it can be had soon."""
-    lock = _locks[hash((store, key)) % _N_LOCKS]
-    held = lock.acquire(timeout=_PATIENCE)
+def change_alone(store: Hashable, key: str, attempt: Callable[[], bool]) -> None:
+    """Call `attempt` until it returns True, holding the lock of `key` if that can be had soon.
+
+    Parameters
+    ----------
+    store : hashable
+        The identity of the kvstore that the key is in.
+    key : str
+    attempt : callable
+        Reads, changes and writes once; whether it was written.
+    """
+    lock = _locks.of(store, key)
+    [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.kvstore.file_lock
     try:
-        yield
+        while not attempt():
+            pass
     finally:
         if held:
             lock.release()
-
-
-def _forget_holders() -> None:
-    _locks[:] = [threading.Lock() for _ in range(_N_LOCKS)]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_holders)

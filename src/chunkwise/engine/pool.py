@@ -6,9 +6,10 @@ reader, its codecs' contexts and its scratch memory, and takes batches until non
 batches a job makes room for others that wait.
 
 Threads are started when there is work for them, are daemons, and are not inherited by a fork: the
-child starts its own.  When Python ends they are told to stop, and waited for: a daemon goes on in a codec
-while what it works on is taken apart.  Work that is handed in from a thread of a pool is done at once by
-that thread, so that waiting for it can't wait for itself.
+child starts its own.  Where the system has no thread left, those that there are do the work, or the
+caller.  When Python ends they are told to stop, and waited for: a daemon goes on in a codec while what it
+works on is taken apart.  Work that is handed in from a thread of a pool is done at once by that thread, so
+that waiting for it can't wait for itself.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
+from operator import call
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.engine.future import Future, Promise
+from chunkwise.fork import in_child, new_lock, put_in_order_in_child
+from chunkwise.thread import start_thread
 
 __all__ = ["OpenWorker", "Pool", "Stop", "n_threads", "pool_of", "work_here"]
 
@@ -62,15 +66,19 @@ class Pool:
         Whether the number is a user's, who wants no more threads for local files that mostly wait either.
     """
 
+    _n_threads = 0
+
     def __init__(self, n_workers: int | None = None, *, bounded: bool = False) -> None:
         self.n_workers = n_workers or _n_processors()
         self.bounded = bounded
-        self._reset()
+        self._lock = new_lock()
+        self.after_fork()
+        put_in_order_in_child(self)
         _pools.add(self)
 
-    def _reset(self) -> None:
-        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._lock = threading.Lock()
+    def after_fork(self) -> None:
+        """Begin anew: the threads have stayed behind, with their work."""
+        self._queue: SimpleQueue[_Turn[Any] | None] = SimpleQueue()
         self._n_threads = 0
 
     def __del__(self) -> None:
@@ -105,25 +113,25 @@ class Pool:
             Called once before `finish`, and also where that is not called after a failure: waits for what
             the workers have begun and others do.
         """
-        if inline or not batches or _here.working:
+        n = max(1, min(n_workers, len(batches)))
+        if inline or not batches or _here.working or not self.start_threads(n):
             return _run_here(batches, open_worker, finish, settle)
         promise: Promise[T]  # not Promise[T].new(): the alias takes as long as what it calls
         promise, future = Promise.new()
-        n = max(1, min(n_workers, len(batches)))
         job = _Job(batches, open_worker, finish, promise, self, n, settle)
-        self._start_threads(n)
-        for _ in range(n):
-            self._queue.put(_Turn(job))
+        turns = [_Turn(job) for _ in range(n)]
+        steps: list[Any] = [_jobs.add, *[self._queue.put] * n]
+        any(map(call, steps, [job, *turns]))  # one call, so that an interrupt comes before all steps or after
         return future
 
-    def _start_threads(self, n_wanted: int) -> None:
+    def start_threads(self, n_wanted: int) -> bool:
+        """Have `n_wanted` threads, or as many as there can be; return whether there is any."""
         # A thread that is busy with another job makes room between two batches.
-        if self._n_threads >= n_wanted:
-            return
-        with self._lock:
-            while self._n_threads < n_wanted:
-                self._n_threads += 1
-                threading.Thread(target=_serve, args=(self._queue,), name="chunkwise", daemon=True).start()
+        if self._n_threads < n_wanted:
+            with self._lock:
+                while self._n_threads < n_wanted and start_thread(_serve, self._queue):
+                    self._n_threads += 1
+        return self._n_threads > 0
 
 
 def work_here() -> None:
@@ -142,10 +150,13 @@ def _n_processors() -> int:
     return os.cpu_count() or 1
 
 
-def _serve(queue: SimpleQueue[Callable[[], None] | None]) -> None:
+def _serve(queue: SimpleQueue[_Turn[Any] | None]) -> None:
     _here.working = True
     while (turn := queue.get()) is not None:
-        turn()
+        try:
+            turn()
+        except BaseException as e:  # there was no memory to tell of another failure, but may be now
+            turn.fail(e)
         del turn  # or its arrays live until there is other work
 
 
@@ -193,7 +204,6 @@ class _Job(Generic[B, T]):
         self._ended = count(1)
         self._n_turns = n_turns
         self._settle = settle
-        _jobs.add(self)
         stop = self.stop
         promise.future.add_done_callback(lambda _: stop.append(None))  # cancelled
 
@@ -246,6 +256,13 @@ class _Turn(Generic[B]):
             job.stop.append(None)
         job.end_turn()
 
+    def fail(self, error: BaseException) -> None:
+        """Have the job end with `error`, whatever its other workers do."""
+        job = self._job
+        job.stop.append(None)
+        _jobs.discard(job)
+        job.promise.set_exception(error)
+
 
 def _stop_jobs() -> None:
     """Let no thread be at work when Python takes itself apart."""
@@ -259,15 +276,10 @@ def _stop_jobs() -> None:
 atexit.register(_stop_jobs)
 
 
+@in_child
 def _forget_threads() -> None:
     _here.working = False
     _jobs.clear()
-    for pool in _pools:
-        pool._reset()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
 
 
 class _Limit(Protocol):
@@ -278,7 +290,7 @@ class _Limit(Protocol):
 
 
 _shared: list[Pool] = []
-_shared_lock = threading.Lock()
+_shared_lock = new_lock()
 
 
 def pool_of(limit: _Limit) -> Pool:

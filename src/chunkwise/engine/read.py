@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import prod
-from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,6 +26,7 @@ from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, c
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
 from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
+from chunkwise.fork import new_lock
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
@@ -210,7 +210,7 @@ def _open_shards(
     chain, layout = array.shard.chain, shard_layout(array, array.shard)
     axes = plan_shards(plan.axes, layout.chunks_per_shard)
     batches, shared = split_shards(axes, _n_batches(plan, chain.item.nbytes, strategy))
-    indexes, lock = index_memory(kv, shared=shared), Lock() if shared else None
+    indexes, lock = index_memory(kv, shared=shared), new_lock() if shared else None
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.sources import StoreSource
 from chunkwise.engine.strategy import STAGING_NBYTES

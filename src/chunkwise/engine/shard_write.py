@@ -24,7 +24,7 @@ from chunkwise.engine.deferred import OneValue, defer
 from chunkwise.engine.failure import describe
 from chunkwise.engine.fill import open_fill_test
 from chunkwise.engine.future import Future
-from chunkwise.engine.key_lock import key_lock
+from chunkwise.engine.key_lock import change_alone
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.engine.shard_body import ShardBody
@@ -158,28 +158,25 @@ class _ShardWriter:
     def change(self, part: ShardPart, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
         """Overwrite a part of a stored shard; what another writer stores meanwhile is not lost."""
         kv, form = self.kv, self.form
-        with key_lock(self.identity, part.key):
-            while True:
-                self.context, self.position = "reading", None
-                stored = kv.read(part.key)
-                old = index = None
-                if stored.value is not None:
-                    old = memoryview(stored.value).cast("B")
-                    index = form.decode_shard(old)
-                value = self.put_together(part, positions, is_whole, old, index)
-                self.context, self.position = "writing", None
-                if value is None and old is not None and not can_delete(kv):
-                    value = form.encode(np.full((form.n_chunks, 2), MISSING, np.uint64))
-                if value is not None:
-                    with aligned_is_safe(self.array.grid.chunk_shape):
-                        check_promise(kv, part.key)
-                        done = kv.write(part.key, value, if_equal=stored.generation)
-                elif old is None:
-                    return
-                else:
-                    done = kv.delete(part.key, if_equal=stored.generation)
-                if done is not None:
-                    return
+
+        def attempt() -> bool:
+            self.context, self.position = "reading", None
+            stored = kv.read(part.key)
+            old = index = None
+            if stored.value is not None:
+                old = memoryview(stored.value).cast("B")
+                index = form.decode_shard(old)
+            value = self.put_together(part, positions, is_whole, old, index)
+            self.context, self.position = "writing", None
+            if value is None and old is not None and not can_delete(kv):
+                value = form.encode(np.full((form.n_chunks, 2), MISSING, np.uint64))
+            if value is None:
+                return old is None or kv.delete(part.key, if_equal=stored.generation) is not None
+            with aligned_is_safe(self.array.grid.chunk_shape):
+                check_promise(kv, part.key)
+                return kv.write(part.key, value, if_equal=stored.generation) is not None
+
+        change_alone(self.identity, part.key, attempt)
 
     def put_together(
         self,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from threading import Lock
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from chunkwise.engine.shard_layout import MISSING, ShardLayout
 from chunkwise.engine.sources import Fetched
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix
+from chunkwise.fork import Lock
 from chunkwise.kvstore.protocol import Buffer, ByteRange, RangeReadable, Readable, offers
 from chunkwise.kvstore.remembered import Remembered
 from chunkwise.plan.plan import cells

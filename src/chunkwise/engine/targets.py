@@ -8,7 +8,6 @@ them together takes a third to two thirds of the time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import islice
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.cached import cached_property
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain
 from chunkwise.driver.stored_array import RecordPart

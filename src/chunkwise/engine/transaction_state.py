@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -11,6 +10,7 @@ from chunkwise.engine.future import Future, promise_of, waiting_future
 from chunkwise.engine.join import map_future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.fork import new_rlock
 from chunkwise.kvstore.adapter.pending import Change, PendingStore
 from chunkwise.kvstore.adapter.pending_commit import check_reads, commit_all, commit_key
 from chunkwise.kvstore.adapter.whole_store import PendingPart, whole_store
@@ -52,7 +52,7 @@ class TransactionState:
         self.phase: Literal["open", "committing", "aborted"] = "open"
         self._repeatable_read = repeatable_read
         self._pool = pool
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._stores: dict[Any, PendingStore] = {}
         self._all_at_once: set[PendingStore] = set()
         self._first: tuple[PendingStore, str] | None = None

@@ -8,14 +8,14 @@ time.
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+
+from chunkwise.fork import in_child, new_lock
 
 __all__ = ["many_objects"]
 
-_lock = Lock()
+_lock = new_lock()
 _depth = 0
 _was_enabled = False
 
@@ -38,14 +38,10 @@ def many_objects() -> Iterator[None]:
                 gc.enable()
 
 
+@in_child
 def _forget() -> None:
     """End it in the child of a fork, where those who asked for it don't go on."""
-    global _lock, _depth
-    _lock = Lock()
+    global _depth
     if _depth and _was_enabled:
         gc.enable()
     _depth = 0
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

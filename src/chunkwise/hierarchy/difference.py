@@ -7,7 +7,6 @@ itself are compared only if asked for.  Values are compared block by block; NaN 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,6 +25,7 @@ from chunkwise.api.walk import walk
 from chunkwise.binding import MISSING, dump
 from chunkwise.dtypes.fill_value import same_fill, same_object
 from chunkwise.errors import FailedPreconditionError
+from chunkwise.fork import new_lock
 from chunkwise.hierarchy.link import Link, parse_links, without_links
 from chunkwise.index_space import IndexDomain
 
@@ -195,7 +195,7 @@ def _same(a: Any, b: Any) -> bool:
 
 def _values(name: str, left: TensorStore, right: TensorStore, progress: Progress) -> Iterator[Difference]:
     """Yield one difference if any element differs: how many do, and the first of them."""
-    lock = threading.Lock()
+    lock = new_lock()
     n_different = 0
     first: tuple[list[int], Any, Any] | None = None
     fills = [store.dtype.zero() if store.fill_value is None else store.fill_value for store in (left, right)]

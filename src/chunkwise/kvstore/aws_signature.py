@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from chunkwise.errors import CredentialsError
+from chunkwise.fork import new_lock
 from chunkwise.kvstore.aws_credentials import Keys, Provider
 
 __all__ = ["EMPTY", "Signer"]
@@ -51,7 +51,7 @@ class Signer:
         self._headers = {"host": host, **more}
         self._keys: Keys | None = None
         self._second: _Second | None = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def forget(self) -> None:
         """Ask for keys anew with the next request."""

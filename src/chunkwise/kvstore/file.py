@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -29,6 +28,7 @@ from typing import Any
 
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
+from chunkwise.fork import new_lock
 from chunkwise.kvstore import file_lock
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
@@ -113,7 +113,7 @@ class FileStore:
         self.io_mode = io_mode
         self.io_limit = io_limit
         self._real: str | None = None
-        self._turn = threading.Lock()
+        self._turn = new_lock()
 
     def __repr__(self) -> str:
         how = self.writing
@@ -127,7 +127,7 @@ class FileStore:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._turn = threading.Lock()
+        self._turn = new_lock()
 
     @property
     def identity(self) -> Any:
@@ -151,7 +151,7 @@ class FileStore:
         """Return the value of `key` or a part of it, with its generation; a directory is missing."""
         path, now = self._path(key), time.time()
         try:
-            fd = open_for_reading(path, direct=self.io_mode == "direct")
+            [fd] = map(open_for_reading, [path], [self.io_mode == "direct"])
             try:
                 status = regular_status(fd)
                 size, generation = status.st_size, generation_of(status)

@@ -8,8 +8,16 @@ locks of a process that dies; a file left behind is harmless, as it is truncated
 ``lockfile``: making the file is holding the lock.  It works where locks don't, on some network file
 systems, but a process that dies leaves the key locked until somebody removes the file.
 
+``none``: the file has a name that nobody else uses, so it excludes nobody.
+
 A lock belongs to its file descriptor, not to the process: threads exclude each other too, and it has
 to be dropped explicitly, since a child forked meanwhile has the descriptor as well.
+
+Ctrl-C leaves no lock behind, whenever it comes.  Python raises it when a call has returned, before the
+result has a name, and when a function begins that is written in Python.  A result that must not be lost
+is therefore unpacked from ``map``, as in ``[fd] = map(os.open, ...)``: there is nothing between that call
+and the name.  What must be undone is undone by the first call in a ``finally``, and that is of a
+function written in C.
 """
 
 from __future__ import annotations
@@ -20,139 +28,123 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from chunkwise.binding import dump
 from chunkwise.errors import DeadlineExceededError
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
 
-__all__ = [
-    "OPEN_FLAGS",
-    "acquire",
-    "create_exclusively",
-    "release",
-    "remove_stale",
-    "try_acquire",
-    "try_lock",
-    "unlock",
-]
+__all__ = ["LOCK", "OPEN_FLAGS", "UNLOCK", "finish_under_lock", "remove_stale", "set_lock"]
 
 OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _EXCLUSIVE = OPEN_FLAGS | os.O_EXCL
+_HELD = (errno.EAGAIN, errno.EACCES)
 
 if sys.platform == "linux":
     # struct flock: l_type, l_whence, l_start, l_len, l_pid; from 0 with length 0 is the whole file.
-    _WRITE_LOCK = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    _UNLOCK = struct.pack("hhqqi", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
-
-    def try_lock(fd: int) -> None:
-        """Lock the open file `fd`; raise OSError with EAGAIN or EACCES if another has locked it."""
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _WRITE_LOCK)
-
-    def unlock(fd: int) -> None:
-        """Drop the lock."""
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _UNLOCK)
-
+    set_lock: Callable[..., object] = fcntl.fcntl
+    LOCK = (fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    UNLOCK = (fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
 else:
-
-    def try_lock(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def unlock(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+    set_lock = fcntl.flock
+    LOCK = (fcntl.LOCK_EX | fcntl.LOCK_NB,)
+    UNLOCK = (fcntl.LOCK_UN,)
 
 
-def acquire(path: str, timeout: float) -> int:
-    """Lock the key whose file is `path`; return the descriptor of the lock file, which is empty.
+def finish_under_lock(path: str, locking: str, timeout: float, work: Callable[[int], bool]) -> None:
+    """Lock the key whose file is `path` and call `work` with the descriptor of the lock file, which is empty.
+
+    The lock file becomes the file `path` if `work` returns True; else it is removed.
+
+    Parameters
+    ----------
+    path : str
+    locking : {"os", "lockfile", "none"}
+    timeout : float
+        Seconds to wait for another holder.
+    work : callable
 
     Raises
     ------
     DeadlineExceededError
-        If another holds the lock for longer than `timeout` seconds.
+        If another holds the lock for too long.
     FileNotFoundError
-        If the directory is missing.
+        If the directory is missing, or was removed together with the lock file.
     """
-    lock = path + LOCK_SUFFIX
+    if locking == "none":
+        lock, flags = f"{path}_{os.urandom(8).hex()}{LOCK_SUFFIX}", _EXCLUSIVE
+    else:
+        lock, flags = path + LOCK_SUFFIX, OPEN_FLAGS if locking == "os" else _EXCLUSIVE
     pauses = _pauses(lock, timeout)
-    while (fd := try_acquire(lock)) is None:
+    while not _finish(path, lock, flags, work):
         next(pauses)
-    return fd
 
 
-def try_acquire(lock: str) -> int | None:
-    """Return the descriptor of the lock file `lock`, locked and empty; None if it can't be had at once."""
-    fd = os.open(lock, OPEN_FLAGS, 0o666)
-    if (size := _lock_if_current(fd, lock)) is None:
-        return None
-    if size:
+def _finish(path: str, lock: str, flags: int, work: Callable[[int], bool]) -> bool:
+    """Do it once; return False if the lock can't be had at once."""
+    mine: bool | None = flags == _EXCLUSIVE  # whether the lock file is ours to be renamed or removed
+    try:
+        [fd] = map(os.open, [lock], [flags], [0o666])
+    except FileExistsError:
+        return False
+    try:
         try:
-            os.ftruncate(fd, 0)
-        except OSError:
-            release(fd)
+            if not mine:
+                size = _lock_if_current(fd, lock)
+                if size is None:
+                    return False
+                mine = True
+                if size:
+                    os.ftruncate(fd, 0)
+            if work(fd):
+                [mine] = map(os.rename, [lock], [path])
+            return True
+        except FileNotFoundError:  # the file has gone, and is not ours to remove
+            mine = False
             raise
-    return fd
+        finally:
+            if mine:
+                try:  # noqa: SIM105  (suppress() would be a call before the one that counts)
+                    os.unlink(lock)
+                except FileNotFoundError:
+                    pass
+    finally:
+        try:
+            if flags != _EXCLUSIVE:
+                set_lock(fd, *UNLOCK)
+        finally:
+            os.close(fd)
 
 
 def _lock_if_current(fd: int, lock: str) -> int | None:
-    """Lock `fd` and return the file's size; None, with `fd` closed, if it is locked or no longer `lock`."""
+    """Lock `fd` and return the file's size; None if it is locked or no longer `lock`."""
     try:
-        try_lock(fd)
+        set_lock(fd, *LOCK)
     except OSError as e:
-        os.close(fd)
-        if e.errno in (errno.EAGAIN, errno.EACCES):
+        if e.errno in _HELD:
             return None
         raise
     try:
         mine, named = os.fstat(fd), os.lstat(lock)
-        if mine.st_ino == named.st_ino and mine.st_dev == named.st_dev:
-            return mine.st_size
     except FileNotFoundError:
-        pass
-    except OSError:
-        release(fd)
-        raise
-    release(fd)
-    return None
-
-
-def release(fd: int) -> None:
-    """Drop the lock and close its descriptor."""
-    try:
-        unlock(fd)
-    finally:
-        os.close(fd)
-
-
-def create_exclusively(path: str, timeout: float) -> int:
-    """Make the lock file of `path`, waiting while there is one; return its descriptor.
-
-    Raises
-    ------
-    DeadlineExceededError
-        If the file does not go away within `timeout` seconds.
-    FileNotFoundError
-        If the directory is missing.
-    """
-    lock = path + LOCK_SUFFIX
-    pauses = _pauses(lock, timeout)
-    while True:
-        try:
-            return os.open(lock, _EXCLUSIVE, 0o666)
-        except FileExistsError:
-            next(pauses)
+        return None
+    return mine.st_size if mine.st_ino == named.st_ino and mine.st_dev == named.st_dev else None
 
 
 def remove_stale(lock: str) -> None:
     """Remove the lock file `lock` unless somebody holds it."""
     try:
-        fd = os.open(lock, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        [fd] = map(os.open, [lock], [os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC])
     except FileNotFoundError:
         return
-    if _lock_if_current(fd, lock) is not None:
+    try:
         try:
-            os.unlink(lock)
+            if _lock_if_current(fd, lock) is not None:
+                os.unlink(lock)
         finally:
-            release(fd)
+            set_lock(fd, *UNLOCK)
+    finally:
+        os.close(fd)
 
 
 def _pauses(lock: str, timeout: float) -> Iterator[None]:

@@ -5,6 +5,8 @@ The size of the file is not asked for beforehand; the read asks for as much as t
 a buffer that comes back not quite full has had all of the file.  An I/O error in the middle of a
 file makes the kernel return what was read before it, which ends at a sector; only such lengths are
 compared with the size, to find the error that the rest gives.
+
+An interrupt leaves no file open: see :mod:`chunkwise.kvstore.file_lock`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from chunkwise.kvstore.protocol import Buffer, Reader
 
 __all__ = ["open_file_reader", "open_into_reader", "read_file_ranges", "read_fully", "regular_status"]
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC
+_FLAGS = (os.O_RDONLY | os.O_CLOEXEC,)
 _SEEK_END = os.SEEK_END
 _MAX_OFFSET = 2**63 - 1
 _SECTOR = 512
@@ -49,24 +51,25 @@ def open_file_reader(root: str) -> Reader:
         if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
             check_key(root, key)
         try:
-            fd = os_open(root + key, _FLAGS)
+            [fd] = map(os_open, (root + key,), _FLAGS)
         except MISSING:
             return None
         except OSError as e:
             raise file_error(e, "open", root + key) from e
         try:
-            if start == 0 and stop is None:
-                n = os_readv(fd, buffers)
-                if n % _SECTOR or (n < capacity and n == os_lseek(fd, 0, _SEEK_END)):
-                    return view[:n]
-                return read_rest(fd, n)
-            return read_range(fd, start, stop)
+            try:
+                if start == 0 and stop is None:
+                    n = os_readv(fd, buffers)
+                    if n % _SECTOR or (n < capacity and n == os_lseek(fd, 0, _SEEK_END)):
+                        return view[:n]
+                    return read_rest(fd, n)
+                return read_range(fd, start, stop)
+            finally:
+                os_close(fd)
         except IsADirectoryError:
             return None
         except OSError as e:
             raise file_error(e, "read", root + key) from e
-        finally:
-            os_close(fd)
 
     def grow(size: int) -> None:
         nonlocal view, capacity
@@ -119,20 +122,21 @@ def open_into_reader(root: str) -> Callable[[str, memoryview], int | None]:
         if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
             check_key(root, key)
         try:
-            fd = os_open(root + key, _FLAGS)
+            [fd] = map(os_open, (root + key,), _FLAGS)
         except MISSING:
             return None
         except OSError as e:
             raise file_error(e, "open", root + key) from e
-        buffers[0] = out
         try:
-            return os_readv(fd, buffers)
+            try:
+                buffers[0] = out
+                return os_readv(fd, buffers)
+            finally:
+                os_close(fd)
         except IsADirectoryError:
             return None
         except OSError as e:
             raise file_error(e, "read", root + key) from e
-        finally:
-            os_close(fd)
 
     return read
 
@@ -164,30 +168,31 @@ def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> 
     for start, stop in zip(starts, stops, strict=True):
         check_range(start, stop)
     try:
-        fd = os.open(path, _FLAGS)
+        [fd] = map(os.open, (path,), _FLAGS)
     except MISSING:
         return None
     except OSError as e:
         raise file_error(e, "open", path) from e
     try:
-        size = regular_status(fd).st_size
-        for start, stop in zip(starts, stops, strict=True):
-            resolve_range(start, stop, size)
-        memory = np.empty(sum(stops) - sum(starts), np.uint8).data
-        out: list[Buffer] = []
-        position = 0
-        for start, stop in zip(starts, stops, strict=True):
-            out.append(memory[position : position + stop - start])
-            position += stop - start
-        for first, last in _runs(starts, stops):
-            _read_run(fd, starts[first:last], out[first:last], size)
-        return out
+        try:
+            size = regular_status(fd).st_size
+            for start, stop in zip(starts, stops, strict=True):
+                resolve_range(start, stop, size)
+            memory = np.empty(sum(stops) - sum(starts), np.uint8).data
+            out: list[Buffer] = []
+            position = 0
+            for start, stop in zip(starts, stops, strict=True):
+                out.append(memory[position : position + stop - start])
+                position += stop - start
+            for first, last in _runs(starts, stops):
+                _read_run(fd, starts[first:last], out[first:last], size)
+            return out
+        finally:
+            os.close(fd)
     except IsADirectoryError:
         return None
     except OSError as e:
         raise file_error(e, "read", path) from e
-    finally:
-        os.close(fd)
 
 
 def _runs(starts: Sequence[int], stops: Sequence[int]) -> Iterator[tuple[int, int]]:

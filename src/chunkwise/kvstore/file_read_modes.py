@@ -26,15 +26,17 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC
 _DIRECT = getattr(os, "O_DIRECT", 0)
 
 
-def open_for_reading(path: str, *, direct: bool) -> int:
+def open_for_reading(path: str, direct: bool) -> int:
     """Open the file `path`, for direct I/O if asked to and the file system can; return the descriptor."""
     if direct and _DIRECT:
         try:
-            return os.open(path, _FLAGS | _DIRECT)
+            [fd] = map(os.open, [path], [_FLAGS | _DIRECT])
+            return fd
         except OSError as e:
             if e.errno != errno.EINVAL:
                 raise
-    return os.open(path, _FLAGS)
+    [fd] = map(os.open, [path], [_FLAGS])
+    return fd
 
 
 def _load(fd: int, begin: int, end: int) -> Buffer:

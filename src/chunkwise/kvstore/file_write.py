@@ -12,12 +12,10 @@ race.  ``non_atomic`` writes in place, for file systems that can't rename; reade
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from chunkwise.kvstore import file_lock
 from chunkwise.kvstore.file_generation import current_generation, stamp
-from chunkwise.kvstore.file_path import LOCK_SUFFIX
+from chunkwise.kvstore.file_lock import finish_under_lock
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 
 __all__ = ["Writing", "delete_file", "fsync_directory", "make_directories", "replace_file", "write_all"]
@@ -71,63 +69,49 @@ def delete_file(path: str, if_equal: bytes | None, how: Writing) -> bytes | None
 
     Returns None, deleting nothing, if `if_equal` is neither empty nor the current generation.
     """
-    if how.locking not in _LOCKS:
-        if if_equal and current_generation(path) != if_equal:
-            return None
-        removed = _unlink(path)
-    else:
-        acquire, release = _LOCKS[how.locking]
+    matches = removed = False
+
+    def work(_: int | None) -> bool:
+        nonlocal matches, removed
+        matches = not if_equal or current_generation(path) == if_equal
+        removed = matches and _unlink(path)
+        return False
+
+    if how.locking in ("os", "lockfile"):
         try:
-            fd = acquire(path, how.timeout)
+            finish_under_lock(path, how.locking, how.timeout, work)
         except FileNotFoundError:  # no directory, hence no file
             return MISSING_GENERATION if not if_equal or if_equal == MISSING_GENERATION else None
-        try:
-            matches = not if_equal or current_generation(path) == if_equal
-            removed = matches and _unlink(path)
-        finally:
-            try:
-                _unlink(path + LOCK_SUFFIX)
-            finally:
-                release(fd)
-        if not matches:
-            return None
+    else:
+        work(None)
+    if not matches:
+        return None
     if removed and how.sync and how.sync_directory:
         fsync_directory(os.path.dirname(path))
     return MISSING_GENERATION
 
 
 def _replace_by_rename(path: str, value: Buffer, if_equal: bytes | None, how: Writing) -> bytes | None:
-    if how.locking == "none":
-        temporary = f"{path}_{os.urandom(8).hex()}{LOCK_SUFFIX}"
-        release: Callable[[int], None] = os.close
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    else:
-        temporary = path + LOCK_SUFFIX
-        acquire, release = _LOCKS[how.locking]
-        fd = acquire(path, how.timeout)
-    try:
+    generation: bytes | None = None
+
+    def work(fd: int) -> bool:
+        nonlocal generation
         if if_equal and current_generation(path) != if_equal:
-            os.unlink(temporary)
-            return None
+            return False
         write_all(fd, value)
         generation = stamp(fd)
         if how.sync:
             os.fsync(fd)
-        os.rename(temporary, path)
-        return generation
-    except FileNotFoundError:  # the file has gone, and is not ours to remove
-        raise
-    except BaseException:  # whatever it is, an interrupt too, nothing unfinished is to be left
-        _unlink(temporary)
-        raise
-    finally:
-        release(fd)
+        return True
+
+    finish_under_lock(path, how.locking, how.timeout, work)
+    return generation
 
 
 def _replace_in_place(path: str, value: Buffer, if_equal: bytes | None, how: Writing) -> bytes | None:
     if if_equal and current_generation(path) != if_equal:
         return None
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    [fd] = map(os.open, [path], [os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC], [0o666])
     try:
         write_all(fd, value)
         generation = stamp(fd)
@@ -178,17 +162,10 @@ def make_directories(directory: str, *, sync: bool, attempts: int = 16) -> None:
 def fsync_directory(directory: str) -> None:
     """Wait until the names in `directory` are on disk; a directory that has gone needs no waiting."""
     try:
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        [fd] = map(os.open, [directory], [os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC])
     except FileNotFoundError:
         return
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-_Lock: TypeAlias = tuple[Callable[[str, float], int], Callable[[int], None]]
-_LOCKS: dict[str, _Lock] = {
-    "os": (file_lock.acquire, file_lock.release),
-    "lockfile": (file_lock.create_exclusively, os.close),
-}

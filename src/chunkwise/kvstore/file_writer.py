@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from chunkwise.errors import ChunkwiseError
+from chunkwise.fork import Lock
 from chunkwise.kvstore import file_lock
 from chunkwise.kvstore.file_error import file_error
 from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key, is_suspect
@@ -43,6 +42,7 @@ __all__ = ["FileWriter"]
 _HELD = (errno.EAGAIN, errno.EACCES)
 _SMALL = 1 << 17  # bytes; copying more takes longer than waking a thread
 _PATIENCE = 0.002  # seconds
+_MODE = (0o666,)
 
 
 class FileWriter:
@@ -58,7 +58,7 @@ class FileWriter:
         Shared with the other workers.
     """
 
-    def __init__(self, root: str, how: Writing, turn: threading.Lock | None = None) -> None:
+    def __init__(self, root: str, how: Writing, turn: Lock | None = None) -> None:
         self._root = root
         self._how = how
         # Directories are waited for by flush().
@@ -111,35 +111,36 @@ class FileWriter:
 def _open_locked_write(
     root: str,
     sync: bool,
-    turn: threading.Lock | None,
+    turn: Lock | None,
     touched: set[str],
     general: Callable[[str, Buffer], None],
 ) -> Callable[[str, Buffer], None]:
     """Return a function that replaces a value under an ``os`` lock, leaving what is unusual to `general`.
 
-    The steps are those of :func:`chunkwise.kvstore.file_lock.try_acquire`, of ``replace_file`` and of
-    ``stamp_only``, without the calls.
+    The steps are those of :func:`chunkwise.kvstore.file_lock.finish_under_lock`, of ``replace_file`` and
+    of ``stamp_only``, without the calls.
     """
     os_open, os_fstat, os_lstat, os_write, os_utime = os.open, os.fstat, os.lstat, os.write, os.utime
     os_rename, os_close, now_ns = os.rename, os.close, time.time_ns
-    try_lock, unlock, flags = file_lock.try_lock, file_lock.unlock, file_lock.OPEN_FLAGS
+    set_lock, flags = file_lock.set_lock, (file_lock.OPEN_FLAGS,)
 
     def replace(fd: int, lock: str, path: str, value: Buffer) -> bool:
         """Write `value` to the lock file and rename that; return False if the lock can't be had at once.
 
         A file that was renamed is nobody's lock any more, so its lock need not be dropped.
         """
-        renamed = False
+        left: bool | None = False  # whether the lock file is ours to be removed; None if it was renamed
         try:
-            try_lock(fd)
-        except OSError as e:
-            if e.errno in _HELD:
-                return False
-            raise
-        try:
+            try:
+                set_lock(fd, *file_lock.LOCK)
+            except OSError as e:
+                if e.errno in _HELD:
+                    return False
+                raise
             mine, named = os_fstat(fd), os_lstat(lock)
             if mine.st_ino != named.st_ino or mine.st_dev != named.st_dev:
                 return False
+            left = True
             try:
                 if mine.st_size:
                     os.ftruncate(fd, 0)
@@ -151,18 +152,20 @@ def _open_locked_write(
                 os_utime(fd, ns=(now, now))
                 if sync:
                     os.fsync(fd)
-                os_rename(lock, path)
-                renamed = True
+                [left] = map(os_rename, (lock,), (path,))
                 return True
             except FileNotFoundError:  # the file has gone, and is not ours to remove
+                left = False
                 raise
-            except BaseException:  # an interrupt too, which may come when the file has its new name already
-                with suppress(FileNotFoundError):
-                    os.unlink(lock)
-                raise
+            finally:
+                if left:
+                    try:  # noqa: SIM105  (suppress() would be a call before the one that counts)
+                        os.unlink(lock)
+                    except FileNotFoundError:
+                        pass
         finally:
-            if not renamed:
-                unlock(fd)
+            if left is not None:
+                set_lock(fd, *file_lock.UNLOCK)
 
     def write(key: str, value: Buffer) -> None:
         nonlocal turn
@@ -174,14 +177,14 @@ def _open_locked_write(
         replaced = mine = False
         try:
             if turn is not None and len(value) <= _SMALL:
-                mine = turn.acquire(False) or turn.acquire(True, _PATIENCE)
+                [mine] = map(turn.acquire, (True,), (_PATIENCE,))
                 if not mine:
                     turn = None
             try:
-                fd = os_open(lock, flags, 0o666)
+                [fd] = map(os_open, (lock,), flags, _MODE)
             except FileNotFoundError:
                 make_directories(os.path.dirname(path), sync=sync)
-                fd = os_open(lock, flags, 0o666)
+                [fd] = map(os_open, (lock,), flags, _MODE)
             try:
                 replaced = replace(fd, lock, path, value)
             finally:

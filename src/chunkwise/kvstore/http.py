@@ -197,8 +197,7 @@ class HttpStore:
             if limits.read_pace is not None:
                 limits.read_pace.wait()
             try:
-                with limits.slots:
-                    answer = send(method, url, (*self._sent, *headers), timeouts)
+                answer = limits.slots.call(send, method, url, (*self._sent, *headers), timeouts)
                 if answer.status not in _AGAIN:
                     return answer
                 if not attempts.again(f"HTTP status {answer.status}", at_least=_retry_after(answer)):

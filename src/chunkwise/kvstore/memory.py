@@ -7,13 +7,13 @@ with the values that it had; the two don't share writes.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError
+from chunkwise.fork import new_lock
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
@@ -34,7 +34,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._values: dict[str, tuple[Buffer, bytes]] = {}
         self._next = 0
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._storage = object()
 
     def __getstate__(self) -> tuple[dict[str, tuple[Buffer, bytes]], int]:

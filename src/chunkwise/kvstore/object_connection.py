@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from chunkwise.fork import new_lock
 from chunkwise.kvstore.bucket import Access, Bucket
 from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.object_library import object_library
@@ -49,7 +49,7 @@ class Learned:
         self.stores: dict[Any, Any] = {}
         self.exists = False
         self.conditional: Any = None
-        self.lock = threading.Lock()
+        self.lock = new_lock()
 
     def forget_access(self) -> None:
         """Look for credentials anew with the next request: the user may have mended them."""
@@ -58,7 +58,7 @@ class Learned:
 
 
 _buckets: OrderedDict[Hashable, Learned] = OrderedDict()
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def learned(bucket: Bucket) -> Learned:
@@ -73,17 +73,6 @@ def learned(bucket: Bucket) -> Learned:
         else:
             _buckets.move_to_end(key)
         return found
-
-
-def _new_locks() -> None:
-    global _lock
-    _lock = threading.Lock()
-    for known in _buckets.values():
-        known.lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_locks)
 
 
 class Connection:

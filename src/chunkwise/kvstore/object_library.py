@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import threading
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -19,10 +18,11 @@ from typing import Any
 
 from chunkwise.errors import UnsupportedError
 from chunkwise.extras import needs
+from chunkwise.fork import new_lock
 
 __all__ = ["object_library"]
 
-_lock = threading.Lock()
+_lock = new_lock()
 # The process in which the library that is imported was first used.
 _owner: list[int] = []
 
@@ -75,12 +75,3 @@ def _second_copy(module: ModuleType) -> ModuleType:
         os.close(number)
         if not path.startswith("/proc/"):
             os.unlink(path)
-
-
-def _new_lock() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_lock)

@@ -112,8 +112,8 @@ class Requests:
         """Make a request, again if it fails in a way that may pass; raise what the last attempt raises."""
         while True:
             try:
-                with self._limits.slots:
-                    return connection.run(request)
+                answer: T = self._limits.slots.call(connection.run, request)
+                return answer
             except ChunkwiseError:
                 raise
             except Exception as e:

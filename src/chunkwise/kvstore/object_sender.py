@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chunkwise.fork import new_rlock
 from chunkwise.kvstore.object_key import check_object_key
 from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.protocol import Buffer
@@ -43,7 +44,7 @@ class ObjectSender:
         self._refused_characters = refused_characters
         self._refused: deque[tuple[str, Buffer | None]] = deque()
         self._spare: list[Any] = []  # memory of values that are stored
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(new_rlock())
         self._n_under_way = self._n_bytes = 0
         self._succeeds = False
 

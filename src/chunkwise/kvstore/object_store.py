@@ -152,8 +152,7 @@ class ObjectStore:
                 if pace is not None:
                     pace.wait()
                 try:
-                    with slots:
-                        found = direct(key, _WHOLE, memory)
+                    found = slots.call(direct, key, _WHOLE, memory)
                     if found is not None:
                         return found.value
                     outcome = _unclear
@@ -295,8 +294,7 @@ class ObjectStore:
             pace = self.limits.write_pace
             if pace is not None:
                 pace.wait()
-            with self.limits.slots:
-                e_tag = direct.put(key, value)
+            e_tag = self.limits.slots.call(direct.put, key, value)
             if e_tag is not None:
                 return self._generation({"e_tag": e_tag, "version": None})
 

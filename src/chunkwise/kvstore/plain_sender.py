@@ -9,18 +9,18 @@ Connections are used again, and closed when nobody needed them for a while; the 
 
 from __future__ import annotations
 
-import os
+import errno
 import selectors
 import socket
-import threading
 import time
-import weakref
 from collections import deque
 from typing import Any
 
+from chunkwise.fork import new_lock, put_in_order_in_child
 from chunkwise.kvstore.plain_http import CONNECT_TIMEOUT, LONGEST_IDLE, READ_TIMEOUT, OddAnswerError
 from chunkwise.kvstore.plain_line import Done, Line, Request
 from chunkwise.kvstore.protocol import Buffer
+from chunkwise.thread import start_thread
 
 __all__ = ["PlainSender"]
 
@@ -28,8 +28,6 @@ _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _LOOK_AROUND = 1.0  # seconds between two looks at what takes too long
 # Connections over which no answer has come yet: a server that gets too many at once resets some.
 _MOST_NEW = 32
-
-_all: weakref.WeakSet[PlainSender] = weakref.WeakSet()
 
 
 class PlainSender:
@@ -43,11 +41,12 @@ class PlainSender:
 
     def __init__(self, host: str, port: int) -> None:
         self._place = (host, port)
-        self._reset()
-        _all.add(self)
+        self._lock = new_lock()
+        self.after_fork()
+        put_in_order_in_child(self)
 
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
+    def after_fork(self) -> None:
+        """Begin anew: the thread has stayed behind, and the connections are the other's."""
         self._addresses: list[Any] = []
         self._waiting: deque[Request] = deque()
         self._running = self._asleep = False
@@ -69,12 +68,14 @@ class PlainSender:
             self._waiting.append(Request(head, body, done))
             if not self._running:
                 try:
-                    loop = _Loop(self)
-                    threading.Thread(target=loop.run, name="chunkwise-send", daemon=True).start()
+                    loop = self._loop = _Loop(self)
+                    if not start_thread(loop.run):
+                        loop.close()
+                        raise OSError(errno.EAGAIN, "can't start new thread")
                 except BaseException:
                     self._waiting.pop()
                     raise
-                self._running, self._loop = True, loop
+                self._running = True
             elif self._asleep:
                 self._asleep = False
                 assert self._loop is not None, "it is running"
@@ -140,11 +141,15 @@ class _Loop:
                 sender._waiting.clear()
         for line in [*self._busy, *self._idle]:
             line.socket.close()
+        self.close()
+        for request in failed:
+            request.done(None)
+
+    def close(self) -> None:
+        """Close what it waits with."""
         self._selector.close()
         self._bell.close()
         self._button.close()
-        for request in failed:
-            request.done(None)
 
     def _may_begin(self) -> bool:
         return bool(self._idle) or len(self._new) < _MOST_NEW
@@ -252,13 +257,3 @@ class _Loop:
                     request.done(None)
         for line in [line for line in self._idle if now - line.since > LONGEST_IDLE]:
             self._drop(line)
-
-
-def _forget() -> None:
-    """In a process that was forked: the thread has stayed behind, and the connections are the other's."""
-    for sender in list(_all):
-        sender._reset()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

@@ -5,15 +5,12 @@ It may be old; who uses it has to find out from the generation that comes with t
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
 from collections import OrderedDict
 from typing import Any
 
-__all__ = ["Remembered"]
+from chunkwise.fork import new_lock, put_in_order_in_child
 
-_all: weakref.WeakSet[Remembered] = weakref.WeakSet()
+__all__ = ["Remembered"]
 
 
 class Remembered:
@@ -29,8 +26,8 @@ class Remembered:
         self.limit = limit
         self._n_bytes = 0
         self._items: OrderedDict[str, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
-        _all.add(self)
+        self._lock = new_lock()
+        put_in_order_in_child(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Remembered, (self.limit,)
@@ -58,11 +55,6 @@ class Remembered:
         with self._lock:
             self._n_bytes -= self._items.pop(name, (None, 0))[1]
 
-
-def _new_locks() -> None:
-    for memory in _all:
-        memory._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_locks)
+    def after_fork(self) -> None:
+        """Count again what another thread was about to change."""
+        self._n_bytes = sum(n_bytes for _, n_bytes in self._items.values())

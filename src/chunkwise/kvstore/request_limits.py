@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-import weakref
+from collections.abc import Callable
 from datetime import timedelta
 from queue import SimpleQueue
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from chunkwise.fork import new_lock, put_in_order_in_child
 
 __all__ = [
     "DEFAULT_CONCURRENCY",
@@ -30,7 +29,7 @@ DEFAULT_CONCURRENCY = 32
 # to 0.9 of the time that 32 at once take, by TensorStore as well, since a server has less work with each.
 _SENT_CONCURRENCY = 128
 
-_all: weakref.WeakSet[RequestSlots | Pace] = weakref.WeakSet()
+T = TypeVar("T")
 
 
 class Retries(NamedTuple):
@@ -71,7 +70,7 @@ class Retries(NamedTuple):
 
 
 class RequestSlots:
-    """At most `limit` requests at a time; ``with`` it is one of them, or from `take` to `give_back`.
+    """At most `limit` requests at a time: those of `call`, and those from `take` to `give_back`.
 
     Attributes
     ----------
@@ -83,10 +82,11 @@ class RequestSlots:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit or DEFAULT_CONCURRENCY
         self._more = None if limit else RequestSlots(_SENT_CONCURRENCY)
-        self._reset()
-        _all.add(self)
+        self.after_fork()
+        put_in_order_in_child(self)
 
-    def _reset(self) -> None:
+    def after_fork(self) -> None:
+        """Have all slots free."""
         # A slot that another thread had when the process was forked would never come back.
         # A queue, because threading's semaphores are written in Python and take ten times as long.
         self._free: SimpleQueue[None] = SimpleQueue()
@@ -101,13 +101,14 @@ class RequestSlots:
         """Let somebody else have a slot that was taken, be it by another thread."""
         self._free.put(None)
 
-    def __enter__(self) -> None:
-        self._free.get()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._free.put(None)
+    def call(self, request: Callable[..., T], *arguments: Any) -> T:
+        """Return what `request` returns, which has a slot while it runs."""
+        free = self._free
+        [_] = map(free.get, (True,))  # unpacked: see chunkwise.kvstore.file_lock
+        try:
+            return request(*arguments)
+        finally:
+            free.put(None)
 
     @property
     def sent(self) -> RequestSlots:
@@ -123,11 +124,12 @@ class Pace:
     def __init__(self, rate: float | None, doubling_time: float | None = None) -> None:
         self.rate = rate
         self.doubling_time = doubling_time
-        self._reset()
-        _all.add(self)
+        self._lock = new_lock()
+        self.after_fork()
+        put_in_order_in_child(self)
 
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
+    def after_fork(self) -> None:
+        """Begin to count anew."""
         self._begin = self._next = 0.0
 
     def wait(self) -> None:
@@ -145,15 +147,6 @@ class Pace:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Pace, (self.rate, self.doubling_time)
-
-
-def _forget() -> None:
-    for limit in _all:
-        limit._reset()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
 
 
 class Coalescing(NamedTuple):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.cached import cached_property
 from chunkwise.index_space import IndexTransform
 from chunkwise.plan.layout import Layout
 from chunkwise.plan.stack_runs import Bounds, StridedRuns

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,12 +22,14 @@ from chunkwise.api.node import JOURNAL, require_node
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.engine.future import Future, Promise
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.fork import new_lock
 from chunkwise.pyramid.convention import find_convention
 from chunkwise.pyramid.group import PyramidGroup
 from chunkwise.pyramid.level_writer import LevelWriter
 from chunkwise.pyramid.plan import PyramidOptions, PyramidPlan, plan_pyramid
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.unit import Unit
+from chunkwise.thread import start_thread
 
 __all__ = ["Pyramid", "PyramidProgress", "downsample_pyramid"]
 
@@ -213,7 +214,8 @@ def downsample_pyramid(
         except BaseException as e:
             promise.set_exception(e)
 
-    threading.Thread(target=work, name="chunkwise-pyramid", daemon=True).start()
+    if not start_thread(work):
+        work()
     return future
 
 
@@ -255,7 +257,7 @@ class _PyramidWriter:
         self._labels = labels
         self._group = PyramidGroup(location, plan.convention, name or _plain_name(location))
         self._progress = progress
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._done = 0
         task = {
             "convention": plan.convention.name,

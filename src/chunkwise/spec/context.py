@@ -8,7 +8,6 @@ with defaults.  A plain kind that nobody defines is made, with defaults, by the 
 from __future__ import annotations
 
 import operator
-import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -18,6 +17,7 @@ from typing import Any, TypeAlias
 from chunkwise.binding import JSON, MISSING, dump, expect_object, plain_json
 from chunkwise.catalogue import context_resources
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError
+from chunkwise.fork import new_rlock
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.resources.kind import ResourceConfig
@@ -200,7 +200,7 @@ class Context:
         )
         self._parent = parent
         self._resources: dict[str, ContextResource] = {}
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     @property
     def spec(self) -> ContextSpec | None:

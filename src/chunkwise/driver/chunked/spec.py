@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON, Members, dump, expect_bool, expect_object, expect_string
+from chunkwise.cached import cached_property
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.chunked.open_flow import OpenRequest
 from chunkwise.dtypes.data_type import DataType

@@ -7,11 +7,11 @@ something old.  Whatever whole value passes by, read or written, renews what is 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+from chunkwise.fork import Lock
 from chunkwise.kvstore.adapter.traits import BaseTraits
 from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.byte_range import resolve_range
@@ -211,7 +211,7 @@ class CacheStore(BaseTraits):
         """Keep nothing of the keys of this store's user, which somebody else may have written."""
         self._cache.drop_range(self._identity, KeyRange.of_prefix(self._prefix))
 
-    def key_lock(self, key: str) -> threading.Lock:
+    def key_lock(self, key: str) -> Lock:
         """Return the lock under which `key` is read or written and then kept or forgotten."""
         return self._cache.key_lock(self._identity, key)
 

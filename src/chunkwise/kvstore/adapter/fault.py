@@ -7,13 +7,13 @@ the requests that match and lets it happen to some.  Nothing is random: a failur
 from __future__ import annotations
 
 import errno
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chunkwise.errors import InvalidArgumentError, StorageError
+from chunkwise.fork import new_lock
 from chunkwise.kvstore.adapter.traits import BaseTraits
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -100,7 +100,7 @@ class FaultStore(BaseTraits):
         self.n_requests = 0
         self.n_faults = 0
         self._matched = [0] * len(faults)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def __repr__(self) -> str:
         return f"FaultStore({self.base!r}, {', '.join(map(repr, self.faults))})"
@@ -109,7 +109,7 @@ class FaultStore(BaseTraits):
         return {k: v for k, v in vars(self).items() if k != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+        vars(self).update(state, _lock=new_lock())
 
     @property
     def identity(self) -> Any:

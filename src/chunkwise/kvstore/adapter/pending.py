@@ -9,12 +9,12 @@ committed.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
 from chunkwise.errors import AbortedError, UnsupportedError
+from chunkwise.fork import new_rlock
 from chunkwise.kvstore.atomic import Modification
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange
@@ -110,7 +110,7 @@ class PendingStore:
         self.read_generations: dict[str, bytes] = {}
         self._admit = admit
         self._repeatable_read = repeatable_read
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     def __repr__(self) -> str:
         return f"PendingStore({self.base!r})"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
 from collections import OrderedDict
 from typing import Any, NamedTuple, Protocol
+
+from chunkwise.fork import new_lock, put_in_order_in_child
 
 __all__ = ["Entries", "Entry", "MemoryEntries", "Part"]
 
@@ -58,9 +57,6 @@ class Entries(Protocol):
         ...
 
 
-_all: weakref.WeakSet[MemoryEntries] = weakref.WeakSet()
-
-
 class MemoryEntries:
     """Entries in memory.
 
@@ -75,8 +71,12 @@ class MemoryEntries:
         self.n_bytes = 0
         self._entries: OrderedDict[Part, Entry] = OrderedDict()
         self._parts: dict[str, set[Part]] = {}
-        self._lock = threading.Lock()
-        _all.add(self)
+        self._lock = new_lock()
+        put_in_order_in_child(self)
+
+    def after_fork(self) -> None:
+        """Forget everything: another thread may have been in the middle of a change."""
+        self.clear()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MemoryEntries, (self.limit,)
@@ -127,12 +127,3 @@ class MemoryEntries:
 
 def _size(part: Part, entry: Entry) -> int:
     return len(entry.value) + len(entry.generation) + len(part.key) + _COST
-
-
-def _new_locks() -> None:
-    for entries in _all:
-        entries._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_locks)

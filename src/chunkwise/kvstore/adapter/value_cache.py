@@ -6,11 +6,11 @@ when another one takes its place.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
+from chunkwise.fork import KeyLocks, Lock, new_lock, put_in_order_in_child
 from chunkwise.kvstore.key_range import KeyRange
 
 __all__ = ["Kept", "ValueCache"]
@@ -51,12 +51,17 @@ class ValueCache:
         self.total_bytes_limit = total_bytes_limit
         self._entries: OrderedDict[tuple[Any, str], _Entry] = OrderedDict()
         self._nbytes = 0
-        self._lock = threading.Lock()
-        self._key_locks = [threading.Lock() for _ in range(_N_LOCKS)]
+        self._lock = new_lock()
+        self._key_locks = KeyLocks(_N_LOCKS)
+        put_in_order_in_child(self)
 
-    def key_lock(self, store: Any, key: str) -> threading.Lock:
+    def after_fork(self) -> None:
+        """Count again what another thread was about to change."""
+        self._nbytes = sum(entry.size for entry in self._entries.values())
+
+    def key_lock(self, store: Any, key: str) -> Lock:
         """Return the lock under which `key` is read or written and then kept, so that the newest stays."""
-        return self._key_locks[hash((store, key)) % _N_LOCKS]
+        return self._key_locks.of(store, key)
 
     @property
     def nbytes(self) -> int:

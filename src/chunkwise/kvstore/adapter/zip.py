@@ -17,7 +17,6 @@ written at once, in a transaction or by :func:`chunkwise.kvstore.adapter.zip_wri
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,6 +28,7 @@ from chunkwise.errors import (
     OutOfRangeError,
     prefix,
 )
+from chunkwise.fork import new_lock
 from chunkwise.kvstore.adapter.zip_directory import TAIL_SIZE, Member, parse_directory
 from chunkwise.kvstore.adapter.zip_member import Get, read_member
 from chunkwise.kvstore.adapter.zip_write import Compression, check_member_name, make_archive
@@ -88,7 +88,7 @@ class ZipStore:
         self.base = base
         self.key = key
         self.compression = compression
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._known: _Archive | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:

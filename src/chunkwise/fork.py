@@ -1,0 +1,107 @@
+"""What a forked process makes anew: every lock of the library, and what belonged to threads.
+
+A fork has a copy of the memory, but only the thread that forked.  A lock that another thread held would
+stay locked in it for ever, what was being changed would stay half changed, and what waits for a thread
+would wait in vain.  So all locks come from here, and whoever keeps more than a lock has it put in order
+here, after all locks are free.
+
+A thread that forks while it holds a lock itself has lost it in the child.  Python's own locks are not made
+anew: a child forked while another thread imports a module for the first time can't import that.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Protocol, TypeAlias, TypeVar
+from weakref import WeakSet
+
+__all__ = ["KeyLocks", "Lock", "in_child", "locks", "new_lock", "new_rlock", "put_in_order_in_child"]
+
+
+class Ordered(Protocol):
+    """What is put in order in the child of a fork, and is not kept alive for that."""
+
+    def after_fork(self) -> None:
+        """Forget what threads were at that don't go on here; no other thread is running."""
+        ...
+
+
+Lock: TypeAlias = threading.Lock
+"""For annotations."""
+
+F = TypeVar("F", bound=Callable[[], None])
+
+_locks: WeakSet[Any] = WeakSet()
+_ordered: WeakSet[Any] = WeakSet()
+_functions: list[Callable[[], None]] = []
+
+
+def new_lock() -> Lock:
+    """Return a new lock, which is free in a child process whoever held it in the parent."""
+    lock = threading.Lock()
+    _locks.add(lock)
+    return lock
+
+
+def new_rlock() -> Any:
+    """Return a new reentrant lock; see :func:`new_lock`."""
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
+
+
+class KeyLocks:
+    """A fixed number of locks for any number of things, each of which always has the same one.
+
+    Parameters
+    ----------
+    n : int
+    """
+
+    def __init__(self, n: int) -> None:
+        self._locks: list[Any] = [threading.Lock() for _ in range(n)]
+        _locks.add(self)
+
+    def of(self, *what: Hashable) -> Lock:
+        """Return the lock of `what`."""
+        lock: Lock = self._locks[hash(what) % len(self._locks)]
+        return lock
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._locks)
+
+    def _at_fork_reinit(self) -> None:
+        for lock in self._locks:
+            lock._at_fork_reinit()
+
+
+def locks() -> list[Any]:
+    """Return all locks that there are, to see which are held."""
+    several = [lock for lock in _locks if isinstance(lock, KeyLocks)]
+    return [lock for lock in _locks if not isinstance(lock, KeyLocks)] + [lock for s in several for lock in s]
+
+
+def put_in_order_in_child(what: Ordered) -> None:
+    """Have ``what.after_fork()`` called in the child of a fork, if it is still there then."""
+    _ordered.add(what)
+
+
+def in_child(function: F) -> F:
+    """Have `function` called in the child of a fork; a decorator of functions of modules."""
+    _functions.append(function)
+    return function
+
+
+def _after_fork() -> None:
+    for lock in list(_locks):
+        lock._at_fork_reinit()
+    for function in _functions:
+        function()
+    for what in list(_ordered):
+        what.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,177 @@
+"""Ctrl-C at any moment of a small write: no lock stays held, no file open, and the next write is done."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import child_process
+import numpy as np
+import pytest
+from interrupts import interrupt
+from lock_files import hold
+
+import chunkwise as ts
+from chunkwise import fork
+
+CHUNKS = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10, 10]}}}
+BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+SHARDS = {
+    "name": "sharding_indexed",
+    "configuration": {
+        "chunk_shape": [5, 5],
+        "codecs": [BYTES],
+        "index_codecs": [BYTES, {"name": "crc32c"}],
+    },
+}
+ARRAYS: dict[str, dict[str, Any]] = {
+    "os": {"metadata": CHUNKS},
+    "sync": {"metadata": CHUNKS, "context": {"file_io_sync": True}},
+    "lockfile": {"metadata": CHUNKS, "context": {"file_io_locking": {"mode": "lockfile"}}},
+    "none": {"metadata": CHUNKS, "context": {"file_io_locking": {"mode": "none"}}},
+    "cache": {"metadata": CHUNKS, "context": {"cache_pool": {"total_bytes_limit": 1 << 20}}},
+    "direct": {"metadata": CHUNKS, "context": {"file_io_mode": {"mode": "direct"}}},
+    "shards": {"metadata": {**CHUNKS, "codecs": [SHARDS]}},
+    "memory": {"metadata": CHUNKS, "kvstore": "memory://"},
+}
+ACTIONS: dict[str, Callable[[Any, int], object]] = {
+    "part": lambda array, i: array[3, 4].write(i).result(),
+    "chunk": lambda array, i: array[:10, :10].write(i).result(),
+    "chunks": lambda array, i: array[:15, :15].write(i).result(),
+    "read": lambda array, i: array[3, 4].read().result(),
+}
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def _is_held(lock: Any) -> bool:
+    return repr(lock).startswith("<locked")  # reentrant ones have no other way to tell, before Python 3.14
+
+
+def _can_be_locked(lock: Path, name: str) -> bool:
+    if name in ("lockfile", "none"):
+        return False
+    try:
+        os.close(hold(str(lock).removesuffix(".__lock")))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait_for(what: Callable[[], bool]) -> bool:
+    """Return whether it comes true: threads may still be at what was interrupted."""
+    end = time.monotonic() + 20
+    while not what():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to count open files")
+@pytest.mark.parametrize(
+    ("name", "action"),
+    [
+        *[("os", action) for action in ACTIONS],
+        *[(name, "part") for name in ARRAYS if name != "os"],
+        ("lockfile", "chunk"),
+        ("direct", "read"),
+        ("cache", "read"),
+    ],
+)
+def test_an_interrupt_at_each_place(tmp_path: Path, name: str, action: str) -> None:
+    spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path}/a/", **ARRAYS[name]}
+    spec["context"] = {"file_io_sync": False, **spec.get("context", {})}
+    array = ts.open(spec, create=True, dtype="int32", shape=[100, 100]).result()
+    numbers = iter(range(1, 1_000_000))
+
+    def act() -> None:
+        ACTIONS[action](array, next(numbers))
+
+    array.write(np.int32(0)).result()
+    act()
+    descriptors, n, where = _descriptors(), 0, ""
+    while (found := interrupt(act, n)) is not None:
+        where, n = found, n + 1
+        assert _wait_for(lambda: not any(map(_is_held, fork.locks()))), where
+        assert _wait_for(lambda: _descriptors() == descriptors), where
+        for left in tmp_path.rglob("*.__lock"):  # harmless unless it is a lock
+            assert _wait_for(lambda left=left: not left.exists() or _can_be_locked(left, name)), where
+    assert n > 20, "there is more to it than that; the test has shown nothing"
+    act()
+    if action != "read":
+        last = array[3, 4].read().result()
+        assert last == next(numbers) - 1
+
+
+LOOP = """
+import os, random, signal, sys, threading, time
+import chunkwise as ts
+spec = {
+    "driver": "zarr3",
+    "kvstore": "file://" + sys.argv[1] + "/",
+    "context": {
+        "file_io_sync": sys.argv[2] == "sync",
+        "file_io_locking": {"mode": sys.argv[3], "acquire_timeout": "5s"},
+    },
+    "metadata": {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10, 10]}}},
+}
+array = ts.open(spec, create=True, dtype="int32", shape=[100, 100]).result()
+array[3, 4].write(0).result()
+descriptors = len(os.listdir("/proc/self/fd"))
+choose, pid, listening, done = random.Random(0), os.getpid(), threading.Event(), threading.Event()
+
+def interrupt():
+    while not done.is_set():
+        listening.wait()
+        time.sleep(choose.random() * 0.003)
+        if listening.is_set():
+            os.kill(pid, signal.SIGINT)
+
+def write_for_ever():
+    i = 0
+    try:
+        listening.set()
+        while True:
+            i += 1
+            array[3, 4].write(i).result()
+    finally:
+        listening.clear()
+
+threading.Thread(target=interrupt, daemon=True).start()
+n = 0
+while n < 150:
+    try:
+        write_for_ever()
+    except KeyboardInterrupt:
+        n += 1
+while True:
+    try:
+        done.set()
+        listening.clear()
+        time.sleep(0.5)
+        break
+    except KeyboardInterrupt:
+        pass
+array[3, 4].write(7).result()
+assert array[3, 4].read().result() == 7
+left = [name for name in os.listdir(sys.argv[1] + "/c/0") if name.endswith("__lock")]
+assert not left, left
+assert len(os.listdir("/proc/self/fd")) <= descriptors + 1, os.listdir("/proc/self/fd")
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to count open files")
+@pytest.mark.parametrize("locking", ["os", "lockfile"])
+@pytest.mark.parametrize("sync", ["sync", "no-sync"])
+def test_signals_at_random_moments(tmp_path: Path, sync: str, locking: str) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", LOOP, str(tmp_path / "a"), sync, locking]
+    assert child_process.run(command, log=log) == 0, log.read_text()
+    assert log.read_text() == ""

@@ -1,0 +1,106 @@
+"""Where there is no thread left, or no memory, an operation is done by others or fails; nothing hangs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import child_process
+import numpy as np
+import pytest
+from thread_limit import no_more_threads
+
+import chunkwise as ts
+from chunkwise.api.blockwise import work_through
+from chunkwise.engine.pool import Pool
+
+SECONDS = 60.0
+
+
+def opening(work: Callable[[Any], None]) -> Callable[[Any], Callable[[Any], None]]:
+    return lambda stop: work
+
+
+def test_the_caller_does_what_no_thread_can_do() -> None:
+    pool, seen = Pool(2), []
+    with no_more_threads():
+        future = pool.run(range(10), opening(seen.append), lambda: len(seen), n_workers=2)
+        assert future.result(SECONDS) == 10
+    future = pool.run(range(10), opening(seen.append), lambda: len(seen), n_workers=2)
+    assert future.result(SECONDS) == 20
+
+
+def test_the_threads_that_there_are_do_the_rest() -> None:
+    pool, seen = Pool(4), []
+    assert pool.run([1], opening(seen.append), lambda: 0, n_workers=1).result(SECONDS) == 0
+    with no_more_threads():
+        future = pool.run(range(10), opening(seen.append), lambda: len(seen), n_workers=4)
+        assert future.result(SECONDS) == 11
+
+
+def test_blocks_are_worked_through() -> None:
+    seen: list[int] = []
+    with no_more_threads():
+        work_through(range(10), seen.append, 3).result(SECONDS)
+    assert seen == list(range(10))
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_arrays_and_copies(tmp_path: Path, sync: bool) -> None:
+    """The same handle goes on when there are threads again."""
+    spec = {
+        "driver": "zarr3",
+        "kvstore": f"file://{tmp_path}/a/",
+        "schema": {"chunk_layout": {"chunk": {"shape": [64, 64]}}},
+        "context": {"file_io_sync": sync},
+    }
+    array = ts.open(spec, create=True, dtype="uint16", shape=[512, 512]).result()
+    values = np.arange(512 * 512, dtype="u2").reshape(512, 512)
+    with no_more_threads():
+        array.write(values).result(SECONDS)
+        assert np.array_equal(array.read().result(SECONDS), values)
+    array.write(values[::-1]).result(SECONDS)
+    assert np.array_equal(array.read().result(SECONDS), values[::-1])
+
+
+LITTLE_MEMORY = """
+import resource, sys
+import numpy as np
+import chunkwise as ts
+spec = {
+    "driver": "zarr3",
+    "kvstore": "file://" + sys.argv[1] + "/",
+    "schema": {"chunk_layout": {"chunk": {"shape": [256, 1024, 64]}}},
+    "context": {"file_io_sync": False, "data_copy_concurrency": {"limit": 4}},
+}
+array = ts.open(spec, create=True, dtype="uint16", shape=[256, 1024, 640]).result()
+values = np.zeros(array.shape, "u2")
+values[::7] = 5
+array.write(values).result()
+array[:, :, :10].read().result()
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+failed = 0
+for room in (0, 50, 100, 200, 300, 4000):
+    resource.setrlimit(resource.RLIMIT_AS, (used + (room << 20), resource.RLIM_INFINITY))
+    for act in (lambda: array[:, :, ::3].read(), lambda: array[1:, :, :].write(values[1:])):
+        try:
+            act().result(timeout=100)
+        except TimeoutError:
+            raise
+        except (MemoryError, ts.errors.ChunkwiseError):
+            failed += 1
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert np.array_equal(array.read().result(timeout=100), values)
+print(failed)
+"""
+
+
+def test_no_memory(tmp_path: Path) -> None:
+    """Want of memory in a worker is the failure of the future, and the handle goes on afterwards."""
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", LITTLE_MEMORY, str(tmp_path / "a")]
+    assert child_process.run(command, log=log, seconds=250) == 0, log.read_text()
+    assert 0 < int(log.read_text()) < 12, "there was always or never enough; the test has shown nothing"

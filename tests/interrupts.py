@@ -1,0 +1,85 @@
+"""Interrupting a function at each of the places where Python raises what a signal handler raises.
+
+Those are, in the thread that has the signals: the return of a call, the beginning of a function, and the
+end of a loop's turn. In none of them the next operation has been done, such as giving the result a name.
+
+Where a call is the last one that an ``except`` or ``finally`` covers, tracing would raise behind what is
+covered, which a signal handler does not: such places are left out.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+_PLACES = ("CALL", "RESUME", "JUMP_BACKWARD", "POP_JUMP_BACKWARD")
+
+
+class Interrupted(BaseException):
+    """What is raised; it is no Exception, as KeyboardInterrupt is none."""
+
+
+class _Tracer:
+    def __init__(self, at: int) -> None:
+        self.left = at
+        self._passed: dict[FrameType, int] = {}
+        self._codes: dict[Any, _Places] = {}
+
+    def start(self, frame: FrameType, event: str, _: Any) -> Any:
+        if "/chunkwise/" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        return self.follow
+
+    def follow(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "return":
+            self._passed.pop(frame, None)
+        elif event == "opcode":
+            code, now = frame.f_code, frame.f_lasti
+            places = self._codes.get(code)
+            if places is None:
+                places = self._codes[code] = _Places(code)
+            passed = self._passed.get(frame)
+            if passed is not None and places.handler(passed) == places.handler(now):
+                self.left -= 1
+                if self.left < 0:
+                    raise Interrupted(f"{code.co_filename}:{frame.f_lineno}")
+            if now in places.offsets:
+                self._passed[frame] = now
+            else:
+                self._passed.pop(frame, None)
+        return self.follow
+
+
+class _Places:
+    """Where a function can be interrupted."""
+
+    def __init__(self, code: Any) -> None:
+        bytecode = dis.Bytecode(code)
+        self.offsets = frozenset(i.offset for i in bytecode if i.opname.startswith(_PLACES))
+        self._table = [(e.start, e.end, e.target) for e in bytecode.exception_entries]
+
+    def handler(self, offset: int) -> int | None:
+        """Return where an exception at an instruction is handled, None if it isn't."""
+        for start, end, target in self._table:
+            if start <= offset < end:
+                return target
+        return None
+
+
+def interrupt(function: Callable[[], object], at: int) -> str | None:
+    """Call `function` and interrupt it at place number `at`; return where that is, None if it has no more."""
+    tracer = _Tracer(at)
+    before = sys.gettrace()
+    sys.settrace(tracer.start)
+    try:
+        function()
+    except Interrupted as e:
+        return str(e)
+    finally:
+        sys.settrace(before)
+    return None
