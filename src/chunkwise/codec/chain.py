@@ -77,7 +77,7 @@ class Chain:
         return is_raw(self.stages)
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
-        """Return what gives an encoded chunk as an array without a copy; None if codecs forbid it."""
+        """Return what gives a chunk as an array over its bytes; None if codecs forbid it."""
         return open_raw_view(self.stages)
 
 

@@ -96,13 +96,16 @@ def open_decoder(stages: Stages) -> DecodeInto:
 
 
 def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None:
-    """Return a function that gives an encoded chunk as an array without a copy; None if codecs forbid it.
+    """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it.
 
-    The array is as valid as the encoded bytes; its elements may be in the other byte order.
+    The bytes are the encoded ones, or those that a decompressor has made, if it makes new ones.  The array is
+    as valid as they are; its elements may be in the other byte order.
     """
     axes, n = leading_axes(stages)
     serializer, item = stages.serializer, stages.items[-1]
-    if stages.compressors or axes is not None or n < len(stages.filters) or type(serializer) is not Bytes:
+    if axes is not None or n < len(stages.filters) or type(serializer) is not Bytes:
+        return None
+    if stages.compressors and stages.compressors[0].open_decoder_into(stages.sizes[0] or 0) is not None:
         return None
     layout, nbytes = serializer.layout(item), serializer.encoded_nbytes(item)
     if layout.mask != 255 or layout.memory != item.dtype or nbytes == 0:
@@ -116,7 +119,17 @@ def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None
                 raise size_error("bytes", len(encoded), nbytes)
         return ndarray(shape, stored, encoded)
 
-    return view
+    decompress = [c.open_decoder(size) for c, size in zip(stages.compressors, stages.sizes, strict=False)]
+    decompress.reverse()
+    if not decompress:
+        return view
+
+    def decompressed_view(encoded: Buffer) -> npt.NDArray[Any]:
+        for step in decompress:
+            encoded = step(encoded)
+        return view(encoded)
+
+    return decompressed_view
 
 
 def is_raw(stages: Stages) -> bool:

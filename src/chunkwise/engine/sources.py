@@ -162,6 +162,6 @@ class CacheSource(StoreSource):
             chunk = ChunkMemory(memory.chain, 1).slots[0]
             memory.decode(kept.value, chunk)
             chunk.flags.writeable = False
-        form = self.form(memory.chain)
-        self._kv.keep_chunk(key, kept, form, chunk, 0 if view is not None else chunk.nbytes)
+        is_value = view is not None and memory.chain.codecs[-1].kind == "array->bytes"  # no memory of its own
+        self._kv.keep_chunk(key, kept, self.form(memory.chain), chunk, 0 if is_value else chunk.nbytes)
         return chunk

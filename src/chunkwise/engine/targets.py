@@ -58,7 +58,7 @@ class ChunkMemory:
 
     @cached_property
     def view(self) -> Callable[[Buffer], Array] | None:
-        """What gives an encoded chunk as an array without a copy, if the codecs allow it."""
+        """What gives a chunk as an array over its bytes, if the codecs allow it."""
         return self.chain.open_view()
 
     @cached_property
