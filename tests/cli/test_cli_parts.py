@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 import io
 from types import ModuleType
 
 import pytest
 from cli_arrays import DRIVERS
+from doc_examples import run_examples
 
 from chunkwise.api import blocks, compressor, summary
 from chunkwise.api.compressor import Compressor, compressor_from_json, compressor_to_json, parse_compressor
@@ -22,7 +22,7 @@ from chunkwise.index_space import IndexDomain
 
 @pytest.mark.parametrize("module", [quantities, region, blocks, compressor, summary])
 def test_examples(module: ModuleType) -> None:
-    result = doctest.testmod(module)
+    result = run_examples(module)
     assert result.attempted > 0 and result.failed == 0
 
 

@@ -385,7 +385,7 @@ def test_every_codec_of_the_catalogue_is_under_contract():
 
 # Modules that are parts of codecs, not codecs.
 PARTS = {
-    "blosc_library", "casting", "context", "libdeflate", "pointer",
+    "blosc_library", "checksum", "casting", "context", "libdeflate", "pointer",
     "chain", "codec_json", "decode", "deflate", "encode", "number", "protocol", "size",
     "streams", "zarr2", "n5_compression", "n5_header", "n5_payload", "n5_label_multiset", "n5_varlength",
     "rows", "tiled_copy",

@@ -130,7 +130,8 @@ def test_what_creates_an_array_opens_it(metadata: dict[str, Any], seed: int) -> 
         spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{directory}/a"}}
         store = ts.open({**spec, "metadata": metadata}, create=True).result()
         document = json.loads(Path(directory, "a", "zarr.json").read_text())
-        assert document["codecs"] == metadata["codecs"]
+        wanted = json.dumps(metadata["codecs"]).replace(', "checksum": false', "")  # which says nothing
+        assert document["codecs"] == json.loads(wanted)
         opened = ts.open(spec).result()
         assert opened.schema == store.schema
         for again in (

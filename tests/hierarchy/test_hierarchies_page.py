@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 import re
 from pathlib import Path
 
 import pytest
+from doc_examples import run_examples
 
 PAGE = Path(__file__).parents[2] / "docs" / "hierarchies.md"
 MODULES = (
@@ -32,6 +32,6 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
-    result = doctest.testmod(importlib.import_module(name))
+    result = run_examples(importlib.import_module(name))
     assert result.failed == 0
     assert name.endswith("group") or result.attempted

@@ -166,7 +166,9 @@ def _check(case, seed, fresh):
         store = library.open(other, create=True).result()
         documents.append(store.spec().to_json()["metadata"])
         assert store.dtype.name == dtype.name
-    assert json.dumps(documents[0], sort_keys=True) == json.dumps(documents[1], sort_keys=True)
+    # TensorStore writes that zstd has no checksum; the specification of the codec leaves that out.
+    texts = [json.dumps(d, sort_keys=True).replace('"checksum": false, ', "") for d in documents]
+    assert texts[0] == texts[1]
     made = writers[0].open(spec, create=True).result()
     opened = readers[0].open(spec).result()
     assert str(made.domain) == str(opened.domain)

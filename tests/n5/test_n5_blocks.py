@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import z5py
+from doc_examples import run_examples
 
 from chunkwise.api import label_multisets, n5_blocks
 from chunkwise.api.label_multisets import open_label_multisets
@@ -21,7 +21,7 @@ COMPRESSIONS = [{"type": "raw"}, {"type": "gzip"}, {"type": "lz4"}, {"type": "zs
 
 @pytest.mark.parametrize("module", [n5_blocks, label_multisets], ids=lambda m: m.__name__)
 def test_examples(module):
-    result = doctest.testmod(module)
+    result = run_examples(module)
     assert result.attempted and not result.failed
 
 

@@ -78,7 +78,7 @@ def parse_compressor(text: str) -> Compressor:
     Examples
     --------
     >>> parse_compressor("blosc:zstd:3")
-    Compressor(name='blosc', level=3, cname='zstd', shuffle='shuffle')
+    Compressor(name='blosc', level=3, cname='zstd', shuffle='shuffle', crc32c=False)
     """
     head, plus, tail = text.strip().partition("+")
     if plus:

@@ -188,7 +188,7 @@ def usable_settings(settings: Settings | None, element: Element, format: Format)
     settings = settings or Settings()
     width = element.memory_dtype.itemsize if element.is_plain else 0
     shuffled = settings.filters is not None and "shuffle" in settings.filters and width > 1
-    deflate = isinstance(settings.compressor, Mapping) and settings.compressor.get("id") == "zlib"
+    deflate = isinstance(settings.compressor, Mapping) and settings.compressor.get("id") in ("gzip", "zlib")
     if format == "zarr3" and shuffled and (deflate or settings.compressor is True):
         # Zarr v3 has a shuffle of bytes in Blosc only; that of numcodecs is known to zarr-python alone.
         options = {

@@ -227,7 +227,8 @@ def settings_of_h5(dataset: Any) -> Settings:
     if filters and filters[-1].codec_id != "shuffle":
         compressor = filters.pop()
         if compressor.codec_id == "zlib":  # the same compression, in the frame that Zarr v3 and N5 have
-            compressor = numcodecs.GZip(compressor.level)
+            compressor = {"id": "gzip", "level": compressor.level}
+    filters = ["shuffle" if codec.codec_id == "shuffle" else codec for codec in filters]
     fill = None
     if dataset.dtype.kind in "biuf":
         fill = np.asarray(dataset.fillvalue).item()

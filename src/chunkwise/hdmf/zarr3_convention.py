@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.driver.zarr3.codec_constraints import as_written
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.chunks import checked_chunks, choose_shards
 from chunkwise.hdmf.codecs import codec_document
@@ -107,7 +108,7 @@ class Zarr3Convention(Convention):
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(grid)}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
             "fill_value": fill,
-            "codecs": codecs,
+            "codecs": as_written(codecs),
             "attributes": own,
             "zarr_format": 3,
             "node_type": "array",

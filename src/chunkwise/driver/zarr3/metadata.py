@@ -151,10 +151,7 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     rank = len(shape)
     dtype = members.take("data_type", parse_zarr3)
     grid, grid_json = members.take("chunk_grid", lambda v: _parse_cells(v, shape))
-    try:
-        _check_reach(grid, shape)
-    except ChunkwiseError as e:
-        raise prefix(e, 'Error parsing object member "chunk_grid"') from None
+    _check_reach(grid, shape)
     keys = members.take("chunk_key_encoding", parse_key_encoding)
     fill_value = members.take("fill_value", lambda v: parse_fill_value_zarr3(v, dtype))
     chain = members.take("codecs", parse_chain)
@@ -260,8 +257,11 @@ def parse_key_encoding(value: JSON) -> KeyEncoding:
 
 def _check_reach(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
     """Raise unless `grid`, which may be rectilinear, reaches to the end of an array of `shape`."""
-    for dim, size in enumerate(shape):
-        grid.n_cells(dim, size)
+    try:
+        for dim, size in enumerate(shape):
+            grid.n_cells(dim, size)
+    except ChunkwiseError as e:
+        raise prefix(e, 'Error parsing object member "chunk_grid"') from None
 
 
 def _dimension_name(value: JSON) -> str | None:
