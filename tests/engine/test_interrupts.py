@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -78,8 +79,10 @@ def _wait_for(what: Callable[[], bool]) -> bool:
 @pytest.mark.parametrize(
     ("name", "action"),
     [
-        *[("os", action) for action in ACTIONS],
-        *[(name, "part") for name in ARRAYS if name != "os"],
+        *[("os", action) for action in ACTIONS if action != "chunks"],
+        *[(name, "part") for name in ARRAYS if name not in ("os", "shards")],
+        pytest.param("os", "chunks", marks=pytest.mark.slow),
+        pytest.param("shards", "part", marks=pytest.mark.slow),
         ("lockfile", "chunk"),
         ("direct", "read"),
         ("cache", "read"),
@@ -96,11 +99,12 @@ def test_an_interrupt_at_each_place(tmp_path: Path, name: str, action: str) -> N
 
     array.write(np.int32(0)).result()
     act()
+    gc.collect()  # descriptors of earlier tests would go in the middle of this one
     descriptors, n, where = _descriptors(), 0, ""
     while (found := interrupt(act, n)) is not None:
         where, n = found, n + 1
         assert _wait_for(lambda: not any(map(_is_held, fork.locks()))), where
-        assert _wait_for(lambda: _descriptors() == descriptors), where
+        assert _wait_for(lambda: _descriptors() <= descriptors), where
         for left in tmp_path.rglob("*.__lock"):  # harmless unless it is a lock
             assert _wait_for(lambda left=left: not left.exists() or _can_be_locked(left, name)), where
     assert n > 20, "there is more to it than that; the test has shown nothing"
