@@ -26,7 +26,7 @@ from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.join import map_future
 from chunkwise.engine.metrics import Counter
-from chunkwise.engine.result_memory import empty_result
+from chunkwise.engine.result_memory import check_result, empty_result
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import (
@@ -121,7 +121,13 @@ class TensorStore(ArrayView):
 
     # -- data -----------------------------------------------------------------------------------
 
-    def read(self, *, order: Literal["C", "F"] = "C", batch: Batch | None = None) -> Future[npt.NDArray[Any]]:
+    def read(
+        self,
+        *,
+        order: Literal["C", "F"] = "C",
+        batch: Batch | None = None,
+        out: npt.NDArray[Any] | None = None,
+    ) -> Future[npt.NDArray[Any]]:
         """Read the whole view.
 
         Parameters
@@ -130,6 +136,9 @@ class TensorStore(ArrayView):
             Memory layout of the result.
         batch : Batch, optional
             Reads of one batch start together.
+        out : ndarray, optional
+            Where the elements go, in any memory layout; it is the result then, and must not be looked at
+            before the future is done.  After a failure some of its elements may have been set.
 
         Returns
         -------
@@ -139,7 +148,8 @@ class TensorStore(ArrayView):
         Raises
         ------
         ValueError
-            If the domain is not finite, or the array can't be read.
+            If the domain is not finite, the array can't be read, or `out` has another shape, another data
+            type or memory that can't be written.
         """
         if order not in ("C", "F"):
             raise TypeError(f"`order` must be specified as 'C' or 'F', got {order!r}")
@@ -151,10 +161,13 @@ class TensorStore(ArrayView):
             transform = self._array.bounded(self._transform)
             if transform.domain.size >= inf:
                 raise InvalidArgumentError(f"Read requires a finite domain, got {_explicit(transform)}")
+            if out is not None:
+                check_result(out, transform.input_shape, self._array.numpy_dtype(), order)
         except ChunkwiseError as e:
             return Future.failed(e)
         _count_read()
-        out = empty_result(transform.input_shape, self._array.numpy_dtype(), order)
+        if out is None:
+            out = empty_result(transform.input_shape, self._array.numpy_dtype(), order)
         if batch is not None:
             return batch.defer(lambda: self._array.read_into(transform, out))
         return self._array.read_into(transform, out)

@@ -20,7 +20,7 @@ import math
 import mmap
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -28,11 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.engine.kept_memory import Advise, large_memory
-from chunkwise.engine.pool import OpenWorker, Stop
-from chunkwise.grid.protocol import ChunkGrid
-from chunkwise.plan.region import region_of
+from chunkwise.errors import InvalidArgumentError
 
-__all__ = ["ResultPages", "empty_result", "pages_of", "with_pages"]
+__all__ = ["ResultPages", "check_result", "empty_result", "pages_of"]
 
 _LARGE = 1 << 24  # bytes; less is not worth a call
 _UNIT = 1 << 21  # bytes, of a huge page
@@ -63,38 +61,27 @@ def empty_result(
     return np.ndarray(shape, dtype, memory, order=order)
 
 
+def check_result(
+    out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], order: Literal["C", "F"] = "C"
+) -> None:
+    """Raise unless `out` is an array that what is read, of the given shape and type, can be put into."""
+    if not isinstance(out, np.ndarray):
+        raise InvalidArgumentError(f"out: expected a NumPy array, but received: {type(out).__name__}")
+    if order != "C":
+        raise InvalidArgumentError(f"order: the memory layout is that of `out`, but received: {order!r}")
+    if out.shape != tuple(shape):
+        raise InvalidArgumentError(f"out: has shape {list(out.shape)}, but what is read has {list(shape)}")
+    if out.dtype != dtype:
+        raise InvalidArgumentError(f"out: has data type {out.dtype}, but what is read has {dtype}")
+    if not out.flags.writeable:
+        raise InvalidArgumentError("out: the array can't be written to")
+    if any(step == 0 and n > 1 for step, n in zip(out.strides, out.shape, strict=True)):
+        raise InvalidArgumentError("out: several elements of the array share their memory")
+
+
 def pages_of(out: npt.NDArray[Any]) -> ResultPages | None:
     """Return the pages of the result that `out` is a part of; None if they need no care."""
     return _results.get(id(out.base)) if _results else None
-
-
-def with_pages(open_worker: OpenWorker[Any], view: npt.NDArray[Any], grid: ChunkGrid) -> OpenWorker[Any]:
-    """Have workers ask for the pages of each batch before they read it.
-
-    Parameters
-    ----------
-    open_worker : callable
-        As for :meth:`~chunkwise.engine.pool.Pool.run`.
-    view : ndarray
-        The result in the order of the plan.
-    grid : ChunkGrid
-        Of the plan.
-    """
-    pages = pages_of(view)
-    if pages is None:
-        return open_worker
-
-    def open_prepared(stop: Stop) -> Callable[[Any], None]:
-        work = open_worker(stop)
-
-        def prepare_and_work(axes: Any) -> None:
-            region = region_of(axes, grid)
-            pages.prepare(view if region is None else region.of(view))
-            work(axes)
-
-        return prepare_and_work
-
-    return open_prepared
 
 
 class ResultPages:

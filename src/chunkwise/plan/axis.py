@@ -63,16 +63,6 @@ class PlanAxis(NamedTuple):
             self.indexed,
         )
 
-    def span(self, grid: ChunkGrid) -> tuple[int, slice] | None:
-        """Return the first storage coordinate of the set, and where all of it lies in the result.
-
-        None if the set is not one run of neighbours along one storage dimension.
-        """
-        if self.indexed or len(self.dims) != 1 or not self.chunk or self.chunk[0].step not in (1, None):
-            return None
-        begin, _ = grid.bounds(self.dims[0], self.cells[0][0])
-        return begin + self.chunk[0].start, slice(self.out[0].start, self.out[-1].stop)
-
 
 def strided_axis(grid: ChunkGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:
     """Partition ``offset + stride * i``, for i in ``[0, size)``, by the cells of `grid` along `dim`.

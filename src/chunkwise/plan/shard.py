@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.chunk_key.key_encoding import KeyEncoding
-from chunkwise.grid.protocol import ChunkGrid
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.plan import keys
 from chunkwise.plan.split import split
@@ -56,13 +55,6 @@ class ShardAxis(NamedTuple):
             self.parts[entries],
             self.places[entries],
         )
-
-    def span(self, grid: ChunkGrid) -> tuple[int, slice] | None:
-        """Return what :meth:`PlanAxis.span` does, `grid` being that of the inner chunks."""
-        first, last = self.parts[0].span(grid), self.parts[-1].span(grid)
-        if first is None or last is None:
-            return None
-        return first[0], slice(first[1].start, last[1].stop)
 
 
 class ShardPart(NamedTuple):

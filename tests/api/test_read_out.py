@@ -1,0 +1,66 @@
+"""``read(out=array)``: the caller's memory is filled, whatever its layout, or the error names both sides."""
+
+import numpy as np
+import pytest
+
+import chunkwise as ts
+
+
+@pytest.fixture(params=["zarr3", "n5", "memory", "cast", "stack"])
+def store(request, tmp_path):
+    """An array of each kind with the same elements."""
+    data = np.arange(6 * 7, dtype=np.int32).reshape(6, 7)
+    if request.param == "memory":
+        return ts.array(data)
+    if request.param == "cast":
+        return ts.cast(ts.array(data.astype(np.int16)), ts.int32)
+    if request.param == "stack":
+        return ts.concat([ts.array(data[:3]), ts.array(data[3:])], axis=0)
+    spec = {"driver": request.param, "kvstore": f"file://{tmp_path}/"}
+    store = ts.open(spec, create=True, dtype="int32", shape=[6, 7]).result()
+    store.write(data).result()
+    return store
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "reversed", "part of a larger one"])
+def test_it_is_filled_and_returned(store, layout):
+    expected = store.read().result()
+    out = np.zeros((6, 7), np.int32, order="F" if layout == "F" else "C")
+    if layout == "reversed":
+        out = out[::-1, ::-1]
+    if layout == "part of a larger one":
+        out = np.zeros((8, 20), np.int32)[1:7, 3:17:2]
+    found = store.read(out=out).result()
+    assert found is out
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(store[2:4, 5].read(out=np.zeros(2, np.int32)).result(), expected[2:4, 5])
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.zeros((6, 8), np.int32), r"out: has shape \[6, 8\], but what is read has \[6, 7\]"),
+        (np.zeros((6, 7), np.int64), "out: has data type int64, but what is read has int32"),
+        (np.broadcast_to(np.int32(0), (6, 7)), "out: the array can't be written to"),
+        ([[0] * 7] * 6, "out: expected a NumPy array, but received: list"),
+    ],
+)
+def test_what_does_not_fit_is_an_error(store, out, message):
+    with pytest.raises(ValueError, match=message):
+        store.read(out=out).result()
+
+
+def test_shared_elements_and_an_order_are_errors(store):
+    shared = np.lib.stride_tricks.as_strided(np.zeros(7, np.int32), (6, 7), (0, 4))
+    with pytest.raises(ValueError, match="share their memory"):
+        store.read(out=shared).result()
+    with pytest.raises(ValueError, match="order: the memory layout is that of `out`"):
+        store.read(out=np.zeros((6, 7), np.int32), order="F").result()
+
+
+def test_in_a_batch(store):
+    out = np.zeros((6, 7), np.int32)
+    with ts.Batch() as batch:
+        future = store.read(batch=batch, out=out)
+    assert future.result() is out
+    assert out[5, 6] == 41
