@@ -13,7 +13,6 @@ from chunkwise.api import blocks, compressor, summary
 from chunkwise.api.compressor import Compressor, compressor_from_json, compressor_to_json, parse_compressor
 from chunkwise.cli import progress, quantities, region
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.font import render_text
 from chunkwise.cli.options import parse_nbytes, parse_sizes
 from chunkwise.cli.progress import _Bar, _Lines
 from chunkwise.cli.quantities import format_duration, format_nbytes
@@ -149,12 +148,6 @@ def test_rich_or_own_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     own = progress.open_progress("copying", 10)
     assert isinstance(own, _Bar)
     assert not isinstance(progress.open_progress("copying", 10, show=False), _Bar)
-
-
-def test_letters() -> None:
-    assert render_text("").shape == (7, 0)
-    assert render_text("ab", 2).shape == (14, 22)
-    assert render_text("☃").tolist() == render_text("?").tolist()
 
 
 def test_blocks_cover_the_domain_once_and_begin_at_the_origin() -> None:
