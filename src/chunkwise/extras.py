@@ -18,7 +18,7 @@ _EXTRAS = {
 }
 
 
-def needs(what: str, package: str) -> str:
+def needs(what: str, package: str, extra: str | None = None) -> str:
     """Return the text of an error: what needs a package, and the command that installs it.
 
     Parameters
@@ -27,8 +27,10 @@ def needs(what: str, package: str) -> str:
         The function, codec or command that can't go on.
     package : str
         Its name at the package index; one of no extra is installed by itself.
+    extra : str, optional
+        Which one, of a package that is in several.
     """
-    extra = _EXTRAS.get(package)
+    extra = extra or _EXTRAS.get(package)
     command = f"pip install {package}" if extra is None else f'pip install "chunkwise[{extra}]"'
     return f"{what} needs {package}: {command}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from types import ModuleType
 
 import pytest
@@ -13,9 +14,8 @@ from chunkwise.api import blocks, compressor, summary
 from chunkwise.api.compressor import Compressor, compressor_from_json, compressor_to_json, parse_compressor
 from chunkwise.cli import progress, quantities, region
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.font import render_text
 from chunkwise.cli.options import parse_nbytes, parse_sizes
-from chunkwise.cli.progress import _Bar, _Lines
+from chunkwise.cli.progress import _Lines
 from chunkwise.cli.quantities import format_duration, format_nbytes
 from chunkwise.index_space import IndexDomain
 
@@ -104,20 +104,13 @@ class Clock:
         return self.now
 
 
-def test_a_bar_shows_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+def test_lines_show_rate_and_time_left() -> None:
     clock, stream = Clock(), io.StringIO()
-    with _Bar("copying", 100_000_000, 20_000_000, stream, clock) as bar:
-        clock.now = 2
-        bar.advance(20_000_000)
-    text = stream.getvalue()
-    assert "40%" in text and "40.0 MB of 100 MB" in text and "10.0 MB/s" in text and "6.0 s left" in text
-    assert "━" in text and text.endswith("\n")
-    monkeypatch.setenv("COLUMNS", "30")
-    narrow = io.StringIO()
-    with _Bar("copying", 100, 0, narrow, clock) as bar:
-        bar.advance(50)
-    assert all(len(part) < 30 for part in narrow.getvalue().replace("\x1b[K", "").split("\r"))
+    with _Lines("copying", 100_000_000, 20_000_000, stream, clock) as lines:
+        clock.now = 10
+        lines.advance(20_000_000)
+    text = stream.getvalue().splitlines()[0]
+    assert "40%" in text and "40.0 MB of 100 MB" in text and "2.00 MB/s" in text and "30 s left" in text
 
 
 def test_lines_are_few() -> None:
@@ -137,24 +130,45 @@ def test_nothing_to_do_is_all_done() -> None:
     assert "100%" in stream.getvalue()
 
 
-def test_rich_or_own_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+@pytest.mark.parametrize("total", [20_000_000, None])
+def test_a_bar_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], total: int | None
+) -> None:
+    """What is printed meanwhile goes to stdout, which may be a file, and the bar makes room for it."""
     monkeypatch.setattr("sys.stderr", Terminal())
-    with progress.open_progress("copying", 10) as bar:
-        bar.advance(10)
-    monkeypatch.setitem(__import__("sys").modules, "rich", None)
-    own = progress.open_progress("copying", 10)
-    assert isinstance(own, _Bar)
-    assert not isinstance(progress.open_progress("copying", 10, show=False), _Bar)
+    with progress.open_progress("copying", total, 5_000_000) as bar:
+        bar.advance(5_000_000)
+        bar.clear()
+        before = sys.stderr.getvalue()
+        print("found something")
+        bar.advance(10_000_000)
+    assert capsys.readouterr().out == "found something\n"
+    assert before.rstrip().endswith("\x1b[2K"), "the bar is not cleared"
+    after = sys.stderr.getvalue().removeprefix(before)
+    assert "20.0" in after and ("100%" in after) == (total is not None) and "found" not in after
+    assert after.rindex("\n") > after.rindex("20.0"), "the bar stays at the end"
 
 
-def test_letters() -> None:
-    assert render_text("").shape == (7, 0)
-    assert render_text("ab", 2).shape == (14, 22)
-    assert render_text("☃").tolist() == render_text("?").tolist()
+def test_lines_in_a_terminal_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.setitem(sys.modules, "rich", None)
+    with progress.open_progress("copying", 10) as lines:
+        lines.advance(10)
+    assert sys.stderr.getvalue().startswith("copying 100%  10 B of 10 B")
+
+
+def test_nothing_is_shown_if_that_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in Terminal(), io.StringIO():
+        monkeypatch.setattr("sys.stderr", stream)
+        with progress.open_progress("copying", 10, show=False) as silent:
+            silent.advance(10)
+            silent.clear()
+        assert stream.getvalue() == ""
 
 
 def test_blocks_cover_the_domain_once_and_begin_at_the_origin() -> None:
@@ -172,11 +186,10 @@ def test_blocks_cover_the_domain_once_and_begin_at_the_origin() -> None:
 def test_an_amount_that_is_not_known() -> None:
     """How much is done, and how fast; of a short command nothing where there is no terminal."""
     clock, stream = Clock(), io.StringIO()
-    with _Bar("verifying", None, 0, stream, clock) as bar:
+    with _Lines("verifying", None, 0, stream, clock) as lines:
         clock.now += 10
-        bar.advance(20_000_000)
-        bar.clear()
-        assert stream.getvalue().endswith("\r\x1b[K")
+        lines.advance(20_000_000)
+        lines.clear()
     assert "verifying 20.0 MB  2.00 MB/s" in stream.getvalue() and "%" not in stream.getvalue()
     quiet = io.StringIO()
     with _Lines("verifying", None, 0, quiet, clock) as lines:

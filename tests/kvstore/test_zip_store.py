@@ -1,5 +1,6 @@
 """ZIP archives: made by Python's zipfile and by TensorStore, read here; made here, read by them."""
 
+import copy
 import io
 import mmap
 import os
@@ -139,6 +140,10 @@ def test_one_request_per_member():
     trace.requests.clear()
     store.open_reader()
     assert [r.n_bytes for r in trace.requests] == [0], "an archive that has not changed is not read again"
+    write_archive(trace, "x.zip", ((f"{i:05}", b"") for i in range(2000)))
+    trace.requests.clear()
+    store.open_reader()
+    assert len(trace.requests) == 2, "a directory that is longer than the end that is read costs another"
 
 
 def test_the_archive_is_replaced(base):
@@ -255,6 +260,88 @@ def test_any_damaged_byte_is_an_error_or_harmless(at, kind):
         assert value is None or bytes(value) in items.values(), key
 
 
+def test_sizes_that_lie_about_the_archive(base):
+    """More stored bytes than there are, a directory that is larger, or hides some of its members."""
+    raw = compressed(items={"k": bytes(range(256)), "l": bytes(300)})
+    entry, end = raw.index(b"PK\1\2"), raw.index(b"PK\5\6")
+    n_bytes = end - entry
+
+    def changed(at, value):
+        return raw[:at] + struct.pack("<L", value) + raw[at + 4 :]
+
+    base.write("x.zip", changed(entry + 20, 0xFFFFFFF0))
+    with pytest.raises(DataCorruptionError, match="cut off"):
+        ZipStore(base, "x.zip").read("k")
+    second = raw.index(b"PK\1\2", entry + 4)
+    for size, message in (
+        (0xFFFFFFF0, "cut off"),
+        (0, "it has 0 entries, expected 2"),
+        (end - second, "it has 1 entries, expected 2"),
+        (n_bytes - 1, "central directory: Bad magic number"),
+    ):
+        base.write("x.zip", changed(end + 12, size))
+        with pytest.raises(DataCorruptionError, match=message):
+            list(ZipStore(base, "x.zip").list())
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_of_two_members_with_one_name_the_later_counts(base):
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as out:
+        for value in (b"first", b"second"):
+            out.writestr("k", value)
+    base.write("x.zip", memory.getvalue())
+    store = ZipStore(base, "x.zip")
+    assert list(store.list()) == ["k"] and store.read("k").value == b"second"
+
+
+def test_members_that_overlap(base):
+    """Each is decoded alone and within its own bound, however many share their bytes."""
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("000", bytes(1_000_000))
+        shared = out.infolist()[0]
+        for i in range(1, 1000):
+            out.filelist.append(other := copy.copy(shared))
+            other.filename = f"{i:03}"
+    base.write("x.zip", memory.getvalue())
+    store = ZipStore(base, "x.zip")
+    tracemalloc.start()
+    assert len(list(store.list())) == 1000
+    assert store.read("000").value == store.read("999").value == bytes(1_000_000)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 23
+    tracemalloc.stop()
+
+
+def test_data_descriptors(base):
+    """What was written to a pipe has no sizes in its local headers."""
+
+    class Pipe(io.BytesIO):
+        def tell(self):
+            raise OSError
+
+        seek = tell
+
+    pipe = Pipe()
+    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, value in ITEMS.items():
+            out.writestr(name, value)
+    base.write("x.zip", pipe.getvalue())
+    store = ZipStore(base, "x.zip")
+    assert {key: bytes(store.read(key).value) for key in store.list()} == ITEMS
+
+
+def test_names_are_bytes(base, tmp_path):
+    """Without the flag for UTF-8 they are taken for it, or kept as they are, as in TensorStore."""
+    for name, raw in (("é", "é".encode()), ("\udcff", b"\xff")):
+        safe = b"." * len(raw)
+        base.write("x.zip", archive({safe.decode(): b"value"}, directories=()).replace(safe, raw))
+        store = ZipStore(base, "x.zip")
+        assert list(store.list()) == [name] and store.read(name).value == b"value"
+        (tmp_path / "peer.zip").write_bytes(base.read("x.zip").value)
+        assert ts.KvStore.open(f"file://{tmp_path}/peer.zip|zip:").result().list().result() == [raw]
+
+
 def test_unsupported(base):
     raw = compressed(items={"a.b": bytes(1000)})
     for flags, method, message in (
@@ -270,17 +357,14 @@ def test_unsupported(base):
             store.write("k", b"")
 
 
-class Sparse:
+class Sparse(io.FileIO):
     """A file in which large writes of zeros are holes."""
-
-    def __init__(self, path):
-        self.file = open(path, "wb")  # noqa: SIM115
 
     def write(self, data):
         if memoryview(data).nbytes > 1 << 24:
-            self.file.seek(memoryview(data).nbytes, os.SEEK_CUR)
-        else:
-            self.file.write(data)
+            self.seek(memoryview(data).nbytes, os.SEEK_CUR)
+            return memoryview(data).nbytes
+        return super().write(data)
 
 
 @pytest.mark.slow
@@ -290,12 +374,11 @@ def test_beyond_4_gb(tmp_path):
         file.truncate(2**32 + 5)
     with open(tmp_path / "zeros", "rb") as file:
         zeros = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    out = Sparse(tmp_path / "x.zip")
-    archive = ArchiveWriter(out)
-    archive.add("large", zeros)
-    archive.add("small", b"value")
-    assert archive.finish() == out.file.tell()
-    out.file.close()
+    with Sparse(tmp_path / "x.zip", "w") as out:
+        archive = ArchiveWriter(out)
+        archive.add("large", zeros)
+        archive.add("small", b"value")
+        assert archive.finish() == out.tell()
     with zipfile.ZipFile(tmp_path / "x.zip") as peer:
         assert peer.getinfo("large").file_size == 2**32 + 5
         assert peer.getinfo("small").header_offset > 2**32 and peer.read("small") == b"value"

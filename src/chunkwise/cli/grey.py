@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from chunkwise.cli.command import UsageError
 
-__all__ = ["PERCENTILES", "contrast_limits", "to_grey", "to_real"]
+__all__ = ["PERCENTILES", "contrast_limits", "round_levels", "scale_levels", "to_real"]
 
 PERCENTILES = (0.5, 99.8)
 """Share of the elements, in percent, that is below what is black, and below what is white."""
@@ -55,10 +55,16 @@ def contrast_limits(
     return float(low), float(high)
 
 
-def to_grey(values: npt.NDArray[Any], limits: tuple[float, float], depth: int = 8) -> npt.NDArray[Any]:
-    """Return `values` as grey levels of 8 or 16 bits; what isn't finite is black or white."""
+def scale_levels(
+    values: npt.NDArray[Any], limits: tuple[float, float], depth: int = 8
+) -> npt.NDArray[np.float64]:
+    """Return `values` as grey levels of 8 or 16 bits that are not rounded and may lie outside."""
     low, high = limits
+    return np.asarray((values.astype(np.float64) - low) * ((2**depth - 1) / (high - low)))
+
+
+def round_levels(levels: npt.NDArray[Any], depth: int = 8) -> npt.NDArray[Any]:
+    """Return grey levels of 8 or 16 bits; what isn't finite is black or white."""
     top = 2**depth - 1
-    scaled = (values.astype(np.float64) - low) * (top / (high - low))
-    levels = np.rint(np.nan_to_num(scaled, nan=0, posinf=top, neginf=0).clip(0, top))
-    return np.asarray(levels, np.uint8 if depth == 8 else np.uint16)
+    rounded = np.rint(np.nan_to_num(levels, nan=0, posinf=top, neginf=0).clip(0, top))
+    return np.asarray(rounded, np.uint8 if depth == 8 else np.uint16)

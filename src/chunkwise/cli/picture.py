@@ -13,23 +13,25 @@ one.  Coloured lines show where the other two slices are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
-from chunkwise.cli.font import LINE_HEIGHT, render_text
-from chunkwise.cli.grey import PERCENTILES, contrast_limits, to_grey
+from chunkwise.cli.grey import PERCENTILES, contrast_limits, round_levels, scale_levels
 
-__all__ = ["PictureAxis", "draw_orthogonal"]
+__all__ = ["PictureAxis", "draw_orthogonal", "encode_png"]
 
 _BACKGROUND = (24, 26, 30)
 _TEXT = (225, 228, 232)
 _FAINT = (150, 156, 164)
 _COLORS = ((235, 95, 85), (90, 200, 110), (90, 150, 250))  # of what belongs to x, y, z
 _GAP = 12
-_SCALE = 2
-_LINE = LINE_HEIGHT * _SCALE + 2
+_FONT_SIZE = 16
+_LINE = 20
+_NOT_IN_FONT = str.maketrans("µμ×", "uux")  # Pillow's own font has no letters beyond ASCII
 
 
 class PictureAxis(NamedTuple):
@@ -76,8 +78,8 @@ def draw_orthogonal(
     *,
     percentiles: tuple[float, float] = PERCENTILES,
     longest: int = 420,
-) -> npt.NDArray[np.uint8]:
-    """Return an RGB picture, shape ``(height, width, 3)``.
+) -> Image.Image:
+    """Return an RGB picture.
 
     Parameters
     ----------
@@ -93,15 +95,19 @@ def draw_orthogonal(
         Pixels of the longest axis.
     """
     x, y, z = axes
+    font = ImageFont.load_default(_FONT_SIZE)
     limits = contrast_limits(list(slices), percentiles)
     scale = longest / max(axis.extent for axis in axes)
     width, height, depth = (max(24, round(axis.extent * scale)) for axis in axes)
     legend = [*caption, f"grey: {limits[0]:.4g} .. {limits[1]:.4g}"]
-    left = max(width, _text_width(_title(x, y, z)))
-    right = max(depth, _text_width(_title(z, y, x)), *(_text_width(line) for line in legend))
+    left = max(width, _text_width(_title(x, y, z), font))
+    right = max(depth, *(_text_width(line, font) for line in (_title(z, y, x), *legend)))
     below = max(depth, _LINE * (len(legend) + 3))
-    canvas = np.empty((3 * _GAP + 2 * _LINE + height + below, 3 * _GAP + left + right, 3), np.uint8)
-    canvas[...] = _BACKGROUND
+    picture = Image.new("RGB", (3 * _GAP + left + right, 3 * _GAP + 2 * _LINE + height + below), _BACKGROUND)
+    draw = ImageDraw.Draw(picture, "RGBA")
+
+    def write(at_x: int, at_y: int, text: str, color: tuple[int, int, int]) -> None:
+        draw.text((at_x, at_y), text.translate(_NOT_IN_FONT), color, font)
 
     top, second = _GAP + _LINE, 2 * _GAP + 2 * _LINE + height
     column = 2 * _GAP + left
@@ -110,19 +116,35 @@ def draw_orthogonal(
         (slices[1], (z, y, x), column, top, (depth, height)),
         (slices[2], (x, z, y), _GAP, second, (width, depth)),
     )
-    order = {axis.name: number for number, axis in enumerate(axes)}
+    color_of = {axis.name: color for axis, color in zip(axes, _COLORS, strict=True)}
     for values, (across, down, through), at_x, at_y, (w, h) in panels:
-        grey = to_grey(_resized(values, h, w), limits)
-        panel = canvas[at_y : at_y + h, at_x : at_x + w]
-        panel[...] = grey[..., None]
-        color = _COLORS[order[across.name]]
-        _tint(panel[:, _pixel(across, w)], color)
-        _tint(panel[_pixel(down, h), :], _COLORS[order[down.name]])
-        _write(canvas, at_x, at_y - _LINE, _title(across, down, through), _COLORS[order[through.name]])
-    _scale_bar(canvas, x, scale, _GAP, top, width, height)
+        picture.paste(_panel(values, limits, w, h), (at_x, at_y))
+        line_x, line_y = at_x + _pixel(across, w), at_y + _pixel(down, h)
+        draw.line((line_x, at_y, line_x, at_y + h - 1), (*color_of[across.name], 102))
+        draw.line((at_x, line_y, at_x + w - 1, line_y), (*color_of[down.name], 102))
+        write(at_x, at_y - _LINE, _title(across, down, through), color_of[through.name])
+    bar = _scale_bar(x, scale)
+    if bar is not None and width >= 120 and height >= 60:
+        n, label = bar
+        right, bottom = _GAP + width - 8, top + height - 8
+        n_label = _text_width(label, font)
+        box = (right - max(n, n_label) - 4, bottom - _LINE - 8, right + 3, bottom + 3)
+        draw.rectangle(box, (0, 0, 0, 191))  # legible on white, too
+        draw.rectangle((right - n, bottom - 4, right - 1, bottom - 1), _TEXT)
+        write(right - n_label, bottom - _LINE - 6, label, _TEXT)
     for number, line in enumerate(legend):
-        _write(canvas, column, second + number * _LINE, line, _TEXT if number == 0 else _FAINT)
-    return canvas
+        write(column, second + number * _LINE, line, _TEXT if number == 0 else _FAINT)
+    return picture
+
+
+def encode_png(picture: Image.Image, title: str) -> bytes:
+    """Return the PNG file of a picture, with its title stored as text."""
+    text = PngImagePlugin.PngInfo()
+    text.add_itxt("Title", title)
+    text.add_itxt("Software", "chunkwise")
+    out = BytesIO()
+    picture.save(out, "PNG", pnginfo=text)
+    return out.getvalue()
 
 
 def _title(across: PictureAxis, down: PictureAxis, through: PictureAxis) -> str:
@@ -134,63 +156,25 @@ def _pixel(axis: PictureAxis, n_pixels: int) -> int:
     return min(n_pixels - 1, int((axis.at - axis.start + 0.5) / axis.size * n_pixels))
 
 
-def _tint(line: npt.NDArray[np.uint8], color: tuple[int, int, int]) -> None:
-    line[...] = (line * 0.6 + np.array(color) * 0.4).astype(np.uint8)
+def _panel(values: npt.NDArray[Any], limits: tuple[float, float], width: int, height: int) -> Image.Image:
+    """Return a slice as grey levels: means where there are fewer pixels than elements, else linear."""
+    with np.errstate(over="ignore"):  # infinity is as white
+        levels = Image.fromarray(scale_levels(values, limits).astype(np.float32))
+    for size in ((width, levels.height), (width, height)):
+        fewer = size[0] < levels.width or size[1] < levels.height
+        levels = levels.resize(size, Image.Resampling.BOX if fewer else Image.Resampling.BILINEAR)
+    return Image.fromarray(round_levels(np.asarray(levels)))
 
 
-def _resized(values: npt.NDArray[Any], height: int, width: int) -> npt.NDArray[np.float64]:
-    """Return `values` with another number of rows and columns: means where there are fewer, else linear."""
-    return _resized_rows(_resized_rows(values.astype(np.float64), height).T, width).T
+def _text_width(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> int:
+    return round(font.getlength(text.translate(_NOT_IN_FONT)))
 
 
-def _resized_rows(values: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.float64]:
-    size = len(values)
-    if n < size:
-        edges = np.arange(n) * size // n
-        sums = np.add.reduceat(values, edges, axis=0)
-        counts = np.diff(np.append(edges, size))
-        return np.asarray(sums / counts[:, None])
-    at = ((np.arange(n) + 0.5) * size / n - 0.5).clip(0, size - 1)
-    first = at.astype(int)
-    share = (at - first)[:, None]
-    after = values[np.minimum(first + 1, size - 1)]
-    # Where one of the two is not finite there is nothing to mix.
-    return np.asarray(np.where(share > 0, values[first] * (1 - share) + after * share, values[first]))
-
-
-def _text_width(text: str) -> int:
-    return 6 * _SCALE * len(text)
-
-
-def _write(
-    canvas: npt.NDArray[np.uint8], left: int, top: int, text: str, color: tuple[int, int, int]
-) -> None:
-    mask = render_text(text, _SCALE)
-    room = canvas[top : top + mask.shape[0], left : left + mask.shape[1]]
-    room[mask[: room.shape[0], : room.shape[1]]] = color
-
-
-def _scale_bar(
-    canvas: npt.NDArray[np.uint8],
-    axis: PictureAxis,
-    scale: float,
-    left: int,
-    top: int,
-    width: int,
-    height: int,
-) -> None:
-    """Draw a bar of a round length, about a fifth of the panel, into its lower right corner."""
+def _scale_bar(axis: PictureAxis, scale: float) -> tuple[int, str] | None:
+    """Return pixels and label of a bar of a round length, about a fifth of the panel."""
     wanted = axis.extent / 4
-    if not axis.unit or not wanted > 0 or width < 120 or height < 60:
-        return
+    if not axis.unit or not wanted > 0:
+        return None
     power = 10 ** np.floor(np.log10(wanted))
     length = power * max(step for step in (1, 2, 5) if step * power <= wanted * 1.0000001)
-    n = max(1, round(length * scale))
-    label = f"{length:.4g} {axis.unit}"
-    right, bottom = left + width - 8, top + height - 8
-    label_width = _text_width(label)
-    above = bottom - 6 - 7 * _SCALE
-    box = canvas[above - 4 : bottom + 4, right - max(n, label_width) - 4 : right + 4]
-    box[...] = box // 4  # legible on white, too
-    canvas[bottom - 4 : bottom, right - n : right] = _TEXT
-    _write(canvas, right - label_width, above, label, _TEXT)
+    return max(1, round(length * scale)), f"{length:.4g} {axis.unit}"

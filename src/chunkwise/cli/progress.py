@@ -1,16 +1,13 @@
 """How far a long command is, with rate and time left, on stderr.
 
-In a terminal there is a bar, rich's if that is installed; elsewhere there is a line now and then.
+In a terminal there is rich's bar; elsewhere, and where rich is not installed, a line now and then.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
@@ -48,13 +45,12 @@ def open_progress(
     """
     if not show:
         return _Silent()
-    stream = sys.stderr
-    if not stream.isatty():
-        return _Lines(what, total_nbytes, done_nbytes, stream)
-    try:
-        return _RichBar(what, total_nbytes, done_nbytes)
-    except ImportError:
-        return _Bar(what, total_nbytes, done_nbytes, stream)
+    if sys.stderr.isatty():
+        try:
+            return _Bar(what, total_nbytes, done_nbytes)
+        except ImportError:
+            pass
+    return _Lines(what, total_nbytes, done_nbytes, sys.stderr)
 
 
 class _Silent:
@@ -71,10 +67,10 @@ class _Silent:
         pass
 
 
-class _Text(ABC):
-    """A display that writes text, at most once in `interval` seconds."""
+class _Lines:
+    """A line of text, at most once in `interval` seconds."""
 
-    interval = 0.2
+    interval = 10.0
 
     def __init__(
         self,
@@ -92,10 +88,12 @@ class _Text(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, type_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.show()
+    def __exit__(self, *_: Any) -> None:
+        if self.total is not None or self.shown != self.started:
+            self.show()
+
+    def clear(self) -> None:
+        pass  # lines stay as they are
 
     def advance(self, nbytes: int) -> None:
         with self.lock:
@@ -105,15 +103,10 @@ class _Text(ABC):
                 self.shown = now
                 self.show()
 
-    @abstractmethod
     def show(self) -> None:
         """Write how far it is."""
-
-    @property
-    def share(self) -> float:
-        if self.total is None:
-            return 0.0
-        return min(1.0, self.done / self.total) if self.total else 1.0
+        self.stream.write(f"{self.what} {self.numbers()}\n")
+        self.stream.flush()
 
     def numbers(self) -> str:
         """Return percentage, amount, rate and time left."""
@@ -121,7 +114,8 @@ class _Text(ABC):
         moved = self.done - self.before
         text = format_nbytes(self.done)
         if self.total is not None:
-            text = f"{self.share:4.0%}  {text} of {format_nbytes(self.total)}"
+            share = min(1.0, self.done / self.total) if self.total else 1.0
+            text = f"{share:4.0%}  {text} of {format_nbytes(self.total)}"
         if moved and seconds > 0:
             text += f"  {format_rate(moved, seconds)}"
             if self.total is not None and self.done < self.total:
@@ -129,48 +123,7 @@ class _Text(ABC):
         return text
 
 
-class _Bar(_Text):
-    """One line that is drawn again and again."""
-
-    def show(self) -> None:
-        width = shutil.get_terminal_size().columns
-        numbers = self.numbers()
-        room = 0 if self.total is None else min(40, width - len(self.what) - len(numbers) - 5)
-        full = int(self.share * room)
-        bar = f"{'━' * full}{'╌' * (room - full)} " if room >= 5 else ""
-        text = f"{self.what} {bar}{numbers}"[: width - 1]
-        self.stream.write(f"\r\x1b[K{text}")
-        self.stream.flush()
-
-    def clear(self) -> None:
-        with self.lock:
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
-
-    def __exit__(self, *error: Any) -> None:
-        self.show()
-        self.stream.write("\n")
-        self.stream.flush()
-
-
-class _Lines(_Text):
-    """For files and pipes: a line every few seconds."""
-
-    interval = 10.0
-
-    def clear(self) -> None:
-        pass  # lines stay as they are
-
-    def __exit__(self, *error: Any) -> None:
-        if self.total is not None or self.shown != self.started:
-            self.show()
-
-    def show(self) -> None:
-        self.stream.write(f"{self.what} {self.numbers()}\n")
-        self.stream.flush()
-
-
-class _RichBar:
+class _Bar:
     """rich's bar; raises ImportError where it isn't installed."""
 
     def __init__(self, what: str, total: int | None, done: int) -> None:
@@ -185,18 +138,23 @@ class _RichBar:
             progress.TransferSpeedColumn(),
             progress.TimeRemainingColumn(),
             console=Console(stderr=True),
+            redirect_stdout=False,  # what is printed goes to stdout, wherever that leads
         )
         self._task = self._bar.add_task(what, total=total, completed=done)
 
     def advance(self, nbytes: int) -> None:
+        self._bar.start()  # again after `clear`
         self._bar.advance(self._task, nbytes)
 
     def clear(self) -> None:
-        pass  # rich puts what is printed above the bar
+        self._bar.live.transient = True
+        self._bar.stop()
 
     def __enter__(self) -> Self:
         self._bar.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
+        self._bar.start()
+        self._bar.live.transient = False
         self._bar.stop()

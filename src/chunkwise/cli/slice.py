@@ -20,7 +20,7 @@ from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.grey import PERCENTILES
 from chunkwise.cli.quantities import format_nbytes
 from chunkwise.cli.region import select
-from chunkwise.cli.slice_picture import orthogonal_picture, plain_picture
+from chunkwise.extras import needs
 from chunkwise.index_space import IndexDomain
 
 __all__ = ["add_arguments", "run"]
@@ -61,12 +61,19 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--orthogonal needs --png OUT")
     if arguments.orthogonal and arguments.depth != 8:
         raise UsageError("--orthogonal pictures have a --depth of 8")
+    if arguments.png is not None:
+        try:
+            import PIL  # noqa: F401
+        except ImportError:
+            raise UsageError(needs("--png", "Pillow", "cli")) from None
     percentiles = PERCENTILES if arguments.contrast is None else _percentiles(arguments.contrast)
     view = select(open_place(arguments.path), arguments.region)
     if arguments.npy is not None:
         _save_npy(view, arguments.npy)
         return _saved(arguments, arguments.npy, view)
     if arguments.png is not None:
+        from chunkwise.cli.slice_picture import orthogonal_picture, plain_picture
+
         title = "/".join(arguments.path.rstrip("/").split("/")[-2:])
         if arguments.orthogonal:
             png = orthogonal_picture(view, title, percentiles)

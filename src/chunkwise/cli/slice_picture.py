@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.grey import contrast_limits, to_grey, to_real
-from chunkwise.cli.picture import PictureAxis, draw_orthogonal
-from chunkwise.cli.png import encode_png
+from chunkwise.cli.grey import contrast_limits, round_levels, scale_levels, to_real
+from chunkwise.cli.picture import PictureAxis, draw_orthogonal, encode_png
 from chunkwise.cli.quantities import format_shape
 
 __all__ = ["orthogonal_picture", "plain_picture"]
@@ -30,6 +30,8 @@ def plain_picture(view: TensorStore, title: str, percentiles: tuple[float, float
             f"this one is {format_shape(view.shape)}: give --region with indices for the others, "
             "or --orthogonal"
         )
+    if channel is not None and depth != 8:
+        raise UsageError("pictures of three colours have a --depth of 8")
     if view.size > _LARGEST:
         raise UsageError(f"a picture of {format_shape(view.shape)} is too large; choose a smaller --region")
     across, down = _across_first(view, [dim for dim in range(view.rank) if dim != channel])
@@ -38,8 +40,8 @@ def plain_picture(view: TensorStore, title: str, percentiles: tuple[float, float
     if channel is not None and values.dtype == np.uint8 and depth == 8:
         pixels = values  # colours as they are
     else:
-        pixels = to_grey(values, contrast_limits([values], percentiles), depth)
-    return encode_png(pixels, text={"Title": title, "Software": "chunkwise"})
+        pixels = round_levels(scale_levels(values, contrast_limits([values], percentiles), depth), depth)
+    return encode_png(Image.fromarray(pixels), title)
 
 
 def orthogonal_picture(view: TensorStore, title: str, percentiles: tuple[float, float]) -> bytes:
@@ -58,15 +60,14 @@ def orthogonal_picture(view: TensorStore, title: str, percentiles: tuple[float, 
         _plane(view, middle, down=y, across=z),
         _plane(view, middle, down=z, across=x),
     ]
-    caption = [title, f"{view.dtype.name}  {format_shape(view.shape).replace('×', 'x')}"]
+    caption = [title, f"{view.dtype.name}  {format_shape(view.shape)}"]
     unit = axes[0].unit
     if unit:
         caption.append("spacing " + ", ".join(f"{axis.spacing:.4g}" for axis in axes) + f" {unit}")
     others = [dim for dim in range(view.rank) if dim not in dims]
     for dim in others:
         caption.append(f"{view.domain.labels[dim] or f'dim {dim}'} = {middle[dim]}")
-    pixels = draw_orthogonal(slices, axes, caption, percentiles=percentiles)
-    return encode_png(pixels, text={"Title": title, "Software": "chunkwise"})
+    return encode_png(draw_orthogonal(slices, axes, caption, percentiles=percentiles), title)
 
 
 def _plane(view: TensorStore, middle: list[int], *, down: int, across: int) -> npt.NDArray[Any]:

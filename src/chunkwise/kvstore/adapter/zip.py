@@ -29,8 +29,7 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.fork import new_lock
-from chunkwise.kvstore.adapter.zip_directory import TAIL_SIZE, Member, parse_directory
-from chunkwise.kvstore.adapter.zip_member import Get, read_member
+from chunkwise.kvstore.adapter.zip_read import TAIL_SIZE, Get, Member, read_directory, read_member
 from chunkwise.kvstore.adapter.zip_write import Compression, check_member_name, make_archive
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
@@ -243,7 +242,7 @@ class ZipStore:
                     members = {}
                     if tail.value is not None:
                         get = self._open_get(tail.generation)
-                        members = parse_directory(bytes(tail.value), get)
+                        members = read_directory(bytes(tail.value), get)
                     self._known = _Archive(members, tail.generation, tail.time, {})
                     return self._known
                 except _ReplacedError:

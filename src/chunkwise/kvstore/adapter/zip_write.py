@@ -1,9 +1,7 @@
 """Writing a ZIP archive: members one after the other, then the table of contents.
 
-Specification
--------------
-APPNOTE 6.3.10: 4.3.7 local file header, 4.3.12 central directory, 4.3.14 to 4.3.16 end records, 4.5.3
-ZIP64 extra field.  Sizes are known before a member is written, so there are no data descriptors, and
+Headers and table of contents are those of :mod:`zipfile`; members are encoded here, in ways that it
+doesn't know, too.  Sizes are known before a member is written, so there are no data descriptors, and
 ZIP64 fields are only where they are needed.
 """
 
@@ -12,8 +10,8 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Iterable
-from struct import pack
-from typing import IO, Literal, NamedTuple, TypeAlias
+from typing import IO, Literal, TypeAlias
+from zipfile import ZipFile, ZipInfo
 
 from chunkwise.binding import dump
 from chunkwise.errors import AbortedError, InvalidArgumentError
@@ -25,32 +23,18 @@ __all__ = ["ArchiveWriter", "Compression", "check_member_name", "make_archive", 
 
 Compression: TypeAlias = Literal["deflate", "store", "zstd", "xz"]
 
-_EPOCH = 0, 1 << 5 | 1  # midnight of 1 January 1980
-_UTF8 = 1 << 11
-_UNIX = 3 << 8
 _MODE = 0o100644 << 16
-_MOST16, _MOST32 = 0xFFFF, 0xFFFFFFFF
-_ZIP64_VERSION = 45
-
-
-class _Entry(NamedTuple):
-    name: bytes
-    version: int
-    flags: int
-    method: int
-    crc: int
-    stored_nbytes: int
-    nbytes: int
-    header: int
+_UNIX = 3
+_LONGEST_NAME = 0xFFFF
 
 
 class ArchiveWriter:
-    """Writes an archive to a file, from its position on, which counts as the begin.
+    """Writes an archive to an empty file.
 
     Parameters
     ----------
     file : binary file
-        Need not be seekable.
+        Has to be seekable.
     compression : {"store", "deflate", "zstd", "xz"}
 
     Notes
@@ -61,9 +45,7 @@ class ArchiveWriter:
     def __init__(self, file: IO[bytes], *, compression: Compression = "store") -> None:
         self._file = file
         self._method = method_named(compression)
-        self._entries: list[_Entry] = []
-        self._names: set[str] = set()
-        self._position = 0
+        self._entries: dict[str, ZipInfo] = {}
 
     def add(self, name: str, value: Buffer) -> None:
         """Write a member.
@@ -74,66 +56,26 @@ class ArchiveWriter:
             For a name that is there already, or one that a reader would refuse or see changed.
         """
         check_member_name(name)
-        if name in self._names:
+        if name in self._entries:
             raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it is there twice")
-        self._names.add(name)
-        raw = name.encode()
         data = memoryview(self._method.encode(value))
-        n_stored, n = data.nbytes, memoryview(value).nbytes
-        large = max(n_stored, n) >= _MOST32
-        version = max(self._method.version, _ZIP64_VERSION if large else 0)
-        flags = 0 if name.isascii() else _UTF8
-        entry = _Entry(
-            raw, version, flags, self._method.number, zlib.crc32(value), n_stored, n, self._position
-        )
-        extra = pack("<2H2Q", 1, 16, n, n_stored) if large else b""
-        self._write(_local_header(entry, extra))
-        self._write(data)
-        self._entries.append(entry)
+        entry = ZipInfo(name)
+        entry.compress_type = self._method.number
+        entry.create_system, entry.external_attr = _UNIX, _MODE
+        entry.create_version = entry.extract_version = self._method.version
+        entry.CRC = zlib.crc32(value)
+        entry.compress_size, entry.file_size = data.nbytes, memoryview(value).nbytes
+        entry.header_offset = self._file.tell()
+        self._file.write(entry.FileHeader())
+        self._file.write(data)
+        self._entries[name] = entry
 
     def finish(self) -> int:
         """Write the table of contents and return the size of the archive in bytes."""
-        start = self._position
-        for entry in self._entries:
-            self._write(_directory_entry(entry))
-        n_bytes, n = self._position - start, len(self._entries)
-        if n >= _MOST16 or n_bytes >= _MOST32 or start >= _MOST32:
-            at = self._position
-            version = _ZIP64_VERSION
-            self._write(
-                pack("<4sQ2H2L4Q", b"PK\6\6", 44, _UNIX | version, version, 0, 0, n, n, n_bytes, start)
-            )
-            self._write(pack("<4sLQL", b"PK\6\7", 0, at, 1))
-        count = min(n, _MOST16)
-        end = count, count, min(n_bytes, _MOST32), min(start, _MOST32)
-        self._write(pack("<4s4H2LH", b"PK\5\6", 0, 0, *end, 0))
-        return self._position
-
-    def _write(self, data: Buffer) -> None:
-        self._file.write(data)
-        self._position += memoryview(data).nbytes
-
-
-def _local_header(e: _Entry, extra: bytes) -> bytes:
-    sizes = (_MOST32, _MOST32) if extra else (e.stored_nbytes, e.nbytes)
-    fixed = pack(
-        "<4s5H3L2H", b"PK\3\4", e.version, e.flags, e.method, *_EPOCH, e.crc, *sizes, len(e.name), len(extra)
-    )
-    return fixed + e.name + extra
-
-
-def _directory_entry(e: _Entry) -> bytes:
-    large = [value for value in (e.nbytes, e.stored_nbytes, e.header) if value >= _MOST32]
-    extra = pack(f"<2H{len(large)}Q", 1, 8 * len(large), *large) if large else b""
-    version = max(e.version, _ZIP64_VERSION if large else 0)
-    fixed = pack(
-        "<4s6H3L5H2L",
-        b"PK\1\2",
-        *(_UNIX | version, version, e.flags, e.method, *_EPOCH, e.crc),
-        *(min(e.stored_nbytes, _MOST32), min(e.nbytes, _MOST32)),
-        *(len(e.name), len(extra), 0, 0, 0, _MODE, min(e.header, _MOST32)),
-    )
-    return fixed + e.name + extra
+        with ZipFile(self._file, "w") as archive:  # made now, since it writes when it is dropped, too
+            archive.filelist.extend(self._entries.values())
+            archive.start_dir = self._file.tell()
+        return self._file.tell()
 
 
 def write_archive(
@@ -185,10 +127,16 @@ def check_member_name(name: str) -> None:
         If a component of it is empty or "..", or it has NUL, is too long, or is not UTF-8.
     """
     parts = name.split("/")
-    if "\0" in name or "" in parts or ".." in parts or not _is_utf8(name) or len(name.encode()) > _MOST16:
+    if (
+        "\0" in name
+        or "" in parts
+        or ".." in parts
+        or not _is_utf8(name)
+        or len(name.encode()) > _LONGEST_NAME
+    ):
         raise InvalidArgumentError(
-            f"Invalid ZIP member name: {dump(name)}: expected a relative path in UTF-8 of at most {_MOST16} "
-            'bytes, without empty components, ".." or NUL'
+            f"Invalid ZIP member name: {dump(name)}: expected a relative path in UTF-8 of at most "
+            f'{_LONGEST_NAME} bytes, without empty components, ".." or NUL'
         )
 
 
