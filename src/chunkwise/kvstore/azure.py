@@ -125,9 +125,6 @@ class AzureContainer:
             credential_provider=self.provider if access.signed else None,
         )
 
-    def direct(self, access: Access) -> None:
-        """Return None: all requests are obstore's."""
-
     def advice(self, failure: Failure) -> str:
         """Say where credentials are looked for, if it is about them."""
         if failure.kind in ("denied", "credentials", "bucket") and not self.accesses()[0].signed:

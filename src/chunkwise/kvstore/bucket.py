@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
 from chunkwise.kvstore.object_failure import Failure
-from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Access", "Bucket", "client_options"]
@@ -91,10 +90,6 @@ class Bucket(Protocol):
 
     def connect(self, library: Any, access: Access, retries: Retries) -> Any:
         """Return obstore's store; `retries` are those that it makes itself."""
-        ...
-
-    def direct(self, access: Access) -> DirectPut | None:
-        """Return what makes requests without obstore, which costs less; None if nothing does."""
         ...
 
     def advice(self, failure: Failure) -> str:

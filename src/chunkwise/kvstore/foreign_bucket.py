@@ -92,9 +92,6 @@ class ForeignBucket:
             return self.store
         return _rebuilt(library, self.kind, self._state(secrets=True))
 
-    def direct(self, access: Access) -> None:
-        """Return None: all requests are obstore's."""
-
     def advice(self, failure: Failure) -> str:
         """Say whose store it is."""
         return f"the {self.kind} was made by the caller" if failure.kind in ("denied", "credentials") else ""

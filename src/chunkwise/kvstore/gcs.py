@@ -95,9 +95,6 @@ class GcsBucket:
             credential_provider=(self.provider or _emulator_provider()) if access.signed else None,
         )
 
-    def direct(self, access: Access) -> None:
-        """Return None: all requests are obstore's."""
-
     def advice(self, failure: Failure) -> str:
         """Say how to get credentials, if it is about them."""
         if failure.kind in ("denied", "credentials") and self.provider is None and not _has_credentials():

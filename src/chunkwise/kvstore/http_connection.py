@@ -17,7 +17,6 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from chunkwise.errors import UnavailableError
-from chunkwise.kvstore.plain_http import acknowledge_at_once
 
 __all__ = ["HTTP_ERRORS", "Answer", "NotConnectedError", "proxy_for", "send"]
 
@@ -148,7 +147,6 @@ def _ask(
     for name, value in headers:
         connection.putheader(name, value)
     connection.endheaders()
-    acknowledge_at_once(connection.sock)
     return connection.getresponse()
 
 

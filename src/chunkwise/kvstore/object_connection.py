@@ -19,7 +19,6 @@ from chunkwise.fork import new_lock
 from chunkwise.kvstore.bucket import Access, Bucket
 from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.object_library import object_library
-from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Connection", "Learned", "learned"]
@@ -36,8 +35,7 @@ class Learned:
     access : Access or None
         The way that worked.
     stores : dict
-        obstore's stores, which keep connections open, by process, access and retries; and what reads
-        without them, by process and access.
+        obstore's stores, which keep connections open, by process, access and retries.
     exists : bool
         Whether the bucket is known to be there.
     conditional : ConditionalWrites or None
@@ -151,19 +149,6 @@ class Connection:
         found = stores.get(key)
         if found is None:
             found = stores[key] = self.bucket.connect(library, access, self.retries)
-        return found
-
-    def direct(self) -> DirectPut | None:
-        """Return what makes requests without obstore, if anything does and the way in is known."""
-        known = self.known
-        access = known.access
-        if access is None:
-            return None
-        key = os.getpid(), access
-        stores = known.stores
-        if key not in stores:
-            stores[key] = self.bucket.direct(access)
-        found: DirectPut | None = stores.get(key)
         return found
 
 

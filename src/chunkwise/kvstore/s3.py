@@ -24,9 +24,7 @@ from chunkwise.kvstore.aws_credentials import Provider, find_provider
 from chunkwise.kvstore.aws_profile import profile_values
 from chunkwise.kvstore.bucket import Access, client_options
 from chunkwise.kvstore.object_failure import Failure
-from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Retries
-from chunkwise.kvstore.s3_direct import direct_access
 
 __all__ = ["S3Bucket"]
 
@@ -134,15 +132,6 @@ class S3Bucket:
             retry_config=retries.config(),
             credential_provider=provider,
         )
-
-    def direct(self, access: Access) -> DirectPut | None:
-        """Return what reads and writes by plain HTTP, if that is what the endpoint speaks."""
-        endpoint = self._endpoint()
-        if not endpoint:
-            return None
-        provider = self._provider() if access.signed else None
-        more = {"x-amz-request-payer": "requester"} if self.requester_pays else {}
-        return direct_access(endpoint, self.bucket, provider, self._region(access), more)
 
     def _region(self, access: Access) -> str:
         found = access.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
