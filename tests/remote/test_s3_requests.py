@@ -168,9 +168,7 @@ def test_requests_keep_pace(store: ObjectStore) -> None:
         def wait(self) -> None:
             waits.append(self.name)
 
-    paced = ObjectStore(
-        store.bucket, QUICK._replace(read_pace=Counted("read"), write_pace=Counted("write"))
-    )
+    paced = ObjectStore(store.bucket, QUICK._replace(read_pace=Counted("read"), write_pace=Counted("write")))
     paced.write("k", VALUE)
     paced.open_reader()("k")
     assert waits == ["write", "read"]

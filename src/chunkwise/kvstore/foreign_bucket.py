@@ -35,6 +35,7 @@ class ForeignBucket:
 
     refused_characters = ""
     retries_itself = True
+    credential_services = ()
 
     def __init__(self, store: Any) -> None:
         self.store = store

@@ -11,10 +11,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from chunkwise.errors import CredentialsError
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.bucket import Access, Bucket
 from chunkwise.kvstore.object_failure import failure_of
@@ -25,6 +27,7 @@ __all__ = ["Connection", "Learned", "learned"]
 
 T = TypeVar("T")
 _MOST = 1000
+_ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 
 class Learned:
@@ -103,7 +106,7 @@ class Connection:
         library, known = object_library(), self.known
         access = known.access or self.bucket.accesses()[0]
         try:
-            result = request(library, self._store(library, access))
+            result = self._request(request, library, access)
         except Exception as e:
             failure = failure_of(e)
             if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
@@ -128,7 +131,7 @@ class Connection:
     ) -> T:
         known, why = self.known, failure_of(refusal)
         try:
-            result = request(library, self._store(library, access))
+            result = self._request(request, library, access)
         except Exception as e:
             failure = failure_of(e)
             if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
@@ -142,6 +145,16 @@ class Connection:
             raise refusal from None
         known.access = access
         return result
+
+    def _request(self, request: Callable[[Any, Any], T], library: Any, access: Access) -> T:
+        try:
+            return request(library, self._store(library, access))
+        except Exception as e:
+            said = str(e).partition("\n\nDebug source")[0]
+            asked = _ASKED.search(said)
+            if asked is None or not asked[1].startswith(self.bucket.credential_services):
+                raise
+            raise CredentialsError(f"No credentials: {said}") from e
 
     def _store(self, library: Any, access: Access) -> Any:
         key = os.getpid(), access, self.retries

@@ -144,6 +144,8 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
 
 def failure_of(error: BaseException) -> Failure:
     """Return what an exception of obstore means."""
+    if isinstance(error, CredentialsError):
+        return Failure("credentials", _one_line(str(error)))
     name = type(error).__name__
     text = str(error).partition("\n\nDebug source")
     said, debug = text[0], text[2]
