@@ -9,6 +9,7 @@ __all__ = ["load", "needs"]
 
 _EXTRAS = {
     "Pillow": "codecs",
+    "boto3": "aws",
     "dask": "dask",
     "hdmf": "nwb",
     "imagecodecs": "codecs",

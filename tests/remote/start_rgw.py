@@ -95,7 +95,7 @@ osd_class_dir = {root}/usr/lib/x86_64-linux-gnu/rados-classes
 keyring = {run}/keyring
 [client.rgw]
 rgw_data = {run}/rgw
-rgw_frontends = beast endpoint=127.0.0.1:{port}
+rgw_frontends = beast endpoint=127.0.0.1:{port} tcp_nodelay=1
 """
 
 

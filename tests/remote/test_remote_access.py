@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pytest
@@ -16,8 +18,10 @@ import pytest
 import chunkwise as ts
 from chunkwise import errors
 from chunkwise.kvstore import object_library
-from chunkwise.kvstore.aws_credentials import find_provider
 from chunkwise.kvstore.azure import AzureContainer
+from chunkwise.kvstore.bucket import Access
+from chunkwise.kvstore.object_connection import learned
+from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
@@ -26,50 +30,68 @@ from chunkwise.kvstore.s3 import S3Bucket
 QUICK = Limits(RequestSlots(), Retries(1, 0.02, 0.1))
 
 
-class Metadata(BaseHTTPRequestHandler):
-    """A container's and an instance's metadata service."""
+class Service(BaseHTTPRequestHandler):
+    """Metadata service of a container and of an instance, and a bucket: `seen` says who read its objects."""
 
     keys: ClassVar[dict[str, Any]] = {}
+    status: ClassVar[int] = 200
+    seen: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        body = json.dumps(self.keys)
-        if self.path.endswith("/security-credentials/"):
-            body = "role"
-        right = (
-            self.headers.get("X-aws-ec2-metadata-token") == "t"
-            or self.headers.get("Authorization") == "secret"
-        )
-        self.send_response(200 if right else 401)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
+        if self.path.startswith("/bucket/"):
+            told = self.headers.get("Authorization", "")
+            self.seen.append(told.partition("Credential=")[2].partition("/")[0])
+            self.answer(200, "v", {"ETag": '"e"', "Last-Modified": "Mon, 05 Jan 2026 10:00:00 GMT"})
+            return
+        token = self.headers.get("X-aws-ec2-metadata-token") or self.headers.get("Authorization")
+        if token != ("t" if self.path.startswith("/latest/") else "secret"):
+            self.answer(401, "")
+        elif self.path.endswith("/security-credentials/"):
+            self.answer(200, "role")
+        else:
+            self.answer(self.status, json.dumps(self.keys))
 
     def do_PUT(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "1")
+        self.answer(200, "t")
+
+    def answer(self, status: int, body: str, headers: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(b"t")
+        self.wfile.write(body.encode())
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 @pytest.fixture
-def metadata() -> Iterator[str]:
+def service() -> Iterator[str]:
+    """URL of the services."""
     later = datetime.now(UTC) + timedelta(hours=1)
-    Metadata.keys = {
+    Service.keys = {
         "AccessKeyId": "FROMTHEMACHINE",
         "SecretAccessKey": "s",
         "Token": "t",
         "Expiration": later.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    Service.status = 200
+    Service.seen = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+def asker(service: str, type: str, **options: str) -> str:
+    """Return the access key that a read is signed with; empty if it isn't."""
+    store = ObjectStore(S3Bucket("bucket", "", service, False, type, tuple(options.items())), QUICK)
+    learned(store.bucket).forget_access()
+    assert store.read("k").value == b"v"
+    return Service.seen[-1]
 
 
 @pytest.fixture
@@ -82,49 +104,149 @@ def nothing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return monkeypatch
 
 
-def test_environment() -> None:
-    """Keys in the environment are found by ``default`` and ``environment``."""
-    for kind in ("default", "environment"):
-        provider = find_provider(kind, {})
-        assert provider is not None and provider()["access_key_id"] == "CWTESTKEY"
-    assert find_provider("anonymous", {}) is None
+def test_environment(service: str) -> None:
+    """Keys in the environment are used by ``default`` and ``environment``, and by ``anonymous`` never."""
+    assert [asker(service, t) for t in ("default", "environment")] == ["CWTESTKEY"] * 2
+    assert asker(service, "anonymous") == ""
 
 
-def test_profile(nothing: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_profile(nothing: pytest.MonkeyPatch, service: str, tmp_path: Path) -> None:
     """Keys in the files of AWS's tools are found by the profile's name, or that of the environment."""
-    (tmp_path / "c").write_text("[science]\naws_access_key_id = PROFILEKEY\naws_secret_access_key = s\n")
-    (tmp_path / "f").write_text("[profile science]\nregion = eu-west-2\n[default]\nregion = x\n")
-    options = {
-        "profile": "science",
-        "credentials_file": str(tmp_path / "c"),
-        "config_file": str(tmp_path / "f"),
-    }
-    provider = find_provider("profile", options)
-    assert provider is not None and provider()["access_key_id"] == "PROFILEKEY"
+    (tmp_path / "c").write_text(
+        "[science]\naws_access_key_id = PROFILEKEY\naws_secret_access_key = s\n"
+        "[default]\naws_access_key_id = DEFAULTKEY\naws_secret_access_key = s\n"
+    )
+    (tmp_path / "f").write_text("[profile science]\nregion = eu-west-2\n[profile art]\nregion = x\n")
+    files = {"credentials_file": str(tmp_path / "c"), "config_file": str(tmp_path / "f")}
+    assert asker(service, "profile", profile="science", **files) == "PROFILEKEY"
+    assert asker(service, "profile", **files) == "DEFAULTKEY"
+    for name in ("art", "other"):
+        with pytest.raises(errors.CredentialsError, match=f"profile '{name}' has no keys"):
+            asker(service, "profile", profile=name, **files)
+    assert asker(service, "default") == ""
     nothing.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "c"))
+    assert asker(service, "default") == "DEFAULTKEY"
+    assert asker(service, "default", profile="science") == "PROFILEKEY"
     nothing.setenv("AWS_PROFILE", "science")
-    provider = find_provider("default", {})
-    assert provider is not None and provider()["access_key_id"] == "PROFILEKEY"
-    with pytest.raises(errors.CredentialsError, match="profile 'art' has no keys"):
-        find_provider("profile", {**options, "profile": "art"})
+    assert asker(service, "default") == "PROFILEKEY"
+    nothing.setenv("AWS_ACCESS_KEY_ID", "ENVIRONMENTKEY")
+    nothing.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    assert asker(service, "default") == "ENVIRONMENTKEY"
+    assert asker(service, "profile") == "PROFILEKEY"
 
 
-def test_machine(nothing: pytest.MonkeyPatch, metadata: str) -> None:
-    """Keys of a container and of an instance are asked for, and come with the time at which they expire."""
-    nothing.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret")
-    nothing.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata)
-    nothing.setenv("AWS_EC2_METADATA_DISABLED", "false")
-    for kind, options in (("ecs", {"endpoint": metadata}), ("imds", {}), ("default", {})):
-        provider = find_provider(kind, options)
-        assert provider is not None
-        keys = provider()
-        assert keys["access_key_id"] == "FROMTHEMACHINE" and keys["token"] == "t"
-        assert keys["expires_at"] > datetime.now(UTC)
+def test_a_profile_says_where_its_keys_come_from(
+    nothing: pytest.MonkeyPatch, service: str, tmp_path: Path
+) -> None:
+    """A process, and what is the matter with it; the region is the profile's."""
+    keys = {"Version": 1, "AccessKeyId": "PROCESSKEY", "SecretAccessKey": "s"}
+    (tmp_path / "keys").write_text(json.dumps(keys))
+    (tmp_path / "f").write_text(
+        f"[profile a]\ncredential_process = cat {tmp_path}/keys\nregion = eu-west-2\n"
+        "[profile b]\ncredential_process = false\n"
+    )
+    options = {"config_file": str(tmp_path / "f")}
+    assert asker(service, "profile", profile="a", **options) == "PROCESSKEY"
+    bucket = S3Bucket("b", credentials="profile", options=(("profile", "a"), *options.items()))
+    assert (
+        bucket.connect(object_library.object_library(), Access(True), Retries()).config["region"]
+        == "eu-west-2"
+    )
+    with pytest.raises(errors.CredentialsError, match='profile "b"'):
+        asker(service, "profile", profile="b", **options)
+
+
+def test_profiles_need_boto3(nothing: pytest.MonkeyPatch, service: str, tmp_path: Path) -> None:
+    """Without it a profile that is named is an error; files that nobody named are mentioned by one."""
+    (tmp_path / "c").write_text("[default]\naws_access_key_id = KEY\naws_secret_access_key = s\n")
+    nothing.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "c"))
+    nothing.setitem(sys.modules, "boto3", None)
+    nothing.delitem(sys.modules, "obstore.auth.boto3", raising=False)
+    for type, options in (("profile", {}), ("default", {"profile": "science"})):
+        with pytest.raises(errors.UnsupportedError, match=r'profile.*boto3: pip install "chunkwise\[aws\]"'):
+            asker(service, type, **options)
+    assert asker(service, "default") == ""
+    denied = S3Bucket("b", credentials="default").advice(Failure("denied", ""))
+    assert 'profile in AWS\'s files needs boto3: pip install "chunkwise[aws]"' in denied
+
+
+def test_machine(nothing: pytest.MonkeyPatch, service: str, tmp_path: Path) -> None:
+    """Keys of a container and of an instance are asked for."""
+    (tmp_path / "token").write_text("secret")
+    token = {"auth_token_file": str(tmp_path / "token")}
+    assert asker(service, "ecs", endpoint=f"{service}/keys", **token) == "FROMTHEMACHINE"
+    nothing.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service)
+    assert asker(service, "imds") == "FROMTHEMACHINE"
+    assert asker(service, "default") == ""  # nobody refuses
+    nothing.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{service}/keys")
+    nothing.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token["auth_token_file"])
+    assert asker(service, "ecs") == asker(service, "default") == "FROMTHEMACHINE"
+
+
+@pytest.mark.parametrize("status", [404, 403, 412, 500])
+@pytest.mark.parametrize("type", ["ecs", "imds"])
+def test_what_a_credential_service_answers_is_not_the_buckets(
+    nothing: pytest.MonkeyPatch, service: str, tmp_path: Path, type: str, status: int
+) -> None:
+    """No key is missing because there are no credentials."""
+    nothing.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service)
+    (tmp_path / "token").write_text("secret")
+    options = {"endpoint": f"{service}/keys", "auth_token_file": str(tmp_path / "token")}
+    Service.status = status
+    with pytest.raises(errors.CredentialsError, match=rf"No credentials: .*{service}/"):
+        asker(service, type, **(options if type == "ecs" else {}))
+    assert not Service.seen
+
+
+SET: list[tuple[str, dict[str, str], dict[str, str], str]] = [
+    ("imds", {}, {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}, "would use AWS_ACCESS_KEY_ID and"),
+    ("ecs", {}, {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}, "would use AWS_ACCESS_KEY_ID and"),
+    ("ecs", {}, {"AWS_WEB_IDENTITY_TOKEN_FILE": "f", "AWS_ROLE_ARN": "r"}, "would use AWS_WEB_IDENTITY_TOK"),
+    ("imds", {}, {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/a"}, "would use AWS_CONTAINER_CREDENTIALS_R"),
+    ("imds", {}, {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://a"}, "would use AWS_CONTAINER_CREDENTIALS_F"),
+    (
+        "ecs",
+        {"endpoint": "http://a"},
+        {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/a"},
+        "in place of the endp",
+    ),
+    (
+        "ecs",
+        {"endpoint": "http://a"},
+        {"AWS_CONTAINER_AUTHORIZATION_TOKEN": "t"},
+        "AUTHORIZATION_TOKEN is not",
+    ),
+    ("ecs", {"endpoint": "http://a", "auth_token_file": "/nonexistent"}, {}, "/nonexistent"),
+    ("ecs", {"endpoint": "http://a", "auth_token_file": __file__}, {}, "line break"),
+    ("ecs", {}, {}, "no endpoint is set"),
+    (
+        "environment",
+        {},
+        {"AWS_ACCESS_KEY_ID": "a"},
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set",
+    ),
+]
+
+
+@pytest.mark.parametrize(("type", "options", "environment", "told"), SET)
+def test_a_source_that_obstore_would_not_ask_is_refused(
+    nothing: pytest.MonkeyPatch,
+    service: str,
+    type: str,
+    options: dict[str, str],
+    environment: dict[str, str],
+    told: str,
+) -> None:
+    """By the name of the type, and with what is in the way."""
+    for name, value in environment.items():
+        nothing.setenv(name, value)
+    with pytest.raises(errors.CredentialsError, match=f'No AWS credentials of type "{type}": .*{told}'):
+        asker(service, type, **options)
+    assert not Service.seen
 
 
 def test_nothing_is_explained(s3: ObjectStore, nothing: pytest.MonkeyPatch, s3_bucket: S3Bucket) -> None:
     """Without credentials requests are anonymous, and the error says that, and where they are looked for."""
-    assert find_provider("default", {}) is None
     store = ObjectStore(S3Bucket("b", credentials="environment"), QUICK)
     told = r"Failed to read s3://b/k: .*AWS_ACCESS_KEY_ID and .* are not set; .* another type"
     with pytest.raises(errors.CredentialsError, match=told):

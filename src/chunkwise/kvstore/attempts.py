@@ -19,15 +19,13 @@ _CONNECTION_PATIENCE = 2.0  # seconds
 
 
 class Attempts:
-    """Counts the attempts of one request, beginning with the one that is made next.
+    """Counts the attempts of one request.
 
     Parameters
     ----------
     retries : Retries
     what : str
         What is attempted, such as ``read s3://bucket/key``; for the log.
-    done : int
-        How many attempts were made before.
 
     Attributes
     ----------
@@ -35,10 +33,10 @@ class Attempts:
         Attempts that have failed.
     """
 
-    def __init__(self, retries: Retries, what: str, done: int = 0) -> None:
+    def __init__(self, retries: Retries, what: str) -> None:
         self._retries = retries
         self._what = what
-        self.failed = done
+        self.failed = 0
         self._unconnected_since: float | None = None
         self._begin = time.monotonic()
 

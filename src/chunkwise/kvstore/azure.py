@@ -23,8 +23,7 @@ from typing import Any
 from urllib.parse import quote
 
 from chunkwise.errors import CredentialsError, InvalidArgumentError
-from chunkwise.kvstore.aws_credentials import Provider
-from chunkwise.kvstore.bucket import Access, client_options
+from chunkwise.kvstore.bucket import Access, Provider, client_options
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
 
@@ -60,6 +59,7 @@ class AzureContainer:
     keeps_buffers = False
     retries_itself = False
     by_version = False
+    credential_services = ("http://169.254.169.254/", "https://login.microsoftonline.com/")
 
     def __reduce__(self) -> tuple[Any, ...]:
         plain = replace(self, provider=None)
@@ -124,9 +124,6 @@ class AzureContainer:
             retry_config=retries.config(),
             credential_provider=self.provider if access.signed else None,
         )
-
-    def direct(self, access: Access) -> None:
-        """Return None: all requests are obstore's."""
 
     def advice(self, failure: Failure) -> str:
         """Say where credentials are looked for, if it is about them."""

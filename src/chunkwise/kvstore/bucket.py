@@ -7,15 +7,17 @@ frozen description of one bucket that follows this protocol.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from chunkwise.kvstore.object_failure import Failure
-from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Retries
 
-__all__ = ["Access", "Bucket", "client_options"]
+__all__ = ["Access", "Bucket", "Provider", "client_options"]
+
+Provider: TypeAlias = Callable[[], Mapping[str, Any]]
+"""Gives credentials that are valid now, with the names that obstore has for them."""
 
 
 def client_options(retries: Retries) -> dict[str, Any]:
@@ -77,6 +79,11 @@ class Bucket(Protocol):
         """Whether conditional writes go by the version, not the ETag, of an object."""
         ...
 
+    @property
+    def credential_services(self) -> tuple[str, ...]:
+        """Beginnings of the URLs that obstore asks for credentials: what they answer is not the bucket's."""
+        ...
+
     def url(self, key: str) -> str:
         """Return how messages and people name a key."""
         ...
@@ -91,10 +98,6 @@ class Bucket(Protocol):
 
     def connect(self, library: Any, access: Access, retries: Retries) -> Any:
         """Return obstore's store; `retries` are those that it makes itself."""
-        ...
-
-    def direct(self, access: Access) -> DirectPut | None:
-        """Return what makes requests without obstore, which costs less; None if nothing does."""
         ...
 
     def advice(self, failure: Failure) -> str:

@@ -35,6 +35,7 @@ class ForeignBucket:
 
     refused_characters = ""
     retries_itself = True
+    credential_services = ()
 
     def __init__(self, store: Any) -> None:
         self.store = store
@@ -91,9 +92,6 @@ class ForeignBucket:
         if os.getpid() == self._pid:
             return self.store
         return _rebuilt(library, self.kind, self._state(secrets=True))
-
-    def direct(self, access: Access) -> None:
-        """Return None: all requests are obstore's."""
 
     def advice(self, failure: Failure) -> str:
         """Say whose store it is."""

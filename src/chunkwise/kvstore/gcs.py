@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from chunkwise.kvstore.aws_credentials import Provider
-from chunkwise.kvstore.bucket import Access, client_options
+from chunkwise.kvstore.bucket import Access, Provider, client_options
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.request_limits import Retries
 
@@ -47,6 +46,11 @@ class GcsBucket:
     keeps_buffers = False
     retries_itself = False
     by_version = True
+    credential_services = (
+        "http://metadata.google.internal/",
+        "http://169.254.169.254/",
+        "https://oauth2.googleapis.com/",
+    )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return GcsBucket, (self.bucket, self.user_project)
@@ -94,9 +98,6 @@ class GcsBucket:
             retry_config=retries.config(),
             credential_provider=(self.provider or _emulator_provider()) if access.signed else None,
         )
-
-    def direct(self, access: Access) -> None:
-        """Return None: all requests are obstore's."""
 
     def advice(self, failure: Failure) -> str:
         """Say how to get credentials, if it is about them."""

@@ -16,8 +16,7 @@ from __future__ import annotations
 import base64
 import re
 import time
-from collections.abc import Iterator, Sequence
-from http.client import HTTPMessage
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -31,7 +30,7 @@ from chunkwise.errors import (
 )
 from chunkwise.kvstore.attempts import Attempts
 from chunkwise.kvstore.byte_range import check_range, resolve_range
-from chunkwise.kvstore.http_connection import HTTP_ERRORS, Answer, NotConnectedError, Timeouts, send
+from chunkwise.kvstore.http_request import SECRET_HEADERS, Answer, Bounds, NoAnswerError, send
 from chunkwise.kvstore.object_failure import failure_of_answer
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -75,14 +74,21 @@ class HttpStore:
     headers : sequence of (str, str)
         Sent with each request; left out of pickles if they look like credentials.
     limits : Limits, optional
+    bounds : Bounds, optional
+        Of each answer.
     """
 
     def __init__(
-        self, base_url: str, headers: Sequence[tuple[str, str]] = (), limits: Limits | None = None
+        self,
+        base_url: str,
+        headers: Sequence[tuple[str, str]] = (),
+        limits: Limits | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self.base_url = base_url
         self.headers = tuple(headers)
         self.limits = limits or Limits(RequestSlots())
+        self.bounds = bounds or Bounds()
         self.remembered = Remembered()
         parts = urlsplit(base_url)
         user, at, host = parts.netloc.rpartition("@")
@@ -96,9 +102,8 @@ class HttpStore:
             self._sent.append(("Authorization", f"Basic {token}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        secret = ("authorization", "cookie", "x-api-key")
-        headers = tuple(h for h in self.headers if h[0].lower() not in secret)
-        return HttpStore, (self.base_url, headers, self.limits)
+        headers = tuple(h for h in self.headers if h[0].lower() not in SECRET_HEADERS)
+        return HttpStore, (self.base_url, headers, self.limits, self.bounds)
 
     def __repr__(self) -> str:
         return f"HttpStore({self.url('')!r})"
@@ -158,7 +163,8 @@ class HttpStore:
         whole = start == 0 and stop is None
         if not whole:
             headers.append(("Range", _range_header(start, stop)))
-        answer = self._ask("GET", key, headers)
+        length = -start if start < 0 else None if stop is None else max(stop - start, 1)
+        answer = self._ask("GET", key, headers, length)
         if answer.status in _MISSING:
             return _Part(None, MISSING_GENERATION)
         if answer.status == 304 and known is not None:
@@ -188,25 +194,24 @@ class HttpStore:
         resolve_range(start, stop, size)
         return _Part(b"", _generation(headers, size))
 
-    def _ask(self, method: str, key: str, headers: Sequence[tuple[str, str]]) -> Answer:
+    def _ask(
+        self, method: str, key: str, headers: Sequence[tuple[str, str]], part: int | None = None
+    ) -> Answer:
         """Make a request, again if it fails in a way that may pass."""
         url, limits = self.url(key), self.limits
-        timeouts = Timeouts(limits.retries.connect_timeout, limits.retries.request_timeout)
+        arguments = method, url, (*self._sent, *headers), limits.retries, self.bounds, part
         attempts = Attempts(limits.retries, f"read {url}")
         while True:
             if limits.read_pace is not None:
                 limits.read_pace.wait()
             try:
-                answer = limits.slots.call(send, method, url, (*self._sent, *headers), timeouts)
+                answer = limits.slots.call(send, *arguments)
                 if answer.status not in _AGAIN:
                     return answer
                 if not attempts.again(f"HTTP status {answer.status}", at_least=_retry_after(answer)):
                     return answer
-            except ChunkwiseError:
-                raise
-            except HTTP_ERRORS as e:
-                why = str(e) or type(e).__name__
-                if not attempts.again(why, connected=not isinstance(e, NotConnectedError)):
+            except NoAnswerError as e:
+                if not attempts.again(str(e), connected=e.connected):
                     raise _no_answer(url, e, attempts.failed) from e
 
     def _error(self, key: str, answer: Answer) -> ChunkwiseError:
@@ -261,10 +266,10 @@ def _cut(answer: Answer, start: int, stop: int | None) -> _Part:
             f"Failed to read {answer.url}: HTTP status 206 without a valid Content-Range: "
             f"{answer.headers.get('Content-Range')!r}"
         )
-    first, size = int(found[1]), int(found[3])
+    first, last, size = map(int, found.groups())
     begin, end = resolve_range(start, stop, size)
     value = memoryview(answer.body)[begin - first : end - first]
-    if begin < first or len(value) != end - begin:
+    if begin < first or len(value) != end - begin or len(answer.body) != last + 1 - first:
         raise UnavailableError(
             f"Failed to read {answer.url}: the server sent bytes {found[1]}-{found[2]}, "
             f"expected {begin}-{end - 1}"
@@ -272,7 +277,7 @@ def _cut(answer: Answer, start: int, stop: int | None) -> _Part:
     return _Part(value, _generation(answer.headers, size))
 
 
-def _generation(headers: HTTPMessage, size: int) -> bytes:
+def _generation(headers: Mapping[str, str], size: int) -> bytes:
     e_tag = headers.get("ETag")
     if e_tag is not None:
         return b"\0" + e_tag.encode("latin-1", "replace")
@@ -284,8 +289,8 @@ def _retry_after(answer: Answer) -> float:
     return min(float(value), 60.0) if value.isdigit() else 0.0
 
 
-def _no_answer(url: str, error: BaseException, n_attempts: int) -> ChunkwiseError:
-    text = f"Failed to read {url}: {error or type(error).__name__}, after {n_attempts} attempts"
-    if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
+def _no_answer(url: str, error: NoAnswerError, n_attempts: int) -> ChunkwiseError:
+    text = f"Failed to read {url}: {error}, after {n_attempts} attempts"
+    if error.timed_out:
         return DeadlineExceededError(f"{text}; check the network, or raise the retries")
     return UnavailableError(f"{text}; check the URL and the network")

@@ -11,21 +11,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from chunkwise.errors import CredentialsError
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.bucket import Access, Bucket
 from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.object_library import object_library
-from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Connection", "Learned", "learned"]
 
 T = TypeVar("T")
 _MOST = 1000
+_ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 
 class Learned:
@@ -36,8 +38,7 @@ class Learned:
     access : Access or None
         The way that worked.
     stores : dict
-        obstore's stores, which keep connections open, by process, access and retries; and what reads
-        without them, by process and access.
+        obstore's stores, which keep connections open, by process, access and retries.
     exists : bool
         Whether the bucket is known to be there.
     conditional : ConditionalWrites or None
@@ -105,7 +106,7 @@ class Connection:
         library, known = object_library(), self.known
         access = known.access or self.bucket.accesses()[0]
         try:
-            result = request(library, self._store(library, access))
+            result = self._request(request, library, access)
         except Exception as e:
             failure = failure_of(e)
             if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
@@ -130,7 +131,7 @@ class Connection:
     ) -> T:
         known, why = self.known, failure_of(refusal)
         try:
-            result = request(library, self._store(library, access))
+            result = self._request(request, library, access)
         except Exception as e:
             failure = failure_of(e)
             if failure.kind in ("missing", "mismatch", "exists", "unchanged", "range"):
@@ -145,25 +146,22 @@ class Connection:
         known.access = access
         return result
 
+    def _request(self, request: Callable[[Any, Any], T], library: Any, access: Access) -> T:
+        try:
+            return request(library, self._store(library, access))
+        except Exception as e:
+            said = str(e).partition("\n\nDebug source")[0]
+            asked = _ASKED.search(said)
+            if asked is None or not asked[1].startswith(self.bucket.credential_services):
+                raise
+            raise CredentialsError(f"No credentials: {said}") from e
+
     def _store(self, library: Any, access: Access) -> Any:
         key = os.getpid(), access, self.retries
         stores = self.known.stores
         found = stores.get(key)
         if found is None:
             found = stores[key] = self.bucket.connect(library, access, self.retries)
-        return found
-
-    def direct(self) -> DirectPut | None:
-        """Return what makes requests without obstore, if anything does and the way in is known."""
-        known = self.known
-        access = known.access
-        if access is None:
-            return None
-        key = os.getpid(), access
-        stores = known.stores
-        if key not in stores:
-            stores[key] = self.bucket.direct(access)
-        found: DirectPut | None = stores.get(key)
         return found
 
 

@@ -23,7 +23,7 @@ from chunkwise.errors import (
     WrongEndpointError,
 )
 
-__all__ = ["AnswerError", "Failure", "Kind", "failure_of", "failure_of_answer"]
+__all__ = ["Failure", "Kind", "failure_of", "failure_of_answer"]
 
 Kind: TypeAlias = Literal[
     "missing",
@@ -76,23 +76,6 @@ _REDIRECT = {
     "AuthorizationHeaderMalformed",
     "IllegalLocationConstraintException",
 }
-
-
-class AnswerError(Exception):
-    """A server refused a request.
-
-    Attributes
-    ----------
-    status : int
-        The status of the HTTP answer.
-    body : str
-        What it said, or the beginning of it.
-    """
-
-    def __init__(self, status: int, body: str) -> None:
-        super().__init__(f"HTTP status {status}: {_one_line(body)}")
-        self.status = status
-        self.body = body
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +143,9 @@ def _error(failure: Failure, text: str, advice: str) -> ChunkwiseError:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return what an exception of obstore means, or an AnswerError."""
-    if isinstance(error, AnswerError):
-        return failure_of_answer(error.status, error.body)
+    """Return what an exception of obstore means."""
+    if isinstance(error, CredentialsError):
+        return Failure("credentials", _one_line(str(error)))
     name = type(error).__name__
     text = str(error).partition("\n\nDebug source")
     said, debug = text[0], text[2]

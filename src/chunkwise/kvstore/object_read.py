@@ -8,17 +8,16 @@ names both.  Where the last bytes can't be asked for without the size, that is a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from chunkwise.errors import AbortedError, UnavailableError
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.object_failure import failure_of
-from chunkwise.kvstore.plain_http import Memory
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.request_limits import Retries
 
-__all__ = ["Direct", "DirectPut", "Found", "fetch"]
+__all__ = ["Found", "fetch"]
 
 _ATTEMPTS = 20
 _BODY_ATTEMPTS = 4
@@ -31,32 +30,6 @@ class Found(NamedTuple):
     meta: Mapping[str, Any]
 
 
-class Direct(Protocol):
-    """Makes requests without obstore; see :mod:`chunkwise.kvstore.s3_direct`."""
-
-    def __call__(self, key: str, options: Mapping[str, Any], memory: Memory | None = None) -> Found | None:
-        """Return the answer to a request with obstore's `options`; None if obstore should ask.
-
-        The value is in `memory`, if that is given.  Raises AnswerError if the server definitely refuses.
-        """
-        ...
-
-
-class DirectPut(Direct, Protocol):
-    """Can write too."""
-
-    def put(self, key: str, value: memoryview) -> str | None:
-        """Store a value whatever is there; return its ETag, None if obstore should do it."""
-        ...
-
-    def send(self, key: str, value: Buffer | None, done: Callable[[bool], None]) -> None:
-        """Begin to store a value, or to delete it if that is None; raise what can't be begun with.
-
-        Another thread calls `done`, with False if obstore should do it.
-        """
-        ...
-
-
 def fetch(
     library: Any,
     store: Any,
@@ -67,9 +40,8 @@ def fetch(
     suffix_ranges: bool,
     retries: Retries,
     unless: str | None = None,
-    direct: Direct | None = None,
 ) -> Found:
-    """Return a part of the object `key`; raise what obstore or `direct` raises.
+    """Return a part of the object `key`; raise what obstore raises.
 
     Parameters
     ----------
@@ -84,8 +56,6 @@ def fetch(
         For answers that break off.
     unless : str, optional
         ETag: of this version nothing is sent.
-    direct : callable, optional
-        Asks before obstore does.
 
     Raises
     ------
@@ -95,7 +65,7 @@ def fetch(
     check_range(start, stop)
     extra: dict[str, Any] = {} if unless is None else {"if_none_match": unless}
     if start == 0 and stop is None:
-        return _get(library, store, key, extra, retries, direct)
+        return _get(library, store, key, extra, retries)
     for _ in range(_ATTEMPTS):
         if start == stop or (start < 0 and not suffix_ranges):
             meta = library.head(store, key)
@@ -106,7 +76,7 @@ def fetch(
         else:
             options = {"range": _range(start, stop), **extra}
         try:
-            found = _get(library, store, key, options, retries, direct)
+            found = _get(library, store, key, options, retries)
         except Exception as e:
             kind = failure_of(e).kind
             if kind == "mismatch":  # replaced since its size was told
@@ -134,14 +104,8 @@ def _range(start: int, stop: int | None) -> Any:
     return {"offset": start} if stop is None else (start, stop)
 
 
-def _get(
-    library: Any, store: Any, key: str, options: dict[str, Any], retries: Retries, direct: Direct | None
-) -> Found:
+def _get(library: Any, store: Any, key: str, options: dict[str, Any], retries: Retries) -> Found:
     """Return the answer; one that breaks off is asked for again."""
-    if direct is not None:
-        found = direct(key, options)
-        if found is not None:
-            return found
     attempt = 0
     while True:
         result = library.get(store, key, options=options)

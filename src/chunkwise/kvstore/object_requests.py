@@ -11,7 +11,6 @@ from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.object_connection import Connection
 from chunkwise.kvstore.object_failure import Failure, Kind, failure_of
 from chunkwise.kvstore.object_probe import ConditionalWrites, probe
-from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Limits, Retries
 
 __all__ = ["Requests"]
@@ -36,16 +35,6 @@ class Requests:
         self._connection = Connection(bucket, limits.retries._replace(max_retries=0))
         self._parts = Connection(bucket, _few(limits.retries))
 
-    def direct(self) -> DirectPut | None:
-        """Return what reads without obstore, None if it may not.
-
-        It is the first of several attempts, and knows no timeout but the default.
-        """
-        retries = self._retries
-        if not retries.max_retries or retries.request_timeout != Retries().request_timeout:
-            return None
-        return self._connection.direct()
-
     def run(
         self,
         operation: str,
@@ -53,7 +42,6 @@ class Requests:
         request: Callable[[Any, Any], T],
         expected: Sequence[Kind] = (),
         *,
-        direct: bool = False,
         conditional: bool = False,
         parts: bool = False,
     ) -> tuple[T | None, Failure | None]:
@@ -66,8 +54,6 @@ class Requests:
         request : callable
             Takes obstore and its store.
         expected : sequence of Kind
-        direct : bool
-            The request is first made without obstore, which then has one retry less.
         conditional : bool
             It isn't made again if the server may have carried it out.
         parts : bool
@@ -81,7 +67,7 @@ class Requests:
         pace = self._limits.read_pace if operation in ("read", "list") else self._limits.write_pace
         if pace is not None:
             pace.wait()
-        attempts = Attempts(self._retries, f"{operation} {self._bucket.url(key)}", int(direct))
+        attempts = Attempts(self._retries, f"{operation} {self._bucket.url(key)}")
         connection = self._parts if parts else self._connection
         try:
             return self._attempt(attempts, connection, request, conditional), None

@@ -23,15 +23,13 @@ from chunkwise.errors import StorageError, UnsafeWriteError
 from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.kvstore.object_failure import AnswerError, Failure, Kind
+from chunkwise.kvstore.object_failure import Failure, Kind
 from chunkwise.kvstore.object_generation import e_tag_in, generation_of, version_in
 from chunkwise.kvstore.object_key import check_object_key, is_object_key
 from chunkwise.kvstore.object_list import Pages
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
-from chunkwise.kvstore.object_read import Direct, Found, fetch
+from chunkwise.kvstore.object_read import Found, fetch
 from chunkwise.kvstore.object_requests import Requests
-from chunkwise.kvstore.object_sender import ObjectSender
-from chunkwise.kvstore.plain_http import Memory
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -46,7 +44,6 @@ from chunkwise.kvstore.request_limits import Coalescing, Limits, RequestSlots
 __all__ = ["ObjectStore"]
 
 _READ: tuple[Kind, ...] = ("missing", "unchanged")
-_WHOLE: dict[str, Any] = {}
 _RANGES: tuple[Kind, ...] = ("missing", "range")
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
 # Larger values are sent in parts, each of which can be tried again alone.
@@ -140,59 +137,27 @@ class ObjectStore:
         return Stamped(found.value, generation, now)
 
     def open_reader(self) -> Reader:
-        """Return a reader of values."""
-        fetch, direct, pace = self._fetch, self._requests.direct(), self.limits.read_pace
-        slots, refused, memory = self.limits.slots, self.bucket.refused_characters, Memory()
+        """Return a reader of values; what it returns stays valid."""
+        fetch = self._fetch
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
-            outcome: Direct | None = None
-            if direct is not None and start == 0 and stop is None:
-                # All there is to most reads is done at once; the rest sorts out the others.
-                check_object_key(key, refused)
-                if pace is not None:
-                    pace.wait()
-                try:
-                    found = slots.call(direct, key, _WHOLE, memory)
-                    if found is not None:
-                        return found.value
-                    outcome = _unclear
-                except AnswerError as e:
-                    outcome = _refusal(e)
-            found, _ = fetch(key, start, stop, direct=outcome)
+            found, _ = fetch(key, start, stop)
             return None if found is None else found.value
 
         return read
 
     def _fetch(
-        self,
-        key: str,
-        start: int,
-        stop: int | None,
-        unless: str | None = None,
-        *,
-        direct: Direct | None = None,
+        self, key: str, start: int, stop: int | None, unless: str | None = None
     ) -> tuple[Found | None, Failure | None]:
-        """Return what was found; `direct` knows how a first attempt went, if there was one."""
         check_object_key(key, self.bucket.refused_characters)
         suffix, retries = self.bucket.suffix_ranges, self.limits.retries
-        direct = direct or self._requests.direct()
-        first = [direct]  # the way of the first attempt only
         return self._requests.run(
             "read",
             key,
             lambda library, store: fetch(
-                library,
-                store,
-                key,
-                start,
-                stop,
-                suffix_ranges=suffix,
-                retries=retries,
-                unless=unless,
-                direct=first.pop() if first else None,
+                library, store, key, start, stop, suffix_ranges=suffix, retries=retries, unless=unless
             ),
             _READ,
-            direct=direct is not None,
         )
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
@@ -273,13 +238,6 @@ class ObjectStore:
             return None
         return self._put(key, view, update_mode(e_tag, version, quoted=known.quoted))
 
-    def open_sender(self) -> ObjectSender | None:
-        """Return what writes many values without waiting for each, None if nothing does, or not yet."""
-        direct = self._requests.direct()
-        if direct is None:
-            return None
-        return ObjectSender(direct, self.limits, self.bucket.refused_characters)
-
     def keeps_conditions(self, key: str) -> bool:
         """Whether parts of the value of `key` can be changed so that nobody's changes are lost."""
         return self.single_writer or self.conditional_writes(key).safe
@@ -289,14 +247,6 @@ class ObjectStore:
             value = memoryview(bytes(value))
         multipart = mode is None and len(value) > _MULTIPART
         part = max(_PART, -(-len(value) // _MOST_PARTS))
-        direct = self._requests.direct() if mode is None and not multipart else None
-        if direct is not None:  # as in a reader, all there is to most writes
-            pace = self.limits.write_pace
-            if pace is not None:
-                pace.wait()
-            e_tag = self.limits.slots.call(direct.put, key, value)
-            if e_tag is not None:
-                return self._generation({"e_tag": e_tag, "version": None})
 
         def put(library: Any, store: Any) -> Any:
             return library.put(
@@ -309,7 +259,6 @@ class ObjectStore:
             key,
             put,
             expected,
-            direct=direct is not None,
             conditional=mode is not None,
             parts=multipart,
         )
@@ -398,14 +347,3 @@ def _unpickle(
     return ObjectStore(
         bucket, limits, single_writer=single_writer, use_conditional_write=use_conditional_write
     )
-
-
-def _unclear(key: str, options: Any, memory: Memory | None = None) -> None:
-    """Say that obstore should ask."""
-
-
-def _refusal(error: AnswerError) -> Direct:
-    def refuse(key: str, options: Any, memory: Memory | None = None) -> Found | None:
-        raise error
-
-    return refuse

@@ -24,8 +24,6 @@ __all__ = [
     "RangeReadable",
     "Readable",
     "Reader",
-    "Sender",
-    "Sending",
     "SizeListable",
     "Stamped",
     "Writable",
@@ -156,34 +154,6 @@ class BulkWritable(Writable, Protocol):
     """A store with a faster way to write many values."""
 
     def open_writer(self) -> Writer: ...
-
-
-class Sender(Protocol):
-    """Writes and deletes that nobody waits for one by one; of one job, for any number of threads."""
-
-    def write(self, key: str, value: Buffer) -> bool:
-        """Begin to replace the value of `key`, which is copied; return False if the store should do it."""
-        ...
-
-    def delete(self, key: str) -> bool:
-        """Begin to delete `key`; return False if the store should do it."""
-        ...
-
-    def wait(self) -> None:
-        """Return when nothing is under way any more."""
-        ...
-
-    def take_refused(self) -> list[tuple[str, Buffer | None]]:
-        """Return what is not known to be stored, None for what was to be deleted: the store has to do it."""
-        ...
-
-
-class Sending(Writable, Protocol):
-    """A store whose requests take long, and that can make many of them with one thread."""
-
-    def open_sender(self) -> Sender | None:
-        """Return what makes them for one job, None if that can't be done now."""
-        ...
 
 
 class Listable(Protocol):

@@ -25,9 +25,6 @@ __all__ = [
 
 _CONNECT_TIMEOUT = 4.0  # seconds
 DEFAULT_CONCURRENCY = 32
-# Where nobody has set a limit, so many requests that need no thread each: chunks of 64 KiB are written in 0.8
-# to 0.9 of the time that 32 at once take, by TensorStore as well, since a server has less work with each.
-_SENT_CONCURRENCY = 128
 
 T = TypeVar("T")
 
@@ -70,18 +67,10 @@ class Retries(NamedTuple):
 
 
 class RequestSlots:
-    """At most `limit` requests at a time: those of `call`, and those from `take` to `give_back`.
+    """At most `limit` requests at a time."""
 
-    Attributes
-    ----------
-    limit : int
-    sent : RequestSlots
-        Of requests that no thread waits for: the same, unless nobody has set a limit.
-    """
-
-    def __init__(self, limit: int | None = None) -> None:
-        self.limit = limit or DEFAULT_CONCURRENCY
-        self._more = None if limit else RequestSlots(_SENT_CONCURRENCY)
+    def __init__(self, limit: int = DEFAULT_CONCURRENCY) -> None:
+        self.limit = limit
         self.after_fork()
         put_in_order_in_child(self)
 
@@ -93,14 +82,6 @@ class RequestSlots:
         for _ in range(self.limit):
             self._free.put(None)
 
-    def take(self) -> None:
-        """Wait for a slot."""
-        self._free.get()
-
-    def give_back(self) -> None:
-        """Let somebody else have a slot that was taken, be it by another thread."""
-        self._free.put(None)
-
     def call(self, request: Callable[..., T], *arguments: Any) -> T:
         """Return what `request` returns, which has a slot while it runs."""
         free = self._free
@@ -110,12 +91,8 @@ class RequestSlots:
         finally:
             free.put(None)
 
-    @property
-    def sent(self) -> RequestSlots:
-        return self._more or self
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return RequestSlots, (None if self._more else self.limit,)
+        return RequestSlots, (self.limit,)
 
 
 class Pace:

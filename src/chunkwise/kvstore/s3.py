@@ -20,13 +20,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from chunkwise.kvstore.aws_credentials import Provider, find_provider
-from chunkwise.kvstore.aws_profile import profile_values
-from chunkwise.kvstore.bucket import Access, client_options
+from chunkwise.kvstore.bucket import Access, Provider, client_options
 from chunkwise.kvstore.object_failure import Failure
-from chunkwise.kvstore.object_read import DirectPut
 from chunkwise.kvstore.request_limits import Retries
-from chunkwise.kvstore.s3_direct import direct_access
+from chunkwise.kvstore.s3_credentials import (
+    Credentials,
+    credential_services,
+    find_credentials,
+    unread_profile,
+)
 
 __all__ = ["S3Bucket"]
 
@@ -44,7 +46,7 @@ class S3Bucket:
     requester_pays : bool
         Whether who asks pays.
     credentials : str
-        Type of credentials; see :mod:`chunkwise.kvstore.aws_credentials`.
+        Type of credentials; see :mod:`chunkwise.kvstore.s3_credentials`.
     options : tuple of (str, str)
         Options that go with the type.
     provider : callable or None
@@ -86,8 +88,15 @@ class S3Bucket:
         get = os.environ.get
         return self.endpoint or get("AWS_ENDPOINT_URL_S3") or get("AWS_ENDPOINT_URL") or ""
 
-    def _provider(self) -> Provider | None:
-        return self.provider or find_provider(self.credentials, dict(self.options))
+    @property
+    def credential_services(self) -> tuple[str, ...]:
+        """Those of the machine, the container and the token service."""
+        return credential_services(dict(self.options))
+
+    def _find_credentials(self) -> Credentials | None:
+        if self.provider is not None:
+            return Credentials(provider=self.provider)
+        return find_credentials(self.credentials, dict(self.options))
 
     def accesses(self) -> tuple[Access, ...]:
         """Return signed access if there are keys, and anonymous access unless keys were asked for."""
@@ -97,7 +106,7 @@ class S3Bucket:
         anonymous = Access(False, self.region)
         if self.credentials == "anonymous":
             return (anonymous,)
-        found = find_provider("default", dict(self.options), ask_machine=False)
+        found = find_credentials("default", dict(self.options), ask_machine=False)
         return (signed, anonymous) if found is not None else (anonymous, signed)
 
     def other_access(self, access: Access, failure: Failure) -> Access | None:
@@ -111,53 +120,49 @@ class S3Bucket:
             return access._replace(region=failure.region)
         if failure.kind in ("denied", "credentials"):
             other = next((a for a in self.accesses() if a.signed != access.signed), None)
-            return other if other is None or not other.signed or self._provider() is not None else None
+            if other is None or not other.signed or self._find_credentials() is not None:
+                return other
         return None
 
     def connect(self, library: Any, access: Access, retries: Retries) -> Any:
         """Return obstore's store."""
         endpoint = self._endpoint()
-        provider = self._provider() if access.signed else None
-        config: dict[str, Any] = {"region": self._region(access)}
+        credentials = self._find_credentials() if access.signed else None
+        config: dict[str, Any] = {"region": self._region(access, credentials)}
         if endpoint:
             config["aws_endpoint_url_s3"] = endpoint  # "endpoint" would give way to the variable of this name
         if endpoint and not self.bucket:
             config["virtual_hosted_style_request"] = True
         if self.requester_pays:
             config["request_payer"] = True
-        if provider is None:
+        if credentials is None:
             config["skip_signature"] = True
+        else:
+            config.update(credentials.config)
         return library._store.S3Store(
             self.bucket or "bucket",
             config=config,
             client_options={**client_options(retries), "allow_http": True},
             retry_config=retries.config(),
-            credential_provider=provider,
+            credential_provider=None if credentials is None else credentials.provider,
         )
 
-    def direct(self, access: Access) -> DirectPut | None:
-        """Return what reads and writes by plain HTTP, if that is what the endpoint speaks."""
-        endpoint = self._endpoint()
-        if not endpoint:
-            return None
-        provider = self._provider() if access.signed else None
-        more = {"x-amz-request-payer": "requester"} if self.requester_pays else {}
-        return direct_access(endpoint, self.bucket, provider, self._region(access), more)
-
-    def _region(self, access: Access) -> str:
-        found = access.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        return found or profile_values(dict(self.options).get("profile")).get("region") or "us-east-1"
+    def _region(self, access: Access, credentials: Credentials | None) -> str:
+        get = os.environ.get
+        found = access.region or get("AWS_REGION") or get("AWS_DEFAULT_REGION")
+        return found or (credentials.region if credentials else "") or "us-east-1"
 
     def advice(self, failure: Failure) -> str:
         """Say where keys are looked for, if it is about them."""
         if failure.kind not in ("denied", "credentials") or self.credentials != "default":
             return ""
-        if self._provider() is not None:
+        if self._find_credentials() is not None:
             return ""
-        return (
+        none = (
             "no AWS credentials were found in the environment, in the profile, or from the machine, "
             "so the request was anonymous"
         )
+        return "; ".join(filter(None, (none, unread_profile())))
 
 
 _PICKLED = ("bucket", "region", "endpoint", "requester_pays", "credentials", "options")

@@ -17,7 +17,6 @@ from chunkwise.kvstore.protocol import (
     Children,
     KvStoreDriver,
     Reader,
-    Sender,
     Stamped,
 )
 from chunkwise.kvstore.read_ranges import read_ranges
@@ -83,12 +82,6 @@ class PrefixStore(BaseTraits):
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         return self.base.write(self.prefix + key, value, if_equal=if_equal)
 
-    def open_sender(self) -> Sender | None:
-        """Return a sender of the base, if that has one."""
-        opener = getattr(self.base, "open_sender", None)
-        sender: Sender | None = None if opener is None else opener()
-        return None if sender is None else _Sender(sender, self.prefix)
-
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`."""
         return self.base.delete(self.prefix + key, if_equal=if_equal)
@@ -113,22 +106,3 @@ class PrefixStore(BaseTraits):
         keys, prefixes = self.base.list_children(self.prefix + prefix)
         n = len(self.prefix)
         return Children([k[n:] for k in keys], [p[n:] for p in prefixes])
-
-
-class _Sender:
-    """A sender of the base, with the keys of the part."""
-
-    def __init__(self, sender: Sender, prefix: str) -> None:
-        self._prefix = prefix
-        self._sender = sender
-        self.wait = sender.wait
-
-    def write(self, key: str, value: Buffer) -> bool:
-        return self._sender.write(self._prefix + key, value)
-
-    def delete(self, key: str) -> bool:
-        return self._sender.delete(self._prefix + key)
-
-    def take_refused(self) -> list[tuple[str, Buffer | None]]:
-        n = len(self._prefix)
-        return [(key[n:], value) for key, value in self._sender.take_refused()]

@@ -1,0 +1,251 @@
+"""Requests over HTTP by urllib3, with bounds on what a server may do.
+
+urllib3 keeps connections open and speaks to proxies.  Redirects are followed here, since some of them
+must not be, and requests are made again by :mod:`chunkwise.kvstore.attempts` only.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from functools import cache
+from ipaddress import IPv6Address, ip_address
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from urllib3 import HTTPHeaderDict, PoolManager, ProxyManager, Timeout, make_headers
+from urllib3 import exceptions as failures
+
+from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, UnsupportedError
+from chunkwise.kvstore.request_limits import Retries
+
+__all__ = ["SECRET_HEADERS", "Answer", "Bounds", "NoAnswerError", "send"]
+
+SECRET_HEADERS = ("authorization", "cookie", "x-api-key")
+_MOST_REDIRECTS = 10
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MOST_CONNECTIONS = 128  # kept open for each server; more than requests are made at a time
+_PIECE = 1 << 18
+_LARGEST_MESSAGE = 1 << 16
+# A part may come with what is around it, but not with much.
+_SLACK = 1 << 20
+_NOT_CONNECTED = (
+    failures.NewConnectionError,
+    failures.ConnectTimeoutError,
+    failures.ProxyError,
+    failures.SSLError,
+)
+
+
+class Bounds(NamedTuple):
+    """What an answer may take.
+
+    Attributes
+    ----------
+    largest : int
+        Bytes of an answer that does not say how long it is.
+    seconds : float
+        Time that the body of an answer may take; obstore gives a server as long.
+    """
+
+    largest: int = 1 << 30
+    seconds: float = 900.0
+
+
+class Answer(NamedTuple):
+    """An answer, read to its end.
+
+    Attributes
+    ----------
+    status : int
+    headers : mapping
+        Case of names does not matter.
+    body : bytes
+    url : str
+        Where the answer came from, after redirects.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+
+
+class NoAnswerError(Exception):
+    """No answer came, or it broke off; the request may be made again.
+
+    Attributes
+    ----------
+    connected : bool
+        Whether there was a connection to the server.
+    timed_out : bool
+    """
+
+    def __init__(self, why: str, *, connected: bool = True, timed_out: bool = False) -> None:
+        super().__init__(why)
+        self.connected = connected
+        self.timed_out = timed_out
+
+
+def send(
+    method: str,
+    url: str,
+    headers: Iterable[tuple[str, str]],
+    retries: Retries,
+    bounds: Bounds,
+    part: int | None = None,
+) -> Answer:
+    """Make a request once and return the answer, whatever its status; follow redirects.
+
+    Headers with credentials do not follow a redirect to another host.
+
+    Parameters
+    ----------
+    method, url : str
+    headers : iterable of (str, str)
+    retries : Retries
+        Of which the timeouts hold.
+    bounds : Bounds
+    part : int, optional
+        How many bytes of the value are asked for.
+
+    Raises
+    ------
+    NoAnswerError
+        If no answer comes, or not all of it.
+    StorageError
+        If the server sends more than it may, or redirects to where it may not.
+    DeadlineExceededError
+        If the answer doesn't end in time.
+    """
+    sent, there = HTTPHeaderDict(list(headers)), url
+    for _ in range(_MOST_REDIRECTS + 1):
+        answer = _exchange(method, there, sent, retries, bounds, part)
+        location = answer.headers.get("Location")
+        if answer.status not in _REDIRECTS or location is None:
+            return answer
+        before = there
+        try:
+            there = urljoin(before, location)
+            refusal = _refusal(before, there)
+        except ValueError as e:
+            raise StorageError(f"Failed to read {url}: redirected to {location!r}, {e}") from e
+        if refusal:
+            raise StorageError(f"Failed to read {url}: redirected to {_shown(there)}, {refusal}")
+        if urlsplit(there).netloc != urlsplit(before).netloc:
+            for name in SECRET_HEADERS:
+                sent.discard(name)
+    raise StorageError(
+        f"Failed to read {url}: more than {_MOST_REDIRECTS} redirects, the last to {_shown(there)}"
+    )
+
+
+def _shown(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _refusal(before: str, there: str) -> str:
+    """Return why a redirect is not followed, empty if it is."""
+    old, new = urlsplit(before), urlsplit(there)
+    if new.scheme not in ("http", "https") or (old.scheme, new.scheme) == ("https", "http"):
+        return f"expected the scheme {old.scheme}" + (" or https" if old.scheme == "http" else "")
+    try:
+        found = socket.getaddrinfo(new.hostname or "", None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return ""  # the request tells what is wrong with the name, or a proxy knows it
+    for address in {str(entry[4][0]).partition("%")[0] for entry in found}:
+        ip = ip_address(address)
+        mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
+        if (mapped or ip).is_link_local:  # where clouds give credentials to their machines
+            return f"which is the link-local address {address}"
+    return ""
+
+
+def _exchange(
+    method: str, url: str, headers: HTTPHeaderDict, retries: Retries, bounds: Bounds, part: int | None
+) -> Answer:
+    try:
+        parts = urlsplit(url)
+        if not parts.netloc.isascii():
+            url = parts._replace(netloc=parts.netloc.encode("idna").decode()).geturl()
+        response = _manager(os.getpid(), _proxy(parts.scheme, parts.netloc.rpartition("@")[2])).urlopen(
+            method,
+            url,
+            redirect=False,
+            headers=headers,
+            retries=False,
+            timeout=Timeout(connect=retries.connect_timeout, read=retries.request_timeout),
+            preload_content=False,
+            decode_content=False,
+        )
+        try:
+            body = _body(response, url, bounds, part)
+        except BaseException:  # also an interrupt: the rest of the answer must not become another's
+            response.close()
+            raise
+    except ChunkwiseError:  # some of which are OSErrors
+        raise
+    except ValueError as e:  # about the URL or a header
+        raise StorageError(f"Failed to read {_shown(url)}: {e}") from e
+    except (failures.HTTPError, OSError) as e:
+        raise NoAnswerError(
+            str(e) or type(e).__name__,
+            connected=not isinstance(e, _NOT_CONNECTED),
+            # what is refused counts as one of urllib3's timeouts
+            timed_out=isinstance(e, failures.TimeoutError) and not isinstance(e, failures.NewConnectionError),
+        ) from e
+    return Answer(response.status, response.headers, body, _shown(url))
+
+
+def _body(response: Any, url: str, bounds: Bounds, part: int | None) -> bytes:
+    """Return the body; of an answer that has no value the beginning."""
+    announced = response.headers.get("Content-Length", "")
+    has_value = response.status in (200, 206)
+    if not has_value:
+        most = _LARGEST_MESSAGE
+    elif response.status == 206 and part is not None:
+        most = part + _SLACK
+    else:
+        most = int(announced) if announced.isdecimal() else bounds.largest
+    pieces, size, end = [], 0, time.monotonic() + bounds.seconds
+    while piece := response.read1(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > most and has_value:
+            raise StorageError(f"Failed to read {_shown(url)}: the server sends more than {most} bytes")
+        if size > most:
+            response.close()
+            break
+        if time.monotonic() > end:
+            raise DeadlineExceededError(
+                f"Failed to read {_shown(url)}: the answer did not end within {bounds.seconds:g} s"
+            )
+    return b"".join(pieces)
+
+
+@cache
+def _manager(pid: int, proxy: str) -> PoolManager:
+    """Return the connections of this process: a forked one never talks on its parent's."""
+    options: dict[str, Any] = {"maxsize": _MOST_CONNECTIONS, "ssl_context": ssl.create_default_context()}
+    if not proxy:
+        return PoolManager(**options)
+    user, at, _ = urlsplit(proxy).netloc.rpartition("@")
+    headers = make_headers(proxy_basic_auth=unquote(user)) if at else None
+    try:
+        return ProxyManager(proxy, proxy_headers=headers, **options)
+    except failures.ProxySchemeUnknown as e:
+        raise UnsupportedError(f"The proxy {_shown(proxy)} of the environment can't be used: {e}") from e
+
+
+@cache
+def _proxy(scheme: str, place: str) -> str:
+    """Return the proxy that the environment names for a server, empty for none."""
+    proxy = getproxies().get(scheme)
+    if not proxy or proxy_bypass(place):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"

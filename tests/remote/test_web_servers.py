@@ -1,0 +1,347 @@
+"""Web servers that do more, or something else, than what they were asked for; redirects and proxies."""
+
+from __future__ import annotations
+
+import os
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from cryptography import x509  # comes with moto
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+import chunkwise as ts
+from chunkwise import errors
+from chunkwise.kvstore.http import HttpStore
+from chunkwise.kvstore.http_request import Bounds
+from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+
+QUICK = Limits(RequestSlots(), Retries(2, 0.01, 0.01))
+VALUE = bytes(range(256)) * 40
+Answers = Callable[[str, str], Iterator[bytes]]
+
+
+class Web:
+    """A server: its URL, the requests that it got, and how many connections they came over."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.requests: list[str] = []
+        self.n_connections = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def web(answers: Answers) -> Iterator[Web]:
+    """Run a server that sends what `answers` yields for the target and the head of a request."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            found.n_connections += 1
+            try:
+                while True:
+                    head = ""
+                    while not head.endswith("\r\n\r\n"):
+                        line = self.rfile.readline().decode("latin-1")
+                        if not line:
+                            return
+                        head += line
+                    found.requests.append(head)
+                    for piece in answers(head.split(" ")[1], head):
+                        self.wfile.write(piece)
+            except OSError:  # the client has had enough
+                pass
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        allow_reuse_address = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        found = Web(server.server_address[1])
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield found
+        server.shutdown()
+    thread.join()
+
+
+def answer(body: bytes, status: int = 200, **headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def endless(status: str, *headers: str, piece: bytes = bytes(1 << 16), pause: float = 0.0) -> Answers:
+    def answers(target: str, head: str) -> Iterator[bytes]:
+        yield "\r\n".join([f"HTTP/1.1 {status}", *headers, "", ""]).encode()
+        chunked = any("chunked" in header for header in headers)
+        while True:
+            yield b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece
+            time.sleep(pause)
+
+    return answers
+
+
+CHUNKED = "Transfer-Encoding: chunked"
+
+
+@pytest.mark.parametrize("headers", [[CHUNKED], ["Connection: close"]])
+@pytest.mark.parametrize("part", [(0, None), (5, 10), (-5, None)])
+def test_a_value_without_end(headers: list[str], part: tuple[int, int | None]) -> None:
+    with web(endless("200 OK", *headers)) as server:
+        store = HttpStore(server.url, (), QUICK, Bounds(largest=1 << 20))
+        with pytest.raises(
+            errors.StorageError, match=f"{server.url}/k: the server sends more than 1048576 b"
+        ):
+            store.open_reader()("k", *part)
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("headers", [[CHUNKED], ["Content-Length: 1000000000000000"]])
+def test_a_part_without_end(headers: list[str]) -> None:
+    """Whatever the server says of its length, little more is taken than was asked for."""
+    with web(endless("206 X", "Content-Range: bytes 5-9/100", *headers)) as server:
+        with pytest.raises(errors.StorageError, match="sends more than"):
+            HttpStore(server.url, (), QUICK).open_reader()("k", 5, 10)
+        assert len(server.requests) == 1
+
+
+def test_a_value_that_never_stops_to_come() -> None:
+    """Each piece comes before the server counts as silent."""
+    with web(endless("200 OK", "Content-Length: 1000000", piece=b"x", pause=0.02)) as server:
+        store = HttpStore(server.url, (), QUICK, Bounds(seconds=0.3))
+        with pytest.raises(errors.DeadlineExceededError, match=r"did not end within 0\.3 s"):
+            store.read("k")
+        assert len(server.requests) == 1
+
+
+def test_a_message_without_end() -> None:
+    """What goes with a status is not read to its end, and the status counts."""
+    with web(endless("404 X", CHUNKED)) as server:
+        assert HttpStore(server.url, (), QUICK).open_reader()("k") is None
+    with (
+        web(endless("403 X", CHUNKED)) as server,
+        pytest.raises(errors.PermissionDeniedError),
+    ):
+        HttpStore(server.url, (), QUICK).read("k")
+
+
+def test_redirects_in_circles() -> None:
+    """They end after ten, and the request is not made again."""
+
+    def circle(target: str, head: str) -> Iterator[bytes]:
+        yield answer(b"", 302, Location="/b" if target == "/a" else "/a")
+
+    with web(circle) as server:
+        with pytest.raises(
+            errors.StorageError, match=f"Failed to read {server.url}/a: more than 10 redirects"
+        ):
+            HttpStore(server.url, (), QUICK).read("a")
+        assert len(server.requests) == 11
+
+
+REFUSED = {
+    "ftp://127.0.0.1/a": "expected the scheme http or https",
+    "file:///etc/passwd": "expected the scheme http or https",
+    "http://169.254.169.254/latest/meta-data/": "link-local address 169.254.169.254",
+    "//169.254.170.2/": "link-local address 169.254.170.2",
+    "http://0xa9fea9fe/": "link-local address 169.254.169.254",
+    "http://[bad/": "Invalid IPv6 URL",
+    "http://[fe80::1]:80/": "link-local address fe80::1",
+    "http://[::ffff:169.254.169.254]/": "link-local address ::ffff:",
+}
+
+
+@pytest.mark.parametrize("location", REFUSED)
+def test_redirects_that_are_not_followed(location: str) -> None:
+    """The error names where the server wanted the request to go."""
+    with web(lambda target, head: iter([answer(b"", 307, Location=location)])) as server:
+        with pytest.raises(errors.StorageError, match=REFUSED[location]) as caught:
+            HttpStore(server.url, (), QUICK).read("a")
+        assert location.removeprefix("//") in str(caught.value) and len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_followed(status: int) -> None:
+    """With the range that was asked for; credentials go to no other host."""
+
+    def values(target: str, head: str) -> Iterator[bytes]:
+        assert "Range: bytes=2-4" in head
+        yield answer(b"cde", 206, Content_Range="bytes 2-4/9")
+
+    def move(target: str, head: str) -> Iterator[bytes]:
+        place = f"http://localhost:{last.port}/there" if target == "/near" else "/near"
+        yield answer(b"moved", status, Location=place)
+
+    headers = [
+        ("Authorization", "secret"),
+        ("X-API-Key", "secret"),
+        ("Cookie", "secret"),
+        ("X-Other", "kept"),
+    ]
+    with web(values) as last, web(move) as first:
+        store = HttpStore(first.url, headers, QUICK)
+        assert store.open_reader()("k", 2, 5) == b"cde"
+        assert [request.count("secret") for request in first.requests] == [3, 3]
+        assert "secret" not in last.requests[0] and "X-Other: kept" in last.requests[0]
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["bytes 0-2/9", "bytes 2-4/9", "bytes 1-3/*", "", "bytes 1-3/2", "bytes 3-1/9", "x", "bytes 1-9/9"],
+)
+def test_other_ranges_than_asked_for(told: str) -> None:
+    """A part of the value that isn't the one that was asked for is an error, and no value."""
+    wrong = answer(b"abc", 206, Content_Range=told)
+    with web(lambda target, head: iter([wrong])) as server:
+        with pytest.raises((errors.StorageError, errors.OutOfRangeError)):
+            HttpStore(server.url, (), QUICK).open_reader()("k", 1, 4)
+        assert len(server.requests) <= 1 + QUICK.retries.max_retries
+
+
+def test_parts_with_what_is_around_them() -> None:
+    with web(lambda target, head: iter([answer(VALUE, 206, Content_Range="bytes 0-10239/20000")])) as server:
+        assert HttpStore(server.url, (), QUICK).open_reader()("k", 7, 9) == VALUE[7:9]
+
+
+def test_connections_are_used_again() -> None:
+    """One for any number of requests in turn, and by all threads; one that the server closed is replaced."""
+
+    def value(target: str, head: str) -> Iterator[bytes]:
+        yield answer(VALUE, **({"Connection": "close"} if target == "/last" else {}))
+        if target == "/last":
+            raise OSError("closes")
+
+    with web(value) as server:
+        read = HttpStore(server.url, (), QUICK).open_reader()
+        assert [read("k") for _ in range(5)] == [VALUE] * 5 and server.n_connections == 1
+        thread = threading.Thread(target=read, args=("k",))
+        thread.start()
+        thread.join()
+        assert server.n_connections == 1 and len(server.requests) == 6
+        assert read("last") == VALUE and read("k") == VALUE
+        assert server.n_connections == 2 and len(server.requests) == 8
+
+
+def test_a_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For servers that `no_proxy` does not name; one that urllib3 doesn't speak to is an error."""
+    with web(lambda target, head: iter([answer(b"v")])) as server:
+        monkeypatch.setenv("http_proxy", f"http://me:p%40ss@127.0.0.1:{server.port}")
+        monkeypatch.setenv("no_proxy", "near.invalid")
+        assert HttpStore("http://far.invalid:9000", (), QUICK).read("k").value == b"v"
+        assert server.requests[0].startswith("GET http://far.invalid:9000/k HTTP/1.1\r\n")
+        assert "proxy-authorization: basic bwu6cebzcw==" in server.requests[0].lower()
+        with pytest.raises(errors.UnavailableError):
+            HttpStore("http://near.invalid", (), QUICK).read("k")
+        assert len(server.requests) == 1
+    monkeypatch.setenv("http_proxy", "socks9://user:secret@127.0.0.1:1")
+    with pytest.raises(
+        errors.UnsupportedError, match=r"socks9://127\.0\.0\.1:1 of the environment"
+    ) as caught:
+        HttpStore("http://elsewhere.invalid", (), QUICK).read("k")
+    assert "secret" not in str(caught.value)
+
+
+def test_names_in_urls() -> None:
+    """What a key has of other characters arrives as it was; user and password are sent, and never told."""
+    keys = ["a b", "ä/+=&?#%", "~'()*!,;:@$", "a//b", "a%2Fb"]
+    with web(lambda target, head: iter([answer(target.encode())])) as server:
+        store = HttpStore(server.url.replace("//", "//me:secret@") + "/x?q=1", (), QUICK)
+        assert [unquote(bytes(store.read(key).value or b"").decode()) for key in keys] == [
+            f"/x/{key}?q=1" for key in keys
+        ]
+        assert "Authorization: Basic bWU6c2VjcmV0" in server.requests[0] and "secret" not in repr(store)
+
+
+def test_no_server_is_waited_for_in_an_array() -> None:
+    """The error of a chunk says which, and which server is to blame."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    spec = {
+        "driver": "zarr3",
+        "kvstore": {
+            "driver": "http",
+            "base_url": f"http://127.0.0.1:{port}/a/",
+            "http_request_retries": {"max_retries": 1, "initial_delay": "1ms", "max_delay": "1ms"},
+        },
+    }
+    with pytest.raises(errors.UnavailableError, match=f"127.0.0.1:{port}/a/zarr.json.*after 2 attempts"):
+        ts.open(spec).result()
+
+
+TLS = """
+import http.server, ssl, sys, threading
+from chunkwise import errors
+from chunkwise.kvstore.http import HttpStore
+from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(302 if self.path == "/away" else 200)
+        self.send_header("Location", "http://localhost:1/")
+        self.send_header("Content-Length", "1")
+        self.end_headers()
+        self.wfile.write(b"v")
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+store = HttpStore(f"https://localhost:{server.server_port}", (), Limits(RequestSlots(), Retries(0)))
+for key in ("k", "away"):
+    try:
+        print(store.read(key).value)
+    except errors.StorageError as e:
+        print(e)
+"""
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_tls(tmp_path: Path, trusted: bool) -> None:
+    """A server shows a certificate that is trusted, and doesn't redirect to where nobody has to show one."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    text = certificate.public_bytes(serialization.Encoding.PEM)
+    (tmp_path / "certificate").write_bytes(text)
+    (tmp_path / "both").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + text
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+    if trusted:
+        environment["SSL_CERT_FILE"] = str(tmp_path / "certificate")
+    command = [sys.executable, "-c", TLS, str(tmp_path / "both")]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    value, away = told.stdout.splitlines()
+    if trusted:
+        assert value == "b'v'" and away.endswith(
+            "redirected to http://localhost:1/, expected the scheme https"
+        )
+    else:
+        assert "certificate" in value.lower() and "certificate" in away.lower()
