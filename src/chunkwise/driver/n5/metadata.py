@@ -12,7 +12,8 @@ A stored document is read as forgivingly as n5-java does:
 * ``compressionType`` (version 0 metadata) stands in for a missing ``compression``;
 * settings of the encoder may be missing, unknown or unusable (:mod:`chunkwise.codec.n5_compression`);
 * an unknown compression makes the blocks unreadable, not the document;
-* ``axes``, ``units`` and ``resolution`` that are not what TensorStore writes are plain attributes.
+* ``axes``, ``units`` and ``resolution`` that are not what TensorStore writes are plain attributes: N5 gives
+  these names no meaning, and all other readers open such a dataset.
 """
 
 from __future__ import annotations
@@ -154,8 +155,11 @@ def _stored_compression(value: JSON) -> Mapping[str, JSON]:
 
 
 def to_json(metadata: N5Metadata) -> dict[str, JSON]:
-    """Return the document of a dataset in canonical form, as TensorStore writes it."""
-    out = dict(metadata.attributes)
+    """Return the document of a dataset in canonical form, as TensorStore writes it.
+
+    ``axes``, ``units`` and ``resolution`` that say nothing of the dimensions are left out: no spec can have them.
+    """
+    out = {name: value for name, value in metadata.attributes.items() if name not in members.DATASET_MEMBERS}
     out["dimensions"] = list(metadata.dimensions)
     out["blockSize"] = list(metadata.block_size)
     out["dataType"] = metadata.data_type
