@@ -75,7 +75,7 @@ def test_z5py_reads_what_we_wrote(dtype, compression, fresh, values_of, same_bit
     "stored", [{"axes": ["x", "y", "z"]}, {"units": ["nm"]}, {"resolution": [4, 4, 40]}, {"units": "nm"}]
 )
 def test_axes_and_units_of_another_rank_are_attributes(tmp_path, stored):
-    """N5 gives these names no meaning: z5py opens the dataset too.  They stay, and say nothing of dimensions."""
+    """N5 gives these names no meaning, so z5py opens the dataset too."""
     values = np.arange(15, dtype="int16").reshape(5, 3)
     z5py.File(str(tmp_path / "a.n5"), mode="w").create_dataset(
         "d", data=values.T, chunks=(2, 3)

@@ -30,7 +30,7 @@ from chunkwise.driver.n5 import members
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix
 
-__all__ = ["N5Metadata", "block_codec", "parse_metadata", "resize", "to_json"]
+__all__ = ["N5Metadata", "block_codec", "parse_metadata", "resize", "spec_members", "to_json"]
 
 T = TypeVar("T")
 
@@ -155,11 +155,8 @@ def _stored_compression(value: JSON) -> Mapping[str, JSON]:
 
 
 def to_json(metadata: N5Metadata) -> dict[str, JSON]:
-    """Return the document of a dataset in canonical form, as TensorStore writes it.
-
-    ``axes``, ``units`` and ``resolution`` that say nothing of the dimensions are left out: no spec can have them.
-    """
-    out = {name: value for name, value in metadata.attributes.items() if name not in members.DATASET_MEMBERS}
+    """Return the document of a dataset in canonical form, as TensorStore writes it."""
+    out = dict(metadata.attributes)
     out["dimensions"] = list(metadata.dimensions)
     out["blockSize"] = list(metadata.block_size)
     out["dataType"] = metadata.data_type
@@ -171,6 +168,14 @@ def to_json(metadata: N5Metadata) -> dict[str, JSON]:
     if metadata.resolution is not None:
         out["resolution"] = list(metadata.resolution)
     return out
+
+
+def spec_members(metadata: N5Metadata) -> dict[str, JSON]:
+    """Return what a spec can have of it: no axes and units that say nothing of the dimensions."""
+    plain = {
+        name: value for name, value in metadata.attributes.items() if name not in members.DATASET_MEMBERS
+    }
+    return to_json(replace(metadata, attributes=plain))
 
 
 def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:
