@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from cli_arrays import DRIVERS, make
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import chunkwise
 from chunkwise.cli.main import main
 
 KEYS = {"zarr3": "zarr.json", "zarr2": ".zarray", "zarr1": "meta", "n5": "attributes.json"}
@@ -71,3 +74,23 @@ def test_documents_with_one_odd_member(
         assert "Traceback" not in capsys.readouterr().err
 
     check()
+
+
+@pytest.mark.parametrize("command", ["info", "tree", "attrs", "verify", "diff"])
+def test_half_a_character_in_a_document_is_shown(tmp_path: Path, command: str) -> None:
+    """JSON can say it, and no encoding has it."""
+    chunkwise.create_array(tmp_path / "a.zarr", np.arange(4))
+    document = json.loads((tmp_path / "a.zarr/zarr.json").read_text())
+    document["attributes"] = {"a": "\ud800x"}
+    document["dimension_names"] = ["\ud800"]
+    (tmp_path / "a.zarr/zarr.json").write_text(json.dumps(document))
+    (tmp_path / "b.zarr").mkdir()
+    (tmp_path / "b.zarr/zarr.json").write_text(json.dumps({**document, "attributes": {}}))
+    words = [command, tmp_path / "a.zarr", *([tmp_path / "b.zarr"] if command == "diff" else [])]
+    done = subprocess.run(
+        [sys.executable, "-m", "chunkwise", *map(str, words)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == (command == "diff"), done.stderr
+    assert "can't encode" not in done.stderr
+    if command in ("info", "attrs"):
+        assert "\\ud800" in done.stdout

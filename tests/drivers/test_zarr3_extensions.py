@@ -72,6 +72,21 @@ def test_creating_a_rectilinear_array(tmp_path):
     assert not (tmp_path / "c/2/0").exists() and (tmp_path / "c/1/0").exists()
 
 
+@pytest.mark.parametrize("defaults", [False, True])
+def test_a_spec_of_a_rectilinear_array_makes_another_one(tmp_path, defaults):
+    """The metadata in it say the sizes; a schema, which can't, says nothing of chunks that would be wrong."""
+    metadata = {"chunk_grid": EDGES, "data_type": "float32", "shape": [7, 6]}
+    store = ts.open(_spec(tmp_path / "a", metadata=metadata), create=True).result()
+    json_spec = {**store.spec().to_json(include_defaults=defaults), "kvstore": f"file://{tmp_path}/b/"}
+    assert ts.open(json_spec, create=True).result().spec().to_json()["metadata"]["chunk_grid"] == EDGES
+    assert ts.open(_spec(tmp_path / "a"), schema=store.schema).result().shape == (7, 6)
+    layout = store.chunk_layout
+    assert not any(layout.read_chunk.shape or ()) and not any(layout.write_chunk.shape or ())
+    both = _spec(tmp_path / "c", metadata={"chunk_grid": EDGES})
+    made = ts.open(both, schema=store.schema, create=True).result()
+    assert made.spec().to_json()["metadata"]["chunk_grid"] == EDGES
+
+
 def test_a_rectilinear_array_grows_by_one_chunk(tmp_path):
     metadata = {"chunk_grid": EDGES, "data_type": "uint16", "shape": [7, 6]}
     store = ts.open(_spec(tmp_path, metadata=metadata), create=True).result()

@@ -126,3 +126,12 @@ def test_encoded_chunk_shapes_are_refused() -> None:
     json = {"kind": "inline", "chunk_shapes": [[2, 1]], "encoded_chunk_shapes": [2]}
     with pytest.raises(UnsupportedError, match="encoded_chunk_shapes"):
         RectilinearGrid.parse(json)
+
+
+@pytest.mark.parametrize(
+    "shapes", [[[[3, 2**62], [3, 2**62]]], [[2, [3, 2**62], 5]], [[2**63 - 1, 1]], [[1] * 3, [[2**62, 2], 1]]]
+)
+def test_cells_that_end_beyond_every_array_are_refused(shapes: list[Any]) -> None:
+    """Index arrays are looked up in starts of 64 bits."""
+    with pytest.raises(SpecError, match=r'"chunk_shapes": .*add up to'):
+        RectilinearGrid.parse({"kind": "inline", "chunk_shapes": shapes})

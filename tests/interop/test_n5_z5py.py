@@ -69,3 +69,23 @@ def test_z5py_reads_what_we_wrote(dtype, compression, fresh, values_of, same_bit
     store[:5] = values[:5]
     values[5] = 0
     same_bits(z5py.File(str(path), mode="r")["a"][:], values.T)
+
+
+@pytest.mark.parametrize(
+    "stored", [{"axes": ["x", "y", "z"]}, {"units": ["nm"]}, {"resolution": [4, 4, 40]}, {"units": "nm"}]
+)
+def test_axes_and_units_of_another_rank_are_attributes(tmp_path, stored):
+    """N5 gives these names no meaning, so z5py opens the dataset too."""
+    values = np.arange(15, dtype="int16").reshape(5, 3)
+    z5py.File(str(tmp_path / "a.n5"), mode="w").create_dataset(
+        "d", data=values.T, chunks=(2, 3)
+    ).attrs.update(stored)
+    store = ts.open({"driver": "n5", "kvstore": f"file://{tmp_path}/a.n5/d/"}).result()
+    np.testing.assert_array_equal(store, values)
+    assert store.domain.labels == ("", "") and store.dimension_units == (None, None)
+    assert dict(store.attrs) == stored
+    store.resize(exclusive_max=[4, 3]).result()
+    (name, value), *_ = stored.items()
+    assert z5py.File(str(tmp_path / "a.n5"), mode="r")["d"].attrs[name] == value
+    with pytest.raises(ValueError, match=name):
+        ts.open({"driver": "n5", "kvstore": f"file://{tmp_path}/a.n5/d/", "metadata": stored}).result()

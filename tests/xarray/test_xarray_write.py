@@ -347,6 +347,26 @@ def test_what_cannot_be_is_refused(tmp_path: Path, case: str) -> None:
         write_with_chunkwise(dataset, tmp_path / "a", **options)
 
 
+APPENDED_ALONE = {
+    "one of two": lambda more: more[["a"]].drop_vars("time"),
+    "without coordinates": lambda more: more.drop_vars("time"),
+    "a new one": lambda more: more.assign(b=more["a"] * 2),
+}
+
+
+@pytest.mark.parametrize("case", APPENDED_ALONE)
+@pytest.mark.parametrize("format", FORMATS)
+def test_variables_of_one_group_end_together(tmp_path: Path, format: str, case: str) -> None:
+    """xarray can't open a group of which some variables have grown and others haven't."""
+    write_dataset(series(0, 5), tmp_path / "a", format=format)
+    with pytest.raises(ValueError, match=r'lengths along "time": .*\b[25]\b'):
+        write_dataset(APPENDED_ALONE[case](series(5, 2)), tmp_path / "a", append_dim="time")
+    same_values(read_with_chunkwise(tmp_path / "a"), series(0, 5))
+    # What hasn't this dimension may be missing.
+    write_dataset(series(5, 2).drop_vars("mask"), tmp_path / "a", append_dim="time")
+    same_values(read_with_chunkwise(tmp_path / "a"), series(0, 7))
+
+
 def test_a_failure_in_the_options_changes_nothing(tmp_path: Path) -> None:
     write_dataset(series(0, 5), tmp_path / "a")
     bad = series(0, 3).assign(o=("x", np.array([{}, 1, 2], object)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.api.attributes import read_attributes
@@ -15,14 +15,15 @@ from chunkwise.api.new_array import open_array
 from chunkwise.api.node import require_node
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.index_space import d
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import d, newaxis
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
 
-__all__ = ["CopySource", "source_in_file", "stored_source"]
+__all__ = ["CopySource", "check_apart", "source_in_file", "stored_source"]
 
 
 class CopySource(NamedTuple):
@@ -63,6 +64,16 @@ class CopySource(NamedTuple):
         form = self.form.part(view.shape, list(slices), [term.step or 1 for term in slices.values()])
         return self._replace(store=view, form=form, digest=_digest([self.digest, repr(index)]))
 
+    def arranged(self, dims: Sequence[int], *, n_new: int = 0) -> CopySource:
+        """Return the array with its dimensions in another order, and `n_new` of size 1 behind them."""
+        view = self.store.transpose(dims) if dims else self.store
+        view = view[(..., *[newaxis] * n_new)]
+        return self._replace(
+            store=view.translate_to[(0,) * view.rank] if view.rank else view,
+            form=self.form.arranged(dims, n_new),
+            digest=_digest([self.digest, list(dims), n_new]),
+        )
+
     def uses(self, location: Location, *, below: bool) -> bool:
         """Whether something that is read, archives included, lies at `location`, or also `below` it."""
         store, top = _place(location.kv, location.path)
@@ -95,6 +106,14 @@ def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
         units=tuple(store.dimension_units),
     )
     return CopySource(store, form, os.path.abspath(path), _digest(spec), False)
+
+
+def check_apart(source: Location, destination: Location) -> None:
+    """Raise InvalidArgumentError if one is, or holds, the other."""
+    (store, here), (other, there) = _place(source.kv, source.path), _place(destination.kv, destination.path)
+    if store == other and (here.startswith(there) or there.startswith(here)):
+        how = "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
+        raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")
 
 
 def _digest(document: Any) -> str:

@@ -81,6 +81,22 @@ class Form:
         )
         return replace(part, document=_part_document(part, len(self.shape)))
 
+    def arranged(self, dims: Sequence[int], n_new: int) -> Form:
+        """Return the form with the dimensions in another order and `n_new` of size 1 behind them."""
+
+        def order(values: Any, new: Any) -> Any:
+            return tuple(values[dim] for dim in dims) + (new,) * n_new if values else values
+
+        return replace(
+            self,
+            shape=tuple(self.shape[dim] for dim in dims) + (1,) * n_new,
+            chunks=order(self.chunks, 1),
+            shards=order(self.shards, 1),
+            names=order(self.names, None),
+            units=order(self.units, None),
+            document={},  # which is of the order that was
+        )
+
     def replaced(self, options: Mapping[str, Any]) -> Form:
         """Return the form with some fields replaced."""
         return replace(self, **options)

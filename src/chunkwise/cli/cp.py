@@ -49,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-r", "--recursive", action="store_true", help="copy a group with all that is in it")
     add_form_arguments(parser)
     parser.add_argument(
+        "--layout",
+        choices=("n5-viewer", "paintera", "bdv"),
+        help="with -r, of an OME-Zarr image: an N5 container as this viewer takes it, with the same levels",
+    )
+    parser.add_argument(
         "--region", metavar="REGION", help="copy a part only, such as '0, -1, 100:200' or '...,::2'"
     )
     parser.add_argument(
@@ -79,6 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if arguments.cast is not None and arguments.dtype is None:
         raise UsageError("--cast goes with --dtype")
+    if arguments.layout is not None and not arguments.recursive:
+        raise UsageError("--layout goes with -r and the group of an OME-Zarr image")
     destination = locate(arguments.destination)
     spec = read_spec_file(arguments.source)
     if spec is None:
@@ -87,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
             if not arguments.recursive:
                 raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
             return copy_tree(arguments, location, destination)
+        if arguments.layout is not None:
+            raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
         source = stored_source(location)
     elif arguments.recursive:
         raise UsageError(f"{arguments.source} is the spec of one array; -r copies groups")

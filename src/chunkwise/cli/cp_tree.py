@@ -6,6 +6,7 @@ import argparse
 import time
 from typing import Any
 
+from chunkwise.api.copy_source import check_apart
 from chunkwise.api.location import Location
 from chunkwise.api.node import Node, find_node, require_node
 from chunkwise.api.stored_node import stored_array
@@ -48,9 +49,12 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
     if arguments.shard not in (None, "none"):
         raise UsageError("--shard SIZES is for single arrays; in a hierarchy, only --shard none")
     root = require_node(source)
+    if arguments.layout is not None:
+        return _copy_image(arguments, source, destination)
     format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
+    check_apart(source, destination)
     tree = open_group(source, "r")
     target = _open_target(arguments, destination, format)
     started = time.monotonic()
@@ -68,6 +72,30 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
     if format != "n5" and _is_consolidated(root):
         target.consolidate()
     return _tell(arguments, format, report, time.monotonic() - started)
+
+
+def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
+    """Copy the image at `source` in the layout of a viewer of N5."""
+    if arguments.format not in (None, "n5"):
+        raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
+    if arguments.cast == "scale":
+        raise UsageError("--cast scale would scale each array by itself; it is for single arrays")
+    from chunkwise.pyramid.image_copy import ImageCopy  # which not every copy needs
+
+    image = ImageCopy(source, destination, arguments.layout, form_options(arguments))
+    if not (arguments.overwrite or arguments.resume):
+        image.check_free()
+    _open_target(arguments, destination, "n5")
+    started = time.monotonic()
+    with open_progress("copying", image.nbytes, 0, show=not arguments.quiet) as progress:
+        report = image.run(
+            resume=arguments.resume,
+            verify=arguments.verify,
+            sync=not arguments.no_sync,
+            cast=arguments.cast or "error",
+            progress=lambda _, nbytes: progress.advance(nbytes),
+        )
+    return _tell(arguments, "n5", report, time.monotonic() - started)
 
 
 def _open_target(arguments: argparse.Namespace, destination: Location, format: str) -> Group:

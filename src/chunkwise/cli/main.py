@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn
 
 from chunkwise.cli.command import UsageError, message
@@ -60,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     argv = _joined(sys.argv[1:] if argv is None else argv)
     arguments = None
+    if isinstance(sys.stdout, TextIOWrapper):  # of half a character, which JSON can hold
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         arguments = _parser(argv).parse_args(argv)
         loaded()

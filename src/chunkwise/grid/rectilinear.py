@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_array, expect_int, expect_one_of, parse_array
-from chunkwise.errors import InvalidArgumentError, OutOfRangeError, UnsupportedError
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError, SpecError, UnsupportedError
 
 __all__ = ["RectilinearGrid"]
 
@@ -231,7 +231,11 @@ def _merged(sizes: tuple[int | tuple[int, int], ...]) -> list[tuple[int, int]]:
 
 def _parse_sizes(value: JSON) -> Sizes:
     if isinstance(value, list | tuple):
-        return tuple(parse_array(value, _parse_size))
+        sizes = tuple(parse_array(value, _parse_size))
+        total = sum(size if isinstance(size, int) else size[0] * size[1] for size in sizes)
+        if total > _UNBOUNDED:
+            raise SpecError(f"Chunk sizes add up to {total}, but an array ends at {_UNBOUNDED} at the latest")
+        return sizes
     return expect_int(value, 1)
 
 

@@ -38,7 +38,7 @@ from chunkwise.hierarchy.new_array import data_type
 from chunkwise.hierarchy.resolve import Found, group_links, source_location
 from chunkwise.hierarchy.tree import Tree
 
-__all__ = ["CopyReport", "copy_found"]
+__all__ = ["CopyReport", "Progress", "copy_found", "fitting_attributes", "form_options"]
 
 Progress = Callable[[str, int], None]
 
@@ -64,6 +64,23 @@ class CopyReport:
     nbytes: int = 0
     notes: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, path: str, work: ArrayCopy, *, verify: bool, progress: Progress) -> None:
+        """Do the work of one array, wait for it and count it."""
+        if not work.complete:
+            copying = work.run(lambda nbytes: progress(path, nbytes))
+            try:
+                copying.result()
+            except BaseException:  # an interrupt too: workers end, and what is done stays for another run
+                work.interrupt(copying)
+                raise
+        changed = "" if work.narrowing is None else str(work.narrowing)
+        if verify:
+            work.verify().result()
+        work.finish()
+        self.n_arrays += 1
+        self.nbytes += work.nbytes
+        self.notes += [(path, note) for note in (*work.notes, *filter(None, [changed]))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +153,7 @@ def copy_found(
         source=source,
         target=target,
         names=tuple(names),
-        options=_form_options(options or {}),
+        options=form_options(options or {}),
         resume=resume,
         verify=verify,
         strict=strict,
@@ -149,7 +166,7 @@ def copy_found(
     return copy.report
 
 
-def _form_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def form_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a copy as fields of a form.
 
     Raises
@@ -197,7 +214,8 @@ def _there(copy: _Copy, names: tuple[str, ...]) -> tuple[str, ...]:
 def _copy_group(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
     where = _there(copy, names)
     attributes = without_links(copy.source.tree.attributes(names, node).asdict())
-    kept = _fitting(copy, _below(copy, names), attributes)
+    kept, notes = fitting_attributes(attributes, copy.target.format)
+    copy.report.notes += [(_below(copy, names), note) for note in notes]
     if not where:  # the root of the target, which is there
         root = copy.target.find(())
         assert root is not None
@@ -215,11 +233,11 @@ def _copy_group(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
     copy.report.n_groups += 1
 
 
-def _fitting(copy: _Copy, below: str, attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a group that the target can hold."""
-    notes = copy.report.notes
+def fitting_attributes(attributes: Mapping[str, Any], format: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the attributes that a group of this format can hold, and what there is to tell of them."""
+    notes: list[str] = []
     out = dict(attributes)
-    if copy.target.format == "n5":
+    if format == "n5":
         for name in list(out):
             if name == "n5" or out[name] is None:
                 why = (
@@ -227,15 +245,15 @@ def _fitting(copy: _Copy, below: str, attributes: dict[str, Any]) -> dict[str, A
                     if name == "n5"
                     else "null means missing in N5"
                 )
-                notes.append((below, f"attribute {dump(name)} is left out: {why}"))
+                notes.append(f"attribute {dump(name)} is left out: {why}")
                 del out[name]
         if all(name in out for name in DATASET_NAMES[:4]):
             del out["dimensions"]
-            notes.append((below, 'attribute "dimensions" is left out: it would make a dataset of the group'))
+            notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
     for name, value in out.items():
         if has_non_finite(value):
-            notes.append((below, f"attribute {dump(name)} has NaN or infinities, which is no proper JSON"))
-    return out
+            notes.append(f"attribute {dump(name)} has NaN or infinities, which is no proper JSON")
+    return out, notes
 
 
 def _copy_array(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
@@ -257,20 +275,7 @@ def _copy_array(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
             raise prefix(e, f"Error copying {node.location.text}") from None
         report.left_out.append((below, e.message))
         return
-    if not work.complete:
-        copying = work.run(lambda nbytes: copy.progress(below, nbytes))
-        try:
-            copying.result()
-        except BaseException:  # an interrupt too: workers end, and what is done stays for another run
-            work.interrupt(copying)
-            raise
-    changed = "" if work.narrowing is None else str(work.narrowing)
-    if copy.verify:
-        work.verify().result()
-    work.finish()
-    report.n_arrays += 1
-    report.nbytes += work.nbytes
-    report.notes += [(below, note) for note in (*work.notes, *filter(None, [changed]))]
+    report.add(below, work, verify=copy.verify, progress=copy.progress)
 
 
 def _copy_link(copy: _Copy, names: tuple[str, ...], link: Link) -> None:

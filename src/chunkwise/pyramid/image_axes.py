@@ -13,7 +13,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.unit import Unit
 
-__all__ = ["AxisKind", "ImageAxis", "image_axes", "slowest_first"]
+__all__ = ["AxisKind", "ImageAxis", "axis_kind", "image_axes", "slowest_first"]
 
 AxisKind: TypeAlias = Literal["time", "channel", "space"]
 
@@ -90,8 +90,13 @@ def image_axes(
             raise InvalidArgumentError(
                 f"units: voxels of axis {name} must have a positive size, not {scale:g}"
             )
-        axes.append(ImageAxis(name, _KINDS.get(name.lower(), "space"), scale, base))
+        axes.append(ImageAxis(name, axis_kind(name), scale, base))
     return axes
+
+
+def axis_kind(name: str) -> AxisKind:
+    """Return what the name of an axis says that it is."""
+    return _KINDS.get(name.lower(), "space")
 
 
 def memory_order(store: TensorStore) -> list[int]:

@@ -17,6 +17,7 @@ from chunkwise.pyramid.image_axes import ImageAxis
 
 __all__ = [
     "check_n5_viewer_axes",
+    "check_one_unit",
     "cosem_group",
     "cosem_level",
     "n5_viewer_group",
@@ -31,9 +32,14 @@ def check_n5_viewer_axes(axes: Sequence[ImageAxis]) -> None:
             "a pyramid for n5-viewer has up to 3 axes of space; write one for each channel and time "
             f"(these are {', '.join(axis.name for axis in axes)})"
         )
+    check_one_unit(axes, "n5-viewer")
+
+
+def check_one_unit(axes: Sequence[ImageAxis], viewer: str) -> None:
+    """Raise InvalidArgumentError if axes have several units."""
     if len({axis.unit for axis in axes}) > 1:
         raise InvalidArgumentError(
-            "n5-viewer has one unit for all axes, but these have "
+            f"{viewer} has one unit for all axes, but these have "
             + ", ".join(axis.unit or "none" for axis in axes)
         )
 

@@ -13,7 +13,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.pyramid.geometry import Level
 from chunkwise.pyramid.image_axes import ImageAxis
 
-__all__ = ["check_ngff_axes", "ngff_attributes", "ngff_labels", "ngff_unit"]
+__all__ = ["check_ngff_axes", "ngff_attributes", "ngff_labels", "ngff_unit", "unit_symbol"]
 
 _PREFIXES = {
     "y": "yocto", "z": "zepto", "a": "atto", "f": "femto", "p": "pico", "n": "nano", "u": "micro",
@@ -52,6 +52,22 @@ def ngff_unit(unit: str) -> str:
         if unit.endswith(symbol) and prefix in _PREFIXES:
             return _PREFIXES[prefix] + name
     return unit.replace("metre", "meter")
+
+
+def unit_symbol(unit: str) -> str:
+    """Return the symbol of a metric length or time that OME-NGFF names; others as they are.
+
+    Examples
+    --------
+    >>> unit_symbol("nanometer"), unit_symbol("micrometer"), unit_symbol("second"), unit_symbol("inch")
+    ('nm', 'um', 's', 'inch')
+    """
+    for symbol, name in (("m", "meter"), ("s", "second")):
+        if unit.endswith(name):
+            for prefix, text in _PREFIXES.items():
+                if text == unit.removesuffix(name) and prefix.isascii():
+                    return prefix + symbol
+    return unit
 
 
 def ngff_attributes(

@@ -15,7 +15,7 @@ from chunkwise.hierarchy.node_name import check_new_names, split_path
 from chunkwise.hierarchy.open_group import open_group
 from chunkwise.xarray.create import create_variable
 from chunkwise.xarray.encode import Encoded
-from chunkwise.xarray.members import Member, member_of
+from chunkwise.xarray.members import Member, member_of, members_of
 
 __all__ = ["DatasetTarget"]
 
@@ -85,6 +85,10 @@ class DatasetTarget:
 
     def __contains__(self, name: str) -> bool:
         return self._group is not None and self._mode in ("a", "r+") and name in self._group
+
+    def members(self) -> dict[str, Member]:
+        """Return the arrays that are there."""
+        return {} if self._group is None else members_of(self._group)
 
     def require(self, name: str) -> Member:
         """Return the stored array of a variable.

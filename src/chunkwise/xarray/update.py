@@ -14,7 +14,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.xarray.encode import LAYOUT, Encoded, encode_variable
 from chunkwise.xarray.members import Member
 
-__all__ = ["encode_like", "place_in"]
+__all__ = ["check_lengths", "encode_like", "place_in"]
 
 
 def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
@@ -114,6 +114,33 @@ def place_in(
     view = store[tuple(index)] if index else store
     _check_sizes(name, dims, variable.shape, view.shape)
     return lambda: view
+
+
+def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], append_dim: Hashable) -> None:
+    """Check that all variables of a group are as long along `append_dim` once these are appended.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If some would be longer than others: xarray can't open such a group.
+    """
+    from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
+
+    lengths: dict[str, int] = {}
+    for name, member in members.items():
+        if append_dim in (dims := open_variable(name, member, None).dims):
+            lengths[name] = member.store.shape[dims.index(append_dim)]
+    before = dict(lengths)
+    for name, variable in variables.items():
+        if append_dim in variable.dims:
+            lengths[name] = lengths.get(name, 0) + variable.sizes[append_dim]
+    if len(set(lengths.values())) > 1:
+        ends = ", ".join(f'"{name}" {length}' for name, length in lengths.items())
+        missing = [name for name in before if name not in variables]
+        why = f"; the dataset lacks {', '.join(missing)}" if missing else ""
+        raise InvalidArgumentError(
+            f'append_dim: variables would have different lengths along "{append_dim}": {ends}{why}'
+        )
 
 
 def _check_sizes(

@@ -19,7 +19,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.xarray.encode import Encoded, encode_variable
 from chunkwise.xarray.target import DatasetTarget
-from chunkwise.xarray.update import encode_like, place_in
+from chunkwise.xarray.update import check_lengths, encode_like, place_in
 from chunkwise.xarray.values import write_values
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ def write_dataset(
             encoded = encode_variable(xr, name, variable, at.format, encoding=asked, non_finite=non_finite)
             view = partial(at.create, name, encoded, asked=asked is not None)
         jobs.append((encoded, view))
+    if append_dim is not None:
+        check_lengths(at.members(), variables, append_dim)
     if mode != "r+":
         at.prepare()
     delayed = write_values([(encoded.variable, view()) for encoded, view in jobs], compute=compute)

@@ -12,7 +12,7 @@ from typing import Any
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_number, expect_string
 from chunkwise.codec.n5_compression import parse_compression
 from chunkwise.driver.n5 import members
-from chunkwise.driver.n5.metadata import N5Metadata, to_json
+from chunkwise.driver.n5.metadata import N5Metadata, spec_members
 from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["N5Constraints", "check_constraints", "constraints_to_json", "parse_constraints"]
@@ -113,7 +113,7 @@ def check_constraints(constraints: N5Constraints, metadata: N5Metadata) -> None:
         wanted["axes"] = list(constraints.axes)
     if not wanted:
         return
-    stored = to_json(metadata)
+    stored = spec_members(metadata)
     stored["axes"] = list(metadata.axes)
     first = [name for name in members.DATASET_MEMBERS if name in wanted]
     for name in [*first, *sorted(set(wanted) - set(first))]:

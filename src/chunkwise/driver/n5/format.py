@@ -20,7 +20,7 @@ from chunkwise.driver.n5.metadata import (
     frame_of,
     parse_metadata,
     resize,
-    to_json,
+    spec_members,
     without_attributes,
 )
 from chunkwise.driver.n5.schema import check_metadata, constraint_schema, create_metadata, schema_of
@@ -133,7 +133,7 @@ class N5Format:
 
     def metadata_to_json(self, metadata: N5Metadata) -> dict[str, Any]:
         """Return the canonical form of the document."""
-        return to_json(metadata)
+        return spec_members(metadata)
 
     def container_key(self, path: str) -> str | None:
         """Return the key of the root of the container, ``*.n5``, that the dataset is in."""

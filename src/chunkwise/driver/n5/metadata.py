@@ -12,7 +12,8 @@ A stored document is read as forgivingly as n5-java does:
 * ``compressionType`` (version 0 metadata) stands in for a missing ``compression``;
 * settings of the encoder may be missing, unknown or unusable (:mod:`chunkwise.codec.n5_compression`);
 * an unknown compression makes the blocks unreadable, not the document;
-* ``axes``, ``units`` and ``resolution`` that are not what TensorStore writes are plain attributes.
+* ``axes``, ``units`` and ``resolution`` that are not what TensorStore writes are plain attributes: N5 gives
+  these names no meaning, and all other readers open such a dataset.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from chunkwise.driver.n5 import members
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix
 
-__all__ = ["N5Metadata", "block_codec", "parse_metadata", "resize", "to_json"]
+__all__ = ["N5Metadata", "block_codec", "parse_metadata", "resize", "spec_members", "to_json"]
 
 T = TypeVar("T")
 
@@ -167,6 +168,14 @@ def to_json(metadata: N5Metadata) -> dict[str, JSON]:
     if metadata.resolution is not None:
         out["resolution"] = list(metadata.resolution)
     return out
+
+
+def spec_members(metadata: N5Metadata) -> dict[str, JSON]:
+    """Return what a spec can have of it: no axes and units that say nothing of the dimensions."""
+    plain = {
+        name: value for name, value in metadata.attributes.items() if name not in members.DATASET_MEMBERS
+    }
+    return to_json(replace(metadata, attributes=plain))
 
 
 def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:

@@ -1,0 +1,135 @@
+"""How viewers of N5 have an image in a container: which groups, and what these say.
+
+All of them show stacks of up to 3 axes, so each channel and each time has a group of its own:
+
+* n5-viewer: ``c0/t0/s0``, of which ``c0`` and ``t0`` are there if the image has these axes.
+* Paintera: the same with ``data`` between, as in ``c0/t0/data/s0``, beside ``painteraData``.
+* BigDataViewer: ``setup0/timepoint0/s0`` always, and voxel sizes in an XML file
+  (:mod:`chunkwise.pyramid.bdv_xml`).
+
+All place the first voxel of a level in the middle of those of full resolution that it covers.  Where levels
+lie elsewhere, n5-viewer has an affine transformation for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.pyramid.geometry import Level
+from chunkwise.pyramid.image_axes import ImageAxis
+from chunkwise.pyramid.n5_styles import check_one_unit, n5_viewer_group, n5_viewer_level
+
+__all__ = ["LAYOUTS", "Layout", "Stack"]
+
+_NEARLY = 1e-6  # of a voxel
+
+
+class Stack(NamedTuple):
+    """What a group has: one channel at one time.
+
+    Attributes
+    ----------
+    path : str
+        Of the group that its levels are in.
+    channel, time : int or None
+        Their numbers; None if the image has no such axis.
+    """
+
+    path: str
+    channel: int | None
+    time: int | None
+
+
+class Layout(NamedTuple):
+    """A layout.
+
+    Attributes
+    ----------
+    name : str
+    viewer : str
+        The software that has it.
+    needs_z : bool
+        Whether stacks have 3 axes, so that an image of x and y gets a third one.
+    """
+
+    name: str
+    viewer: str
+    needs_z: bool
+
+    def check(self, axes: Sequence[ImageAxis]) -> None:
+        """Raise InvalidArgumentError unless there are 2 or 3 axes of space, of one unit."""
+        if len(axes) not in (2, 3):
+            raise InvalidArgumentError(
+                f"{self.viewer} shows 2 or 3 axes of space, but the image has "
+                f"{', '.join(axis.name for axis in axes) or 'none'}"
+            )
+        check_one_unit(axes, self.viewer)
+
+    def stacks(self, n_channels: int | None, n_times: int | None) -> Iterator[Stack]:
+        """Yield all stacks of an image."""
+        for channel in (None,) if n_channels is None else range(n_channels):
+            for time in (None,) if n_times is None else range(n_times):
+                if self.name == "bdv":
+                    path = f"setup{channel or 0}/timepoint{time or 0}"
+                else:
+                    parts = ["" if channel is None else f"c{channel}", "" if time is None else f"t{time}"]
+                    parts.append("data" if self.name == "paintera" else "")
+                    path = "/".join(filter(None, parts))
+                yield Stack(path, channel, time)
+
+    def offset(self, first: Level, level: Level) -> tuple[float, ...]:
+        """Return by how much a level lies elsewhere than the viewer has it, by axis."""
+        offset = tuple(
+            at - 0.5 * (f - 1) * size - (0.0 if self.name == "n5-viewer" else start)
+            for at, f, size, start in zip(
+                level.translation, level.factors, first.scale, first.translation, strict=True
+            )
+        )
+        sizes = zip(offset, first.scale, strict=True)
+        return tuple(0.0 if abs(distance) <= _NEARLY * size else distance for distance, size in sizes)
+
+    def level_attributes(self, axes: Sequence[ImageAxis], first: Level, level: Level) -> dict[str, Any]:
+        """Return the attributes of the array of a level."""
+        if self.name != "n5-viewer":
+            return {"downsamplingFactors": list(level.factors)}
+        out = n5_viewer_level(axes, level)
+        if any(offset := self.offset(first, level)):
+            ends = (*offset, 0.0)[:3]
+            out["affineTransform"] = [[*(float(i == j) for j in range(3)), ends[i]] for i in range(3)]
+        return out
+
+    def group_attributes(
+        self,
+        stack: Stack,
+        axes: Sequence[ImageAxis],
+        levels: Sequence[tuple[str, Level]],
+        *,
+        data_type: str,
+        labels: bool,
+    ) -> dict[str, dict[str, Any]]:
+        """Return the attributes of the groups of a stack, by path."""
+        first = levels[0][1]
+        if self.name == "n5-viewer":
+            return {stack.path: n5_viewer_group(axes, levels)}
+        own: dict[str, Any] = {"multiScale": True, "resolution": list(first.scale)}
+        above = stack.path.rpartition("/")[0]
+        if self.name == "bdv":
+            factors = [list(level.factors) for _, level in levels]
+            return {stack.path: own, above: {"downsamplingFactors": factors, "dataType": data_type}}
+        own["offset"] = list(first.translation)
+        if axes[0].unit:
+            own["unit"] = axes[0].unit
+        # A label source of Paintera has tables beside it, which are not made here.
+        return {stack.path: own} if labels else {stack.path: own, above: {"painteraData": {"type": "raw"}}}
+
+
+LAYOUTS = {
+    layout.name: layout
+    for layout in (
+        Layout("n5-viewer", "n5-viewer", needs_z=False),
+        Layout("paintera", "Paintera", needs_z=True),
+        Layout("bdv", "BigDataViewer", needs_z=True),
+    )
+}
