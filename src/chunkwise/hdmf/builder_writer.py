@@ -27,7 +27,13 @@ from chunkwise.hdmf.reference import Reference, join_path
 from chunkwise.hdmf.stream import BUFFER_NBYTES, StreamProgress
 from chunkwise.hdmf.values import as_values
 
-__all__ = ["BuilderWriter"]
+__all__ = ["BuilderWriter", "check_link_name"]
+
+
+def check_link_name(name: str, group: str) -> None:
+    """Raise InvalidArgumentError if a link has no name of its own, as others can't read it."""
+    if not name:
+        raise InvalidArgumentError(f"a link in group {group} has the empty name")
 
 
 class BuilderWriter:
@@ -121,6 +127,7 @@ class BuilderWriter:
             self.dataset(path, dataset)
         links = dict(self.store.links(path))
         for name, link in builder.links.items():
+            check_link_name(name, path)
             target = link.builder
             links[name] = self.references.reference_to(target)
         links |= self._extra_links.pop(path, {})

@@ -100,7 +100,7 @@ class ZarrIO(StoreReading, StoreWriting):
     _found: HdmfStore | None = None
     """What is at the path, if that was looked up already: it is parsed once."""
 
-    _replaces: Literal["nothing", "file", "keys"] | None = None
+    _replaces: str | None = None  # "nothing", "file", "keys"
     """What a new store takes the place of, as long as nothing of it is written."""
 
     def __init__(

@@ -219,7 +219,8 @@ def _items(put: Any, items: Mapping[str, Any]) -> None:
 
 def _dtype(put: Any, dtype: np.dtype[Any]) -> None:
     _global(put, "numpy", "dtype")
-    _, arguments, state = dtype.__reduce__()
+    reduced: Any = dtype.__reduce__()
+    _, arguments, state = reduced
     _value(put, arguments)
     put(b"R(")
     for part in state:
