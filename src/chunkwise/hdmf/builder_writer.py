@@ -159,8 +159,10 @@ class BuilderWriter:
 
     def _dataset(self, path: str, builder: DatasetBuilder) -> None:
         data, settings = builder.data, None
-        # A dataset with a type of its own, as columns are, would be an object of the other file as a link.
-        link = self.link_data and not is_typed(builder.attributes)
+        # A dataset with a type of its own, as columns are, would be an object of the other file as a link, and
+        # pynwb expects the text of a file, such as its experimenters, in it.
+        text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
+        link = self.link_data and not is_typed(builder.attributes) and not text
         while isinstance(data, DataIO):
             link = bool(getattr(data, "link_data", False)) or link
             settings = settings_of(data) if settings is None else settings
