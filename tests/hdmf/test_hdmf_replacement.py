@@ -105,7 +105,7 @@ def _leftovers(place: Location) -> list[str]:
 
 def _widen(place: Location) -> None:
     with ZarrIO(place, "r+", get_manager()) as io:
-        io.read().numbers_index.data.widen(np.dtype("u2"))
+        io.read().numbers_index.data.widen(np.dtype("u8"))
 
 
 def _n_changes(place: Location, work: Callable[[Location], None]) -> int:
@@ -132,8 +132,8 @@ def test_a_column_is_old_or_new_whenever_the_process_dies(format: str, where: st
             assert io.read().numbers_index.data[:].tolist() == INDEX
         assert _leftovers(place) == []
         assert {_index(place, mode).dtype for mode in ("r", "r-")} == {found}
-    assert (seen == sorted(seen) and set(seen) == {"uint16", "uint8"}) or seen == sorted(seen, reverse=True)
-    assert (seen[0], seen[-1]) == ("uint8", "uint16")
+    assert (seen == sorted(seen) and set(seen) == {"uint64", "uint32"}) or seen == sorted(seen, reverse=True)
+    assert (seen[0], seen[-1]) == ("uint32", "uint64")
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -190,7 +190,7 @@ def test_what_fails_can_be_used_on_and_is_put_right_later(format: str) -> None:
             column = io.read().numbers_index.data
             store = io.store.location.kv
             try:
-                column.widen(np.dtype("u2"))
+                column.widen(np.dtype("u8"))
             except Died:
                 died = True
             else:
@@ -225,7 +225,7 @@ def test_consolidated_metadata_of_a_dead_process_has_columns_of_one_length(forma
         with pytest.raises(Died):
             add(_dying(place, n))
         found = _index(place, "r").dtype
-    assert found == "u2"
+    assert found == "u8"
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
@@ -252,8 +252,8 @@ def test_others_see_the_old_column_or_the_new_one_or_an_error(format: str, tmp_p
                 assert found.tolist() == INDEX
                 seen.append(found.dtype.name)
     # Some of each, and errors only while chunks are copied.
-    assert set(seen) == {"uint8", "uint16", "ValueError"}
-    assert seen[0] == "uint8" and seen[-1] == "uint16" and seen.count("ValueError") <= 12
+    assert set(seen) == {"uint32", "uint64", "ValueError"}
+    assert seen[0] == "uint32" and seen[-1] == "uint64" and seen.count("ValueError") <= 12
 
 
 _WIDEN = """
@@ -268,7 +268,7 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 place = locate(sys.argv[2])
 with NWBZarrIO(place._replace(kv=DyingStore(place.kv, int(sys.argv[3]), die)), mode="r+") as io:
-    io.read().units.spike_times_index.data.widen(np.dtype("u2"))
+    io.read().units.spike_times_index.data.widen(np.dtype("u8"))
 """
 
 
@@ -287,7 +287,7 @@ def test_units_of_a_process_that_was_killed(format: str, tmp_path: Path, childre
     for mode in ("r", "r-", "r+", "r"):
         with NWBZarrIO(path, mode=mode) as io:
             units = io.read().units
-            assert units.spike_times_index.data.dtype == "u2"
+            assert units.spike_times_index.data.dtype == "u8"
             assert [len(units["spike_times"][i]) for i in range(3)] == [1, 2, 3]
             assert units["spike_times"][2].tolist() == pytest.approx([0, 1 / 7, 2 / 7])
         assert validate(path) == []

@@ -18,7 +18,7 @@ from chunkwise.hdmf.codecs import Settings, usable_settings
 from chunkwise.hdmf.convention import NewArray
 from chunkwise.hdmf.copy_dataset import copy_dataset, stored_settings
 from chunkwise.hdmf.data_io import settings_of, settings_of_h5
-from chunkwise.hdmf.element import Element
+from chunkwise.hdmf.element import Element, number
 from chunkwise.hdmf.h5_source import H5Source, h5_dataset_of
 from chunkwise.hdmf.lazy import LazyDataset
 from chunkwise.hdmf.node_writer import NodeWriter
@@ -28,6 +28,8 @@ from chunkwise.hdmf.stream import BUFFER_NBYTES, StreamProgress
 from chunkwise.hdmf.values import as_values
 
 __all__ = ["BuilderWriter", "check_link_name"]
+
+_NARROW = (np.dtype("u1"), np.dtype("u2"))
 
 
 def check_link_name(name: str, group: str) -> None:
@@ -159,8 +161,8 @@ class BuilderWriter:
 
     def _dataset(self, path: str, builder: DatasetBuilder) -> None:
         data, settings = builder.data, None
-        # A dataset with a type of its own, as columns are, would be an object of the other file as a link, and
-        # pynwb expects the text of a file, such as its experimenters, in it.
+        # A dataset with a type of its own, as columns are, would be an object of the other file as a link.
+        # Text, such as that of its experimenters, is what pynwb expects in the file itself.
         text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
         link = self.link_data and not is_typed(builder.attributes) and not text
         while isinstance(data, DataIO):
@@ -207,7 +209,12 @@ class BuilderWriter:
         if builder.location is not None and isinstance(own, np.dtype) and own.kind in "biuf":
             dtype = own  # it was read: its type is that of its values, whatever its file calls it
         try:
-            return element_of_builder(dtype, data)
+            element = element_of_builder(dtype, data)
+            index = (
+                builder.attributes.get("neurodata_type", builder.attributes.get("data_type")) == "VectorIndex"
+            )
+            # An index grows with its column, and a wider type means that all of it is written again.
+            return number("uint32") if index and element.dtype in _NARROW else element
         except InvalidArgumentError as e:
             above = "" if builder.parent is None else f" to {builder.parent.name}"
             raise InvalidArgumentError(f"cannot add {builder.name}{above} - {e.message}") from None
