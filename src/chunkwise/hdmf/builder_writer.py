@@ -189,7 +189,7 @@ class BuilderWriter:
             raise InvalidArgumentError("it has no data")
         if type(data).__module__.partition(".")[0] in ("zarr", "hdmf_zarr") and hasattr(data, "__getitem__"):
             data = np.asarray(data[...])
-        element = self._element(builder, data)
+        element = self._element(builder, data, wrapped=settings is not None)
         data = with_references(data, self.references.reference_to)
         scalar = is_scalar(data, element) or isinstance(data, Reference)
         if not scalar and not hasattr(data, "shape") and not isinstance(data, list | tuple | range):
@@ -204,7 +204,7 @@ class BuilderWriter:
             scalar=scalar,
         )
 
-    def _element(self, builder: DatasetBuilder, data: Any) -> Element:
+    def _element(self, builder: DatasetBuilder, data: Any, *, wrapped: bool) -> Element:
         dtype, own = builder.dtype, getattr(data, "dtype", None)
         if builder.location is not None and isinstance(own, np.dtype) and own.kind in "biuf":
             dtype = own  # it was read: its type is that of its values, whatever its file calls it
@@ -213,8 +213,9 @@ class BuilderWriter:
             index = (
                 builder.attributes.get("neurodata_type", builder.attributes.get("data_type")) == "VectorIndex"
             )
-            # An index grows with its column, and a wider type means that all of it is written again.
-            return number("uint32") if index and element.dtype in _NARROW else element
+            # An index grows with its column, and a wider type means that all of it is written again.  What is
+            # wrapped is stored as it is given.
+            return number("uint32") if index and not wrapped and element.dtype in _NARROW else element
         except InvalidArgumentError as e:
             above = "" if builder.parent is None else f" to {builder.parent.name}"
             raise InvalidArgumentError(f"cannot add {builder.name}{above} - {e.message}") from None
