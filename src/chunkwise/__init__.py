@@ -39,6 +39,7 @@ from chunkwise.dtypes.data_type import DataType, DTypeLike, dtypes
 from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.write_futures import WriteFutures
+from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
 from chunkwise.hierarchy.copy import CopyReport
 from chunkwise.hierarchy.group import Group
 from chunkwise.hierarchy.link import Link
@@ -170,6 +171,7 @@ __all__ = [
     "experimental_update_verbose_logging",
     "from_dask",
     "inf",
+    "install_as_hdmf_zarr",
     "migrate",
     "newaxis",
     "open",

@@ -17,7 +17,7 @@ from nwb_content import new_file
 from pynwb import NWBHDF5IO, NWBData, TimeSeries, get_type_map
 from pynwb.spec import NWBDatasetSpec, NWBGroupSpec, NWBNamespaceBuilder
 
-from chunkwise.hdmf import NWBZarrIO, ZarrIO, convert
+from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert, open_store
 from chunkwise.hdmf.check_links import broken_links
 
 FORMATS = ("zarr2", "zarr3", "n5")
@@ -256,3 +256,27 @@ def test_a_class_whose_dataset_is_one_compound(
         nwb.add_acquisition(TimeSeries("more", np.arange(3), "V", rate=1.0))
         io.write(nwb)
         same(nwb.acquisition["holder"].point.data, values)
+
+
+@pytest.mark.parametrize("object_codec", ["json", "pickle"])
+def test_rows_with_text_and_references_in_either_object_codec(object_codec: str, tmp_path: Path) -> None:
+    group = GroupBuilder("group", attributes={"a": 1})
+    words = [{"name": n, "dtype": t} for n, t in (("id", "int64"), ("label", "utf8"), ("to", "object"))]
+    rows = [(2**40 + i, "ü" * i, ReferenceBuilder(group)) for i in range(5)]
+    data = ZarrDataIO(rows, chunks=(2,))
+    with ZarrIO(tmp_path / "a.zarr", "w", format="zarr2", object_codec=object_codec) as io:
+        dataset = DatasetBuilder("rows", data, dtype=words)
+        io.write_builder(GroupBuilder("root", groups=[group], datasets=[dataset]))
+    document = open_store(tmp_path / "a.zarr").tree.nodes["/rows"].document
+    assert document["filters"][0]["id"] == {"json": "json2"}.get(object_codec, "pickle")
+    stored = [["id", "<i8"], ["label", "|O"], ["to", "|O"]]
+    assert document["dtype"] == ("|O" if object_codec == "json" else stored)
+    with ZarrIO(tmp_path / "a.zarr", "r+") as io:
+        found = io.read_builder().datasets["rows"].data
+        found.append((7, "last", io.read_builder().groups["group"]))
+    with ZarrIO(tmp_path / "a.zarr", "r") as io:
+        found = io.read_builder().datasets["rows"].data
+        assert [(int(row[0]), row[1], row[2].name) for row in found] == [
+            *((n, label, "group") for n, label, _ in rows),
+            (7, "last", "group"),
+        ]

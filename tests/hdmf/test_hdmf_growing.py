@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
 from nwb_content import file_of
 
-from chunkwise.hdmf import NWBZarrIO, validate
+from chunkwise.hdmf import NWBZarrIO, ZarrIO, validate
+from chunkwise.hdmf.element import number
+from chunkwise.hdmf.replace_dataset import rewrite
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +53,8 @@ def test_units_are_added_and_their_index_grows(format: str, tmp_path: Path) -> N
             units = io.read().units
             assert [len(units["spike_times"][i]) for i in range(len(units))] == [1, 2, 3, 2, 300, 70000, 1]
             assert units["spike_times"][2].tolist() == pytest.approx([0, 1 / 7, 2 / 7])
-            assert units.spike_times_index.data.dtype == "u4" and units.electrodes_index.data.dtype == "u1"
+            # At least 32 bits, so that a growing index is hardly ever written again.
+            assert units.spike_times_index.data.dtype == units.electrodes_index.data.dtype == "u4"
             assert units["electrode_group"][5].name == "shank1"
     assert validate(path) == []
 
@@ -75,3 +81,33 @@ def test_rows_with_ragged_text_and_double_indexes(format: str, tmp_path: Path) -
         assert [list(table["ragged"][i]) for i in (3, 4, 5)] == [["r0", "r1", "r2"], ["x", "yy"], []]
         assert [list(part) for part in table["double"][4]] == [[1.0], [2.0, 3.0]]
         assert (table["word"][5], table["number"][5]) == ("a longer word", 9)
+
+
+def test_a_narrow_index_of_another_writer_is_widened(tmp_path: Path) -> None:
+    columns = [VectorData(name="x", description="d", data=np.arange(3.0))]
+    columns.append(VectorIndex(name="x_index", target=columns[0], data=np.array([1, 3], "u1")))
+    with ZarrIO(tmp_path / "a", "w", get_manager()) as io:
+        io.write(DynamicTable(name="root", description="d", columns=columns, id=[0, 1]))
+    # As hdmf itself writes it.
+    with ZarrIO(tmp_path / "a", "r+") as io:
+        io.read_builder().datasets["x_index"].data.dataset.forget()
+        rewrite(io.store.dataset("/x_index"), number("uint8"), np.array([1, 3], "u1"))
+    for n in (300, 70_000):
+        with ZarrIO(tmp_path / "a", "r+", get_manager()) as io:
+            io.read().add_row(x=np.zeros(n))
+    with ZarrIO(tmp_path / "a", "r", get_manager()) as io:
+        table = io.read()
+        assert [len(table["x"][i]) for i in range(4)] == [1, 2, 300, 70_000]
+        assert table.x_index.data.dtype == "u4"
+
+
+def test_hdmf_is_left_as_it_is() -> None:
+    program = """
+import hdmf.container, hdmf.term_set
+from hdmf.common import VectorData, VectorIndex
+parts = (hdmf.container, hdmf.term_set, VectorIndex, VectorData)
+before = [dict(vars(part)) for part in parts]
+import chunkwise.hdmf.io, chunkwise.hdmf.nwb
+assert before == [dict(vars(part)) for part in parts]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

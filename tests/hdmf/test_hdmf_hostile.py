@@ -190,6 +190,16 @@ def test_what_is_written_for_old_readers_is_a_pickle_of_an_object_array(
     array = pickle.loads(encode_pickled_array(elements, (2, 2)))
     assert array.shape == (2, 2)
     assert [dict(item) for item in array.flat] == elements
+    record = np.dtype(
+        [("n", "<i8"), ("x", "<f4"), ("b", "?"), ("t", "O"), ("to", "O"), ("in", [("u", "<u8")])]
+    )
+    rows = [(-1 << 40, 0.5, True, "ä", elements[0], (1 << 63,)), (7, -2.0, False, b"b", None, (0,))]
+    encoded = encode_pickled_array(rows, (2,), record)
+    array = pickle.loads(encoded)
+    assert array.dtype == record
+    assert array.tolist() == rows
+    plain = decode_pickled_array(encoded, (2,), record.names)
+    assert plain == [[*row[:-1], list(row[-1])] for row in rows]
 
 
 @pytest.mark.parametrize(("path", "outcome"), LINKS["outcomes"].items())

@@ -133,6 +133,9 @@ def _declared(dtype: Any) -> Element:
     return element_of_word(_SPEC_WORDS.get(dtype, dtype))
 
 
+_NO_REFERENCES = {str, bytes, bool, int, float}
+
+
 def with_references(data: Any, convert: Callable[[Any], Reference]) -> Any:
     """Return data with references as records; lists stay lists, arrays of objects become such."""
     if data is None or isinstance(data, str | bytes):
@@ -154,6 +157,8 @@ def with_references(data: Any, convert: Callable[[Any], Reference]) -> Any:
     if isinstance(data, tuple):
         return tuple(with_references(item, convert) for item in data)
     if isinstance(data, list):
+        if set(map(type, data)) <= _NO_REFERENCES:  # as most columns are
+            return data
         return [with_references(item, convert) for item in data]
     return data
 

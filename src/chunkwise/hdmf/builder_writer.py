@@ -18,7 +18,7 @@ from chunkwise.hdmf.codecs import Settings, usable_settings
 from chunkwise.hdmf.convention import NewArray
 from chunkwise.hdmf.copy_dataset import copy_dataset, stored_settings
 from chunkwise.hdmf.data_io import settings_of, settings_of_h5
-from chunkwise.hdmf.element import Element
+from chunkwise.hdmf.element import Element, number
 from chunkwise.hdmf.h5_source import H5Source, h5_dataset_of
 from chunkwise.hdmf.lazy import LazyDataset
 from chunkwise.hdmf.node_writer import NodeWriter
@@ -27,7 +27,15 @@ from chunkwise.hdmf.reference import Reference, join_path
 from chunkwise.hdmf.stream import BUFFER_NBYTES, StreamProgress
 from chunkwise.hdmf.values import as_values
 
-__all__ = ["BuilderWriter"]
+__all__ = ["BuilderWriter", "check_link_name"]
+
+_NARROW = (np.dtype("u1"), np.dtype("u2"))
+
+
+def check_link_name(name: str, group: str) -> None:
+    """Raise InvalidArgumentError if a link has no name of its own, as others can't read it."""
+    if not name:
+        raise InvalidArgumentError(f"a link in group {group} has the empty name")
 
 
 class BuilderWriter:
@@ -121,6 +129,7 @@ class BuilderWriter:
             self.dataset(path, dataset)
         links = dict(self.store.links(path))
         for name, link in builder.links.items():
+            check_link_name(name, path)
             target = link.builder
             links[name] = self.references.reference_to(target)
         links |= self._extra_links.pop(path, {})
@@ -153,7 +162,9 @@ class BuilderWriter:
     def _dataset(self, path: str, builder: DatasetBuilder) -> None:
         data, settings = builder.data, None
         # A dataset with a type of its own, as columns are, would be an object of the other file as a link.
-        link = self.link_data and not is_typed(builder.attributes)
+        # Text, such as that of its experimenters, is what pynwb expects in the file itself.
+        text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
+        link = self.link_data and not is_typed(builder.attributes) and not text
         while isinstance(data, DataIO):
             link = bool(getattr(data, "link_data", False)) or link
             settings = settings_of(data) if settings is None else settings
@@ -178,7 +189,7 @@ class BuilderWriter:
             raise InvalidArgumentError("it has no data")
         if type(data).__module__.partition(".")[0] in ("zarr", "hdmf_zarr") and hasattr(data, "__getitem__"):
             data = np.asarray(data[...])
-        element = self._element(builder, data)
+        element = self._element(builder, data, wrapped=settings is not None)
         data = with_references(data, self.references.reference_to)
         scalar = is_scalar(data, element) or isinstance(data, Reference)
         if not scalar and not hasattr(data, "shape") and not isinstance(data, list | tuple | range):
@@ -193,12 +204,18 @@ class BuilderWriter:
             scalar=scalar,
         )
 
-    def _element(self, builder: DatasetBuilder, data: Any) -> Element:
+    def _element(self, builder: DatasetBuilder, data: Any, *, wrapped: bool) -> Element:
         dtype, own = builder.dtype, getattr(data, "dtype", None)
         if builder.location is not None and isinstance(own, np.dtype) and own.kind in "biuf":
             dtype = own  # it was read: its type is that of its values, whatever its file calls it
         try:
-            return element_of_builder(dtype, data)
+            element = element_of_builder(dtype, data)
+            index = (
+                builder.attributes.get("neurodata_type", builder.attributes.get("data_type")) == "VectorIndex"
+            )
+            # An index grows with its column, and a wider type means that all of it is written again.  What is
+            # wrapped is stored as it is given.
+            return number("uint32") if index and not wrapped and element.dtype in _NARROW else element
         except InvalidArgumentError as e:
             above = "" if builder.parent is None else f" to {builder.parent.name}"
             raise InvalidArgumentError(f"cannot add {builder.name}{above} - {e.message}") from None

@@ -17,6 +17,8 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.attributes import is_typed, map_references, references_in
 from chunkwise.hdmf.builder_factory import BuilderFactory
 from chunkwise.hdmf.dataset import Dataset
+from chunkwise.hdmf.declared_type import declared_dtype
+from chunkwise.hdmf.element import bytes_
 from chunkwise.hdmf.reference import Reference, join_path
 from chunkwise.hdmf.region_builder import RegionReference
 from chunkwise.hdmf.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
@@ -24,9 +26,6 @@ from chunkwise.hdmf.resolvers import resolver_of
 from chunkwise.hdmf.store import HdmfStore
 
 __all__ = ["BuilderTree"]
-
-EAGER_ITEMS = 1 << 14
-"""Text and byte datasets of at most so many items are read when the file is."""
 
 ROOT = "root"
 
@@ -161,7 +160,13 @@ class BuilderTree:
     def _dataset(
         self, dataset: Dataset, name: str, attributes: dict[str, Any], parent: GroupBuilder | None
     ) -> DatasetBuilder:
-        element = dataset.element
+        element, array = dataset.element, False
+        if element.kind in ("text", "bytes"):
+            declared = declared_dtype(self.io.manager.namespace_catalog, name, attributes, parent)
+            # Zarr v3 has no bytes, and hdmf-zarr 0.14 marks ASCII as text.
+            if element.kind == "text" and declared in ("ascii", "bytes") and dataset.store.format == "zarr3":
+                element = dataset.declare(bytes_)
+            array = declared in ("isodatetime", "datetime")  # hdmf parses dates in arrays only
         word = element.describe()
         data: Any
         if dataset.scalar and element.kind in ("reference", "region"):
@@ -169,15 +174,11 @@ class BuilderTree:
         elif dataset.scalar and not element.has_references:
             values = dataset.read()
             data = values if element.kind == "compound" else values[()]  # as hdmf's own backend does
-        elif element.kind in ("text", "bytes") and dataset.size <= EAGER_ITEMS and self._eager(element.kind):
+        elif array:
             data = dataset.read()
         else:
             data = resolver_of(element)(dataset, self.io)
         return self._factory.dataset(name, data, word, attributes, parent, dataset.store.source)
-
-    def _eager(self, kind: str) -> bool:
-        # Bytes may be dates, which hdmf parses in arrays only; text may be appended to.
-        return kind == "bytes" or not self.io.writable
 
     # -- links and references ---------------------------------------------------------------------
 

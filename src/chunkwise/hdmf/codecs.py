@@ -22,7 +22,7 @@ __all__ = ["DEFAULT_COMPRESSOR", "Settings", "codec_document", "usable_settings"
 
 DEFAULT_COMPRESSOR: dict[str, dict[str, Any]] = {
     "zarr2": {"blocksize": 0, "clevel": 5, "cname": "lz4", "id": "blosc", "shuffle": 1},
-    "zarr3": {"name": "zstd", "configuration": {"level": 0, "checksum": False}},
+    "zarr3": {"name": "zstd", "configuration": {"level": 0}},
     "n5": {"type": "gzip", "level": 6, "useZlib": False},
 }
 """What hdmf-zarr compresses with; gzip, which every N5 reader has, for N5."""

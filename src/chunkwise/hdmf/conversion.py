@@ -103,6 +103,10 @@ def convert(
         If one of the two places is in the other, or both are the same.
     BrokenLinkError
         If a link or reference is broken; names each.  Nothing is written then.
+
+    Notes
+    -----
+    Of a copy that fails nothing is left at `target`.
     """
     _check_apart(source_name(source), source_name(target))
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
@@ -124,7 +128,11 @@ def convert(
         with ZarrIO(target, mode, manager, format=format, codec=codec, **options) as out:
             if told is not None:
                 told.io = out
-            out.export(src, write_args={"link_data": False})
+            try:
+                out.export(src, write_args={"link_data": False})
+            except BaseException:  # an interrupt too
+                out.discard()
+                raise
 
 
 class _RowsAsBytes:

@@ -17,6 +17,7 @@ from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import map_objects
 from chunkwise.hdmf.node_writer import NodeWriter
 from chunkwise.hdmf.reference import Reference
+from chunkwise.hdmf.stored_form import stored_codecs
 from chunkwise.hdmf.stream import BUFFER_NBYTES, ArrayStream, Piece, StreamProgress
 from chunkwise.hdmf.tree import Format
 
@@ -30,43 +31,20 @@ def stored_settings(source: Dataset, format: Format) -> Settings:
     """
     if not source.is_array or source.scalar:
         return Settings()
-    document = source.store.tree.nodes[source.path].document
     plain = source.element.is_plain
     chunks = source.physical.inner_chunk_shape if plain else None
-    stored_in = source.store.format
-    if stored_in == "zarr2":
-        filters = [f for f in document.get("filters") or [] if not _makes_objects(f)]
-        compressor = document.get("compressor")
-        listed = [*filters, *([] if compressor is None else [compressor])]
-    elif stored_in == "zarr3":
-        codecs = document.get("codecs", [])
-        if codecs and codecs[0].get("name") == "sharding_indexed":
-            codecs = codecs[0].get("configuration", {}).get("codecs", [])
-        listed = [c for c in codecs if c.get("name") not in ("bytes", "vlen-utf8", "vlen-bytes")]
-    else:
-        compressor = document.get("compression")
-        listed = [] if compressor is None or compressor.get("type") == "raw" else [compressor]
+    filters, compressors = stored_codecs(source)
     return Settings(
         chunks=chunks,
         shards=source.physical.chunk_shape
         if plain and source.physical.stored.shard and format == "zarr3"
         else None,
-        compressor=_translated(listed, format),
+        compressor=_translated([*filters, *compressors], format),
         fill_value=source.physical.stored.fill_value[()]
         if source.element.kind == "number"
         and format != "n5"
         and source.physical.dtype == source.element.dtype
         else None,
-    )
-
-
-def _makes_objects(codec: Any) -> bool:
-    return isinstance(codec, dict) and codec.get("id") in (
-        "vlen-utf8",
-        "vlen-bytes",
-        "json2",
-        "pickle",
-        "msgpack2",
     )
 
 

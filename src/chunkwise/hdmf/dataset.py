@@ -43,6 +43,7 @@ class Dataset:
         "__weakref__",
         "_attributes",
         "_declaration",
+        "_declared",
         "_element",
         "_kept",
         "_physical",
@@ -55,6 +56,7 @@ class Dataset:
         self.path = path
         self._declaration: Declaration | None = None
         self._element: Element | None = None
+        self._declared: Element | None = None
         self._physical: PhysicalArray | None = None
         self._attributes: dict[str, Any] | None = None
         self._kept: npt.NDArray[Any] | None = None
@@ -78,6 +80,11 @@ class Dataset:
             element = self.declaration.element
             self._element = infer_element(self._stored_values(...)) if element is None else element
         return self._element
+
+    def declare(self, element: Element) -> Element:
+        """Take the elements for what a schema says, which the store doesn't."""
+        self._declared = self._element = element
+        return element
 
     @property
     def scalar(self) -> bool:
@@ -224,7 +231,8 @@ class Dataset:
 
     def forget(self) -> None:
         """Forget values and metadata that a write has changed."""
-        self._kept = self._physical = self._declaration = self._element = self._attributes = None
+        self._kept = self._physical = self._declaration = self._attributes = None
+        self._element = self._declared
 
     # -- writing ----------------------------------------------------------------------------------
 

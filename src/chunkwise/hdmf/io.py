@@ -16,7 +16,6 @@ from chunkwise.engine.pool import Pool
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf.absence import UNFINISHED, no_store
 from chunkwise.hdmf.builders import BuilderTree
-from chunkwise.hdmf.growing import teach_hdmf
 from chunkwise.hdmf.node_writer import NodeWriter
 from chunkwise.hdmf.place import Place, is_nested, is_store_of_zarr2, place_of, source_name
 from chunkwise.hdmf.reading import StoreReading
@@ -31,8 +30,6 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.url import is_url
 
 __all__ = ["MODES", "ZarrIO", "check_mode"]
-
-teach_hdmf()
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 
@@ -100,7 +97,7 @@ class ZarrIO(StoreReading, StoreWriting):
     _found: HdmfStore | None = None
     """What is at the path, if that was looked up already: it is parsed once."""
 
-    _replaces: Literal["nothing", "file", "keys"] | None = None
+    _replaces: str | None = None  # "nothing", "file", "keys"
     """What a new store takes the place of, as long as nothing of it is written."""
 
     def __init__(

@@ -10,11 +10,13 @@ import numpy.typing as npt
 from hdmf.build import ObjectMapper
 from hdmf.query import HDMFDataset
 
+from chunkwise.api.array_info import ArrayInfo
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import number
 from chunkwise.hdmf.replace_dataset import finish_replacement, rewrite
 from chunkwise.hdmf.replacement import is_replacing
+from chunkwise.hdmf.stored_form import codec_objects, dataset_info, stored_codecs, stored_nbytes
 
 __all__ = ["LazyDataset"]
 
@@ -74,6 +76,48 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
     def name(self) -> str:
         """Path in the store."""
         return self._dataset.path
+
+    @property
+    def maxshape(self) -> tuple[int, ...]:
+        """The shape: hdmf takes it for the shape of data where there is one."""
+        return self.shape
+
+    @property
+    def compressors(self) -> tuple[Any, ...]:
+        """What chunks are compressed with: objects of numcodecs, or JSON of what it lacks."""
+        return tuple(codec_objects(stored_codecs(self._dataset)[1]))
+
+    @property
+    def compressor(self) -> Any:
+        """The last of the compressors; None if there is none."""
+        return next(reversed(self.compressors), None)
+
+    @property
+    def filters(self) -> list[Any]:
+        """What comes before the compressors, in the form of these."""
+        return codec_objects(stored_codecs(self._dataset)[0])
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """A copy of the attributes; references are records."""
+        return dict(self._dataset.attributes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values in memory; of text and bytes those of the pointers to them."""
+        return self.size * self._dataset.element.memory_dtype.itemsize
+
+    @property
+    def nbytes_stored(self) -> int:
+        """Bytes that are stored, documents included; lists the store."""
+        self._check_open()
+        return stored_nbytes(self._dataset)
+
+    @property
+    def info(self) -> ArrayInfo:
+        """What is known of the dataset: a mapping, whose text is a table; lists the store."""
+        self._check_open()
+        return dataset_info(self._dataset)
 
     def _check_open(self) -> None:
         if not self._io.is_open():

@@ -310,8 +310,14 @@ def _parse_zarr2(document: dict[str, Any]) -> Any:
     metadata = format.parse_metadata({**document, "dtype": "|O", "fill_value": None, "filters": filters})
     if codec != "pickle":
         return metadata
-    members = None
-    if isinstance(document["dtype"], list):
-        members = tuple(str(field[0]) for field in document["dtype"])
-    codecs = tuple(SafePickle(members) if c.name == "json2" else c for c in metadata.codecs)
+    record = _record(document["dtype"]) if isinstance(document["dtype"], list) else None
+    codecs = tuple(SafePickle(record) if c.name == "json2" else c for c in metadata.codecs)
     return replace(metadata, codecs=codecs)
+
+
+def _record(fields: list[Any]) -> np.dtype[Any]:
+    """Return the type of records with objects; :func:`_has_object` has limited how deep they are nested."""
+    try:
+        return np.dtype([(f[0], _record(f[1]) if isinstance(f[1], list) else f[1]) for f in fields])
+    except (TypeError, ValueError, IndexError, KeyError, RecursionError) as e:
+        raise FailedPreconditionError(f"Unsupported zarr dtype: {fields!r:.100}: {e}") from None

@@ -18,17 +18,17 @@ __all__ = ["SafePickle"]
 
 @dataclass(frozen=True)
 class SafePickle:
-    """Array to bytes: object arrays, read by :mod:`chunkwise.hdmf.safe_pickle`; references are written.
+    """Array to bytes: references, and records with references or text; no pickle is executed.
 
     It is in no catalogue: only the HDMF backend, which knows what its pickles may hold, makes it.
 
     Attributes
     ----------
-    members : tuple of str or None
-        Names of the members of elements that the metadata calls records.
+    record : numpy.dtype or None
+        Type of the elements if the metadata says that they are records.
     """
 
-    members: tuple[str, ...] | None = None
+    record: np.dtype[Any] | None = None
 
     kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "pickle"
@@ -48,8 +48,10 @@ class SafePickle:
         return None
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
+        members = None if self.record is None else self.record.names
+
         def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
-            elements = decode_pickled_array(bytes(encoded), item.shape, self.members)
+            elements = decode_pickled_array(bytes(encoded), item.shape, members)
             flat = np.empty(len(elements), object)
             for i, element in enumerate(elements):
                 flat[i] = element
@@ -58,12 +60,21 @@ class SafePickle:
         return decode
 
     def open_encoder(self, item: ChunkSpec) -> Encode:
+        record = self.record
+        # Chunks at the edge are filled up with the fill value, the number 0.
+        missing: Any = {"source": ".", "path": "/"} if record is None else _zeros(record)
+
         def encode(array: npt.NDArray[Any]) -> Buffer:
-            elements = list(array.flat)
-            # Chunks at the edge are filled up with the fill value, the number 0.
-            elements = [{"source": ".", "path": "/"} if e in (None, 0) else e for e in elements]
-            if not all(isinstance(e, Mapping) for e in elements):
-                raise CodecError('"pickle" codec writes object references only')
-            return encode_pickled_array(elements, item.shape)
+            elements = [missing if e in (None, 0) else e for e in array.flat]
+            expected = Mapping if record is None else list | tuple
+            if not all(isinstance(e, expected) for e in elements):
+                raise CodecError('"pickle" codec writes object references and records only')
+            return encode_pickled_array(elements, item.shape, record)
 
         return encode
+
+
+def _zeros(record: np.dtype[Any]) -> tuple[Any, ...]:
+    assert record.fields is not None and record.names is not None
+    members = (record.fields[name][0] for name in record.names)
+    return tuple(0 if m.names is None else _zeros(m) for m in members)

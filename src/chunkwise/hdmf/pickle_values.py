@@ -7,6 +7,7 @@ against the size of the pickle, and nesting is limited.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -153,44 +154,83 @@ def _plain_dtype(stub: Any, depth: int) -> np.dtype[Any]:
 # -- writing ------------------------------------------------------------------------------------------
 
 
-def encode_pickled_array(elements: list[Mapping[str, Any]], shape: tuple[int, ...]) -> bytes:
-    """Return the pickle (protocol 4) of an object array of references, as hdmf-zarr 0.13 reads it.
+def encode_pickled_array(
+    elements: Iterable[Any], shape: tuple[int, ...], record: np.dtype[Any] | None = None
+) -> bytes:
+    """Return the pickle (protocol 4) of an array with objects, as hdmf-zarr 0.13 reads it.
 
     Parameters
     ----------
-    elements : list of mapping
-        Reference records in C order: text or None under text.
+    elements : iterable
+        In C order: mappings are references; sequences are records, whose members are text, bytes, numbers,
+        None, references or records.
     shape : tuple of int
         Of the chunk.
+    record : numpy.dtype, optional
+        Type of the records; without one, elements are objects.
     """
     out = [b"\x80\x04"]
     put = out.append
     _global(put, "numpy.core.multiarray", "_reconstruct")
     _global(put, "numpy", "ndarray")
     put(b"K\x00\x85C\x01b\x87R")  # (ndarray, (0,), b"b"), reduced
-    put(b"(K\x01(")  # state: version, shape
-    for n in shape:
-        put(_int(n))
-    put(b"t")
-    _global(put, "numpy", "dtype")
-    _text(put, "O8")
-    put(b"\x89\x88\x87R")  # dtype("O8", False, True)
-    put(b"(K\x03")
-    _text(put, "|")
-    put(b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK?tb")
+    put(b"(K\x01")  # state: version, shape, type, whether in Fortran order, elements
+    _value(put, shape)
+    _value(put, np.dtype("O") if record is None else record)
     put(b"\x89](")
     for element in elements:
-        _global(put, "hdmf_zarr.utils", "ZarrReference")
-        put(b")\x81(")
-        for key, value in element.items():
-            _text(put, key)
-            if value is None:
-                put(b"N")
-            else:
-                _text(put, value)
-        put(b"u")
+        _value(put, element)
     put(b"etb.")
     return b"".join(out)
+
+
+def _value(put: Any, value: Any) -> None:
+    if value is None:
+        put(b"N")
+    elif isinstance(value, bool):
+        put(b"\x88" if value else b"\x89")
+    elif isinstance(value, int):
+        _int(put, value)
+    elif isinstance(value, float):
+        put(b"G" + struct.pack(">d", value))
+    elif isinstance(value, str):
+        _text(put, value)
+    elif isinstance(value, bytes):
+        put(b"B" + len(value).to_bytes(4, "little") + value)
+    elif isinstance(value, list | tuple):
+        put(b"(")
+        for item in value:
+            _value(put, item)
+        put(b"t")
+    elif isinstance(value, np.dtype):
+        _dtype(put, value)
+    else:
+        _global(put, "hdmf_zarr.utils", "ZarrReference")
+        put(b")\x81(")
+        _items(put, value)
+        put(b"u")
+
+
+def _items(put: Any, items: Mapping[str, Any]) -> None:
+    for key, value in items.items():
+        _text(put, key)
+        _value(put, value)
+
+
+def _dtype(put: Any, dtype: np.dtype[Any]) -> None:
+    _global(put, "numpy", "dtype")
+    reduced: Any = dtype.__reduce__()
+    _, arguments, state = reduced
+    _value(put, arguments)
+    put(b"R(")
+    for part in state:
+        if isinstance(part, Mapping):  # the members: their types and offsets
+            put(b"}(")
+            _items(put, part)
+            put(b"u")
+        else:
+            _value(put, part)
+    put(b"tb")
 
 
 def _text(put: Any, value: str) -> None:
@@ -204,7 +244,8 @@ def _global(put: Any, module: str, name: str) -> None:
     put(b"\x93")
 
 
-def _int(value: int) -> bytes:
-    if value < 1 << 31:
-        return b"J" + value.to_bytes(4, "little")
-    return b"\x8a\x09" + value.to_bytes(9, "little")
+def _int(put: Any, value: int) -> None:
+    if -1 << 31 <= value < 1 << 31:
+        put(b"J" + value.to_bytes(4, "little", signed=True))
+    else:
+        put(b"\x8a\x09" + value.to_bytes(9, "little", signed=True))

@@ -73,7 +73,9 @@ def place_of(place: Place, *, patient: bool = True) -> Location:
 
 def _text(place: Place) -> str:
     if isinstance(place, str | os.PathLike):
-        return os.fspath(place)
+        text = os.fspath(place)
+        # What fsspec calls Google's.
+        return "gs://" + text[6:] if text.startswith("gcs://") else text
     kind = type(place)
     if kind.__module__.partition(".")[0] == "zarr" and kind.__name__ in _STORES:
         member, suffix = _STORES[kind.__name__]

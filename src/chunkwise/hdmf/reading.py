@@ -7,12 +7,14 @@ from typing import Any
 
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
-from hdmf.build import GroupBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder
 
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.attributes import is_typed
 from chunkwise.hdmf.builders import BuilderTree
 from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.dataset import Dataset
+from chunkwise.hdmf.growing import let_grow
 from chunkwise.hdmf.lazy import LazyDataset
 from chunkwise.hdmf.reference import Reference, canonical_path, parse_reference
 from chunkwise.hdmf.region import select_region
@@ -33,6 +35,11 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
     _stores: StoreSet | None
     _tree: BuilderTree | None
     _containers: dict[int, tuple[Any, Any]]
+
+    @property
+    @abstractmethod
+    def writable(self) -> bool:
+        """Whether the store may be changed."""
 
     @property
     @abstractmethod
@@ -70,12 +77,22 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
             )
         with many_objects():
             try:
-                return super().read(**kwargs)
+                container = super().read(**kwargs)
+                if self.writable:
+                    self._let_columns_grow()
+                return container
             except ValueError as e:
                 unknown = unknown_type(self.store, self.manager.namespace_catalog, e)
                 if unknown is None:
                     raise
                 raise unknown from e
+
+    def _let_columns_grow(self) -> None:
+        assert self._tree is not None
+        for builder in list(self._tree.known()):
+            own = isinstance(builder, DatasetBuilder) and builder.source == self._source
+            if own and is_typed(builder.attributes) and isinstance(builder.data, LazyDataset):
+                let_grow(self.manager.construct(builder))
 
     def read_builder(self) -> GroupBuilder:
         """Return the builder of the root, with all below; data is not read."""

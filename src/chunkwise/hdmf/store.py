@@ -201,6 +201,14 @@ class HdmfStore:
                 return not self.is_dataset(at or "/") and name in self.links(at or "/")
         return False
 
+    def is_stored(self, path: str) -> bool:
+        """Whether the document of the group or dataset at a path is in the store now."""
+        node = self.tree.nodes[path]
+        at = self.location.path + node.prefix
+        return any(
+            self.location.kv.read(at + key).value is not None for key in self.convention.documents(node)
+        )
+
     def _inside_encoded(self, path: str) -> bool:
         if self.format != "n5":
             return False

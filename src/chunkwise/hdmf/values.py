@@ -15,6 +15,9 @@ from chunkwise.hdmf.reference import Reference
 
 __all__ = ["as_values", "guess_element", "shape_of"]
 
+_PLAIN = {"text": str, "bytes": bytes, "reference": Reference}
+"""What values are that need no conversion, by the kind of the element."""
+
 
 def shape_of(data: Any, is_item: Any = None) -> tuple[int, ...]:
     """Return the shape of nested lists; text, bytes, mappings and references are items.
@@ -116,6 +119,13 @@ def as_values(data: Any, element: Element, shape: Sequence[int] | None = None) -
         return values
     if element.kind == "compound":
         return _as_records(data, element, shape)
+    plain = _PLAIN.get(element.kind)
+    if isinstance(data, list) and set(map(type, data)) == {plain}:  # as most columns are
+        values = np.empty(len(data), object)
+        values[:] = data
+        return values
+    if isinstance(data, np.ndarray) and data.dtype == object and set(map(type, data.flat)) == {plain}:
+        return data
     if isinstance(data, np.ndarray):
         values = data
     else:

@@ -17,7 +17,7 @@ from chunkwise.engine.pool import Pool
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.absence import UNFINISHED
 from chunkwise.hdmf.builder_references import path_of
-from chunkwise.hdmf.builder_writer import BuilderWriter
+from chunkwise.hdmf.builder_writer import BuilderWriter, check_link_name
 from chunkwise.hdmf.builders import BuilderTree
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.node_writer import NodeWriter
@@ -26,6 +26,7 @@ from chunkwise.hdmf.reference import Reference, canonical_path
 from chunkwise.hdmf.spec_cache import copy_specifications, write_specifications
 from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.stream import StreamProgress
+from chunkwise.kvstore.key_range import KeyRange
 
 __all__ = ["StoreWriting"]
 
@@ -42,6 +43,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
     _tracker: WriteStatusTracker
     _consolidate: bool
     _failed: bool
+    _replaces: str | None
     _keep_types: bool
     _buffer_nbytes: int
     _progress: StreamProgress | None
@@ -95,7 +97,16 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         if jobs > 1:
             self._pool = self.store.pool = Pool(jobs * (threads or 1), bounded=True)
 
-    def write_builder(self, builder: GroupBuilder, **kwargs: Any) -> None:
+    def write_builder(
+        self,
+        builder: GroupBuilder,
+        link_data: bool = True,
+        exhaust_dci: bool = True,
+        export_source: str | None = None,
+        consolidate_metadata: bool = True,
+        *,
+        _finish: bool = True,
+    ) -> None:
         """Write the builder of a root.
 
         Parameters
@@ -112,19 +123,12 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         UnsupportedOperation
             If the store is open for reading only.
         """
-        link_data = kwargs.pop("link_data", True)
-        exhaust = kwargs.pop("exhaust_dci", True)
-        export_source = kwargs.pop("export_source", None)
-        consolidate = kwargs.pop("consolidate_metadata", True)
-        finish = kwargs.pop("_finish", True)
-        if kwargs:
-            raise TypeError(f"write_builder got unexpected arguments: {', '.join(sorted(kwargs))}")
-        writer = self._builder_writer(link_data, exhaust, export_source)
+        writer = self._builder_writer(link_data, exhaust_dci, export_source)
         self._failed = True
         writer.root(builder)
         self._failed = False
-        if finish:
-            self._complete(None, consolidate)
+        if _finish:
+            self._complete(None, consolidate_metadata)
 
     def _builder_writer(
         self, link_data: bool = True, exhaust: bool = True, export_source: str | None = None
@@ -190,6 +194,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
 
     def write_link(self, parent: str, builder: Any, **kwargs: Any) -> None:
         """Write a link into the group at the path `parent`."""
+        check_link_name(builder.name, parent)
         writer = self._builder_writer(**_renamed(kwargs))
         path = canonical_path(parent)
         links = {**self.store.links(path), builder.name: writer.references.reference_to(builder.builder)}
@@ -245,6 +250,16 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
                 catalog = others
         self._complete(catalog, consolidate)
 
+    def discard(self) -> None:
+        """Remove what was written of a new store that is not complete; does nothing in other modes."""
+        writer = self._writer
+        if self._mode not in ("w", "w-", "x") or writer is None or self._replaces is not None:
+            return  # nothing was written yet
+        if self._failed or writer.changed:
+            location = self.store.location
+            keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+            location.kv.delete_range(keys.start, keys.stop)
+
     # -- what was written -------------------------------------------------------------------------
 
     def set_written(self, builder: Any) -> None:
@@ -252,13 +267,16 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         self._tracker.set_written(builder)
 
     def get_written(self, builder: Any, check_on_disk: bool = False) -> bool:
-        """Return whether a builder was written or read; with `check_on_disk` whether it is there, too."""
+        """Return whether a builder was written or read; with `check_on_disk` whether it is there now."""
         written = bool(self._tracker.get_written(builder))
         return written and (not check_on_disk or self.get_builder_exists_on_disk(builder))
 
     def get_builder_exists_on_disk(self, builder: Any) -> bool:
-        """Return whether there is an object at the path of a builder."""
-        return self.store.contains(path_of(builder))
+        """Return whether there is an object at the path of a builder; looks into the store."""
+        path = path_of(builder)
+        if path not in self.store.tree.nodes:
+            return self.store.contains(path)  # a link
+        return self.store.is_stored(path)
 
     def get_builder_disk_path(self, builder: Any, filepath: str | None = None) -> str:
         """Return where a builder is stored: the path of the store and that of the object."""

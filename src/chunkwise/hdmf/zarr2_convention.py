@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,9 @@ JSON2 = {
     "sort_keys": True,
     "strict": True,
 }
+
+_PICKLED_ZERO = base64.b64encode(b"\x80\x05K\x00.").decode()
+"""The fill value of records with objects."""
 
 
 class Zarr2Convention(Convention):
@@ -75,11 +79,12 @@ class Zarr2Convention(Convention):
                 fill = json_number(new.settings.fill_value, memory)
             else:
                 fill = record_bytes(new.settings.fill_value, memory.newbyteorder("<"))
+        elif new.pickled and not _has_regions(new.element):
+            filters.insert(0, {"id": "pickle", "protocol": 5})
+            if new.element.kind == "compound":  # JSON has objects only, for which others know no members
+                dtype, fill = _zarr2_dtype(new.element.memory_dtype), _PICKLED_ZERO
         else:
-            filters.insert(
-                0,
-                {"id": "pickle", "protocol": 5} if new.pickled and new.element.kind == "reference" else JSON2,
-            )
+            filters.insert(0, JSON2)
         document = {
             "chunks": list(self._chunks(new)),
             "compressor": compressors[-1] if compressors else None,
@@ -123,8 +128,12 @@ class Zarr2Convention(Convention):
 
 def _zarr2_dtype(dtype: np.dtype[Any]) -> Any:
     if dtype.names is None or dtype.fields is None:
-        return dtype.newbyteorder("<").str
+        return "|O" if dtype.kind == "O" else dtype.newbyteorder("<").str
     return [[name, _zarr2_dtype(dtype.fields[name][0])] for name in dtype.names]
+
+
+def _has_regions(element: Element) -> bool:
+    return element.kind == "region" or any(_has_regions(m.element) for m in element.members)
 
 
 def _zarr2_word(element: Element) -> Any:

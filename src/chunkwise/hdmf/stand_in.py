@@ -1,0 +1,58 @@
+"""For programs that look for ``hdmf_zarr`` by name, as ``pynwb.read_nwb`` and nwbinspector do."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from chunkwise.errors import FailedPreconditionError
+
+__all__ = ["install_as_hdmf_zarr"]
+
+_MODULES = {
+    "hdmf_zarr": ("NWBZarrIO", "ZarrDataIO", "ZarrIO"),
+    "hdmf_zarr.backend": ("ZarrIO",),
+    "hdmf_zarr.nwb": ("NWBZarrIO",),
+    "hdmf_zarr.utils": ("ZarrDataIO",),
+}
+
+
+class _StandIn(ModuleType):
+    """A module with classes of chunkwise.hdmf."""
+
+
+def install_as_hdmf_zarr() -> None:
+    """Let ``import hdmf_zarr`` give the classes of :mod:`chunkwise.hdmf`, in this process.
+
+    ``NWBZarrIO``, ``ZarrIO`` and ``ZarrDataIO`` are found in ``hdmf_zarr`` and in its modules ``backend``,
+    ``nwb`` and ``utils``.  An hdmf-zarr that is installed is not seen any more; its files are left alone.
+    Does nothing the second time.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If hdmf-zarr was imported already: there would be classes of both.
+    ImportError
+        If hdmf or pynwb is missing.
+    """
+    found = sys.modules.get("hdmf_zarr")
+    if isinstance(found, _StandIn):
+        return
+    if found is not None:
+        raise FailedPreconditionError(
+            "hdmf_zarr is imported already; install_as_hdmf_zarr() has to be called before that"
+        )
+    ours = import_module("chunkwise.hdmf")
+    classes = {name: getattr(ours, name) for name in _MODULES["hdmf_zarr"]}
+    modules = {}
+    for name, members in _MODULES.items():
+        module = modules[name] = _StandIn(name, "Classes of chunkwise.hdmf.")
+        module.__spec__ = ModuleSpec(name, None, is_package=name == "hdmf_zarr")
+        module.__dict__.update({member: classes[member] for member in members})
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(modules[parent], child, module)
+    modules["hdmf_zarr"].__path__ = []
+    sys.modules.update(modules)

@@ -1,0 +1,131 @@
+"""What programs that were written for hdmf-zarr ask of datasets and files, beside reading and writing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
+from hdmf.data_utils import DataChunkIterator
+from nwb_content import new_file
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from chunkwise.hdmf.place import source_name
+
+FORMATS = ("zarr2", "zarr3", "n5")
+DATA = np.arange(6000, dtype="i4").reshape(2000, 3)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def _size(path: Path) -> int:
+    return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_a_dataset_that_was_read_says_of_its_storage(format: str, tmp_path: Path) -> None:
+    data = ZarrDataIO(DATA, chunks=(500, 3), compressor=numcodecs.GZip(3))
+    words = DatasetBuilder("words", ["a", "b"])
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        own = DatasetBuilder("d", data, attributes={"unit": "V"})
+        io.write_builder(GroupBuilder("root", datasets=[own, words]))
+    with ZarrIO(tmp_path / "a") as io:
+        found = io.read_builder().datasets["d"].data
+        assert found.compressor == numcodecs.GZip(3)
+        assert found.compressors == (numcodecs.GZip(3),)
+        assert found.filters == []
+        assert found.attrs == {"unit": "V"}
+        found.attrs["unit"] = "A"
+        assert found.attrs == {"unit": "V"}
+        assert (found.nbytes, found.maxshape) == (DATA.nbytes, DATA.shape)
+        assert found.nbytes_stored == _size(tmp_path / "a" / "d")
+        info = found.info
+        assert (info["shape"], info["chunks"], info["nbytes_stored"]) == (
+            (2000, 3),
+            (500, 3),
+            found.nbytes_stored,
+        )
+        assert "24,000" in str(info)
+        text = io.read_builder().datasets["words"].data
+        assert text.nbytes_stored == _size(tmp_path / "a" / "words")
+        assert text.info["dtype"] == "str"
+    with pytest.raises(ValueError, match="is closed"):
+        _ = found.info
+
+
+@pytest.mark.parametrize(("format", "shards"), [("zarr2", None), ("zarr3", None), ("zarr3", (1000, 3))])
+def test_filters_of_a_dataset_that_was_read(format: str, shards: Any, tmp_path: Path) -> None:
+    delta, blosc = numcodecs.Delta("<i4"), numcodecs.Blosc("zstd", 3)
+    options = {} if shards is None else {"shards": shards}
+    data = ZarrDataIO(DATA, chunks=(500, 3), compressor=blosc, filters=[delta], **options)
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", data)]))
+    with ZarrIO(tmp_path / "a") as io:
+        found = io.read_builder().datasets["d"].data
+        assert found.filters == [delta]
+        assert (found.compressor.codec_id, found.compressor.cname) == ("blosc", "zstd")
+        assert found.info.get("shards") == shards
+        np.testing.assert_array_equal(found[:], DATA)
+
+
+def test_arguments_of_write_builder_by_position(tmp_path: Path) -> None:
+    rows = DataChunkIterator((np.full(3, i, "f4") for i in range(4)), buffer_size=1)
+    root = GroupBuilder("root", datasets=[DatasetBuilder("d", rows, dtype="float32")])
+    with ZarrIO(tmp_path / "a", "w", format="zarr2") as io:
+        io.write_builder(root, False, True, None, False)
+    assert not (tmp_path / "a" / ".zmetadata").exists()
+    with pytest.raises(TypeError, match="bogus"), ZarrIO(tmp_path / "b", "w") as io:
+        io.write_builder(root, bogus=1)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_whether_a_builder_is_stored_is_looked_up(format: str, tmp_path: Path) -> None:
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        group = GroupBuilder("g", datasets=[DatasetBuilder("d", DATA), DatasetBuilder("t", ["a"])])
+        root = GroupBuilder("root", groups=[group])
+        assert not io.get_written(root, check_on_disk=True)
+        io.write_builder(root)
+        datasets = list(group.datasets.values())
+        assert all(io.get_written(b, check_on_disk=True) for b in (root, group, *datasets))
+        shutil.rmtree(tmp_path / "a" / "g" / "d")
+        assert io.get_written(datasets[0])
+        assert not io.get_written(datasets[0], check_on_disk=True)
+        assert io.get_written(datasets[1], check_on_disk=True)
+
+
+def test_a_link_has_a_name(tmp_path: Path) -> None:
+    group = GroupBuilder("g")
+    root = GroupBuilder("root", groups=[group], links=[LinkBuilder(group, "")])
+    with ZarrIO(tmp_path / "a", "w") as io, pytest.raises(InvalidArgumentError, match="empty name"):
+        io.write_builder(root)
+    with ZarrIO(tmp_path / "b", "w") as io:
+        io.write_builder(GroupBuilder("root", groups=[group]))
+        with pytest.raises(InvalidArgumentError, match="empty name"):
+            io.write_link("/", LinkBuilder(group, ""))
+
+
+def test_gcs_is_another_name_of_gs() -> None:
+    assert source_name("gcs://bucket/a.zarr/") == "gs://bucket/a.zarr"
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_conversion_that_fails_leaves_nothing(format: str, there: bool, tmp_path: Path) -> None:
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w", format="zarr2") as io:
+        nwb = new_file()
+        nwb.add_scratch(DATA, name="good", description="d")
+        nwb.add_scratch(DATA, name="late", description="d")
+        io.write(nwb)
+    chunk = tmp_path / "a.nwb.zarr" / "scratch" / "late" / "0.0"
+    chunk.write_bytes(b"this is no Blosc")
+    if there:
+        with NWBZarrIO(tmp_path / "b", "w", format=format) as io:
+            io.write(new_file("old"))
+    with pytest.raises(ValueError, match="late"):
+        convert(tmp_path / "a.nwb.zarr", tmp_path / "b", format=format, overwrite=there)
+    assert not list((tmp_path / "b").glob("*"))
