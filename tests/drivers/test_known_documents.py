@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import json
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,9 @@ from hypothesis import strategies as st
 
 import chunkwise as ts
 from chunkwise.api import known_specs
-from chunkwise.binding import Members
 from chunkwise.driver.chunked import known_documents
 from chunkwise.driver.chunked.known_documents import layout_of, parse_known
 from chunkwise.driver.n5.format import N5Format, N5Options
-from chunkwise.driver.stored_array import Recipe, StoredArray
 from chunkwise.driver.zarr1.format import Zarr1Format
 from chunkwise.driver.zarr2.format import Zarr2Format, Zarr2Options
 from chunkwise.driver.zarr3.format import Zarr3Format, Zarr3Options
@@ -146,30 +143,8 @@ def test_what_is_known_of_like_documents_is_what_parsing_gives(name, data):
             continue
         assert layout.domain == format.domain_of(parsed, options)
         mine, expected = values(layout.stored), values(stored)
-        for derived in ("recipe", "part"):  # recipes are added by layout_of, parts hold functions
-            mine.pop(derived, None), expected.pop(derived, None)
+        mine.pop("part", None), expected.pop("part", None)  # which holds functions
         assert mine == expected
-        recipe = layout.stored.recipe
-        if recipe is not None:  # another process makes the same of it
-            made = values(made_of(recipe, json.loads(json.dumps(layout.stored.document))))
-            for derived in ("recipe", "part"):
-                made.pop(derived)
-            assert made == expected
-
-
-def made_of(recipe: Recipe, document: Any) -> StoredArray:
-    """Return the array that a recipe and a document describe."""
-    module, _, name = recipe.format.partition(":")
-    format = getattr(import_module(module), name)()
-    return format.stored_array(
-        format.parse_metadata(document), recipe.prefix, format.parse_options(Members({}))
-    )
-
-
-@pytest.mark.parametrize("name", ["zarr3", "zarr2", "zarr1"])
-def test_other_processes_can_make_plain_arrays(name):
-    format, options, base = FORMATS[name]
-    assert layout_of(format, format.parse_metadata(base), "a/", options).stored.recipe is not None
 
 
 def test_what_is_kept_has_no_attributes():

@@ -28,7 +28,7 @@ from chunkwise.driver.chunked.known_documents import layout_of
 from chunkwise.driver.chunked.open_flow import open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stack.alike import kind_of
-from chunkwise.driver.stored_array import Recipe, StoredArray
+from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.pool import Pool, pool_of
 from chunkwise.engine.requests import is_simple
 from chunkwise.errors import ChunkwiseError
@@ -73,12 +73,7 @@ class FileSite(NamedTuple):
 
     def below(self) -> StoredArray:
         """Return the array with the keys that it has in :data:`FILES`."""
-        recipe = self.array.recipe
-        return replace(
-            self.array,
-            keys=self.array.keys.under(self.prefix),
-            recipe=None if recipe is None else Recipe(recipe.format, self.prefix + recipe.prefix),
-        )
+        return replace(self.array, keys=self.array.keys.under(self.prefix))
 
 
 class MemorySite(NamedTuple):

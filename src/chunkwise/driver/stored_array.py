@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,22 +14,7 @@ from chunkwise.codec.protocol import PreparedChain
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.grid.protocol import ChunkGrid
 
-__all__ = ["Recipe", "RecordPart", "ShardLevel", "StoredArray"]
-
-
-class Recipe(NamedTuple):
-    """How another process makes the array of the metadata document.
-
-    Attributes
-    ----------
-    format : str
-        ``package.module:Class`` of the format that the document is of; its options have their defaults.
-    prefix : str
-        Path of the array in the kvstore.
-    """
-
-    format: str
-    prefix: str
+__all__ = ["RecordPart", "ShardLevel", "StoredArray"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,8 +88,6 @@ class StoredArray:
         all else is about the part; `grid` has a single cell along each inner dimension.
     crop : bool
         Whether chunks at the edges are stored without what lies beyond the array, if that is all fill value.
-    recipe : Recipe or None
-        How another process makes this array, if `document` says everything about it.
     """
 
     shape: tuple[int, ...]
@@ -118,7 +101,6 @@ class StoredArray:
     document: Mapping[str, Any]
     part: RecordPart | None = None
     crop: bool = False
-    recipe: Recipe | None = None
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:

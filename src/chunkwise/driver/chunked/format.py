@@ -50,9 +50,6 @@ class Format(Protocol):
     contained: ClassVar[bool]
     """Whether arrays are in containers whose root tells the version of the format."""
 
-    document_format: ClassVar[str]
-    """``package.module:Class`` of the format that the document of a :class:`StoredArray` is of."""
-
     def parse_options(self, members: Members) -> Any:
         """Take the format's own members out of a spec."""
         ...

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from chunkwise.driver.chunked.format import Format, Metadata
-from chunkwise.driver.stored_array import Recipe, StoredArray
+from chunkwise.driver.stored_array import StoredArray
 from chunkwise.index_space import IndexDomain
 
 __all__ = ["Layout", "known_document", "layout_of", "parse_known", "remember_document"]
@@ -100,10 +100,8 @@ def _stored(format: Format, metadata: Metadata, path: str, options: Any) -> Stor
         found = bare, format.stored_array(bare, "", options)
         _keep(_frames, place, found)
     stored = found[1]
-    plain = stored.part is None and not format.options_to_json(options)
     return replace(
         stored,
-        recipe=Recipe(format.document_format, path) if plain else None,
         shape=metadata.shape + stored.shape[rank:],
         keys=stored.keys.under(path),
         document=metadata.document,

@@ -53,7 +53,6 @@ class N5Format:
     driver: ClassVar[str] = "n5"
     consolidated: ClassVar[bool] = False
     contained: ClassVar[bool] = True
-    document_format: ClassVar[str] = "chunkwise.driver.n5.format:N5Format"
 
     def parse_options(self, members: Members) -> N5Options:
         """Take ``crop_end_blocks``."""

@@ -57,7 +57,6 @@ class Zarr2Format:
     driver: ClassVar[str] = "zarr"
     consolidated: ClassVar[bool] = True
     contained: ClassVar[bool] = False
-    document_format: ClassVar[str] = "chunkwise.driver.zarr2.format:Zarr2Format"
 
     def parse_options(self, members: Members) -> Zarr2Options:
         """Take ``metadata_key``, ``field`` and ``open_as_void``."""

@@ -51,7 +51,6 @@ class Zarr3Format:
     driver: ClassVar[str] = "zarr3"
     consolidated: ClassVar[bool] = True
     contained: ClassVar[bool] = False
-    document_format: ClassVar[str] = "chunkwise.driver.zarr3.format:Zarr3Format"
 
     def parse_options(self, members: Members) -> Zarr3Options:
         """Take ``field`` and ``open_as_void``."""
