@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.api.array_copy import ArrayCopy
-from chunkwise.api.copy_source import stored_source
-from chunkwise.api.location import locate
 from chunkwise.cli.region import select
+from chunkwise.hierarchy.location import locate
+from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.copy_source import stored_source
 
 SHAPE = (2, 3, 9, 10, 11)
 IMAGE = np.arange(np.prod(SHAPE), dtype="u2").reshape(SHAPE)

@@ -15,6 +15,7 @@ from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.hierarchy.location import Locatable
 from chunkwise.kvstore.atomic import AtomicWritable, Modifiable
 from chunkwise.kvstore.key_range import decode_key, encode_key
 from chunkwise.kvstore.protocol import (
@@ -35,7 +36,7 @@ __all__ = ["KvStore"]
 T = TypeVar("T")
 
 
-class KvStore:
+class KvStore(Locatable):
     """Keys and values under a prefix, :attr:`path`, of a kvstore.
 
     The prefix is put in front of a key as it is: whether it ends in "/" matters.  Two handles are
@@ -64,6 +65,11 @@ class KvStore:
         self._transaction = transaction
         self._place(spec)
         return self
+
+    def _bound_spec(self) -> KvStoreSpec:
+        if self._transaction is not None:
+            raise UnsupportedError("hierarchies take no part in transactions; use the kvstore without one")
+        return self._spec
 
     def _place(self, spec: KvStoreSpec) -> None:
         driver, self._prefix = spec.open_driver()

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from chunkwise.api.known_specs import known_spec, place_of, remember_spec
 from chunkwise.api.kvstore import KvStore
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.api.transaction import Transaction, check_transaction
-from chunkwise.api.transaction_array import wrap_of
+from chunkwise.api.transaction import Transaction, check_transaction, wrap_of
 from chunkwise.arguments import as_sequence
 from chunkwise.binding import JSON
 from chunkwise.catalogue import arrays

@@ -6,19 +6,19 @@ import argparse
 import time
 from typing import Any
 
-from chunkwise.api.copy_source import check_apart
-from chunkwise.api.location import Location
-from chunkwise.api.node import Node, find_node, require_node
-from chunkwise.api.stored_node import stored_array
-from chunkwise.api.walk import walk
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.form_options import choose_format, form_options
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
-from chunkwise.hierarchy.copy import CopyReport
-from chunkwise.hierarchy.group import Group
-from chunkwise.hierarchy.open_group import open_group
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node, find_node, require_node
+from chunkwise.hierarchy.walk import walk
+from chunkwise.tools.copy_source import check_apart
+from chunkwise.tools.stored_node import stored_array
+from chunkwise.tools.tree_copy import CopyReport
 
 __all__ = ["INCOMPLETE", "copy_tree"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.form import Form
-from chunkwise.api.location import locate
-from chunkwise.api.new_array import create_array
-from chunkwise.api.node import require_node
-from chunkwise.api.target import target_spec
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.form_options import add_form_arguments, check_ranks, choose_format, form_options
 from chunkwise.cli.options import parse_json, parse_sizes
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import require_node
+from chunkwise.tools.array_template import Form
+from chunkwise.tools.new_array import create_array
+from chunkwise.tools.target import target_spec
 
 __all__ = ["add_arguments", "run"]
 

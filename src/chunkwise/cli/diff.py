@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.location import locate
 from chunkwise.cli.command import message, print_json
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hierarchy.difference import Difference, differences
+from chunkwise.hierarchy.location import locate
+from chunkwise.tools.difference import Difference, differences
 
 __all__ = ["add_arguments", "run"]
 

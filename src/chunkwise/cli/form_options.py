@@ -6,15 +6,15 @@ import argparse
 import json
 from typing import Any
 
-from chunkwise.api.compressor import Compressor, parse_compressor
-from chunkwise.api.location import Location
-from chunkwise.api.place_format import format_of_place
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_codec, parse_names, parse_sizes
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.new_location import format_of_place
 from chunkwise.spec.unit import Unit
+from chunkwise.tools.compressor import Compressor, parse_compressor
 
 __all__ = ["FORMATS", "add_form_arguments", "check_ranks", "choose_format", "fill_value_of", "form_options"]
 

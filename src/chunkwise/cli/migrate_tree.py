@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from chunkwise.api.attributes import node_attributes
-from chunkwise.api.consolidated import update_consolidated
-from chunkwise.api.consolidated_tree import consolidate
-from chunkwise.api.document import change_document
-from chunkwise.api.migrate import migrate, notes_above, plan_migration
-from chunkwise.api.node import Node
-from chunkwise.api.walk import walk
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.consolidated_tree import consolidate
+from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.walk import walk
+from chunkwise.tools.migrate import migrate, notes_above, plan_migration
 
 __all__ = ["MigratedNode", "migrate_tree"]
 

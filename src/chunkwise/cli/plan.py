@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.spec_file import open_place
 from chunkwise.cli.command import print_json
 from chunkwise.cli.region import select
+from chunkwise.tools.spec_file import open_place
 
 __all__ = ["add_arguments", "run"]
 

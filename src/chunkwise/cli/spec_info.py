@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from chunkwise.api.spec_file import open_place
-from chunkwise.api.stack_report import report_stack
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.stack import StackArray
 from chunkwise.cli.command import print_json
 from chunkwise.cli.quantities import format_shape, plural
+from chunkwise.tools.spec_file import open_place
+from chunkwise.tools.stack_report import report_stack
 
 __all__ = ["show_spec"]
 

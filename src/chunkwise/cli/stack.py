@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chunkwise.api.cast import cast
-from chunkwise.api.spec_file import open_place, write_spec_file
 from chunkwise.api.stack import concat, overlay, stack
-from chunkwise.api.stack_report import StackReport, report_stack
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.form_options import fill_value_of
@@ -21,6 +19,8 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import d
 from chunkwise.plan.coverage import Box
+from chunkwise.tools.spec_file import open_place, write_spec_file
+from chunkwise.tools.stack_report import StackReport, report_stack
 
 __all__ = ["add_arguments", "run"]
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.api.location import locate
-from chunkwise.api.node import Node
-from chunkwise.api.stored_node import Occupancy, occupancy, stored_array
-from chunkwise.api.summary import shape_text, summarize
 from chunkwise.cli.command import UsageError, print_json
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
 from chunkwise.cli.tree_nodes import ShownNode, shown_nodes
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.link import parse_links, without_links
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import Node
+from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
+from chunkwise.tools.summary import shape_text, summarize
 
 __all__ = ["add_arguments", "draw_tree", "run"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.attributes import node_attributes
-from chunkwise.api.location import Location
-from chunkwise.api.node import Node, find_node, nothing_at
-from chunkwise.api.walk import walk
 from chunkwise.errors import ChunkwiseError, UnavailableError
-from chunkwise.hierarchy.open_group import open_group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node, find_node, nothing_at
 from chunkwise.hierarchy.tree import Tree
+from chunkwise.hierarchy.walk import walk
 
 __all__ = ["ShownNode", "shown_nodes"]
 

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
-from chunkwise.api.location import locate
 from chunkwise.api.open import SpecLike
 from chunkwise.api.open import open as open_spec
-from chunkwise.api.target import DRIVERS
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.convert import block_sizes
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import DRIVERS
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.url import is_url
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 
-from chunkwise.api.consolidated import move_consolidated, update_consolidated
-from chunkwise.api.consolidated_tree import subtree_copies
-from chunkwise.api.location import Location
-from chunkwise.api.node import Node
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NodeNotFoundError
+from chunkwise.hierarchy.consolidated import move_consolidated, update_consolidated
+from chunkwise.hierarchy.consolidated_tree import subtree_copies
 from chunkwise.hierarchy.create import check_no_link, make_groups
 from chunkwise.hierarchy.link import Link, add_link, remove_link, target_names
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.resolve import group_links, resolve
 from chunkwise.hierarchy.tree import Tree

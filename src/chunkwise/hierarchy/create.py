@@ -11,14 +11,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chunkwise.api.attribute_value import to_json_value
-from chunkwise.api.consolidated import update_consolidated
-from chunkwise.api.document import change_document
-from chunkwise.api.location import Location
-from chunkwise.api.node import FormatName, Node
 from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_dataset
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
+from chunkwise.hierarchy.attribute_value import to_json_value
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import FormatName, Node
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree

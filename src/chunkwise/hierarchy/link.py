@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.attributes import change_attributes, node_attributes
-from chunkwise.api.node import Node
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.attributes import change_attributes, node_attributes
+from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import is_name
 
 __all__ = [

@@ -20,9 +20,9 @@ specification"; n5-java ``N5URI.normalizeGroupPath``.
 
 from __future__ import annotations
 
-from chunkwise.api.node import JOURNAL
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
 
 __all__ = ["check_new_names", "is_name", "join", "split_path"]

@@ -6,7 +6,7 @@
 3. Links that lead back to themselves are an error, and so are more than 40 of them.
 
 A soft link never leaves its tree.  An external one is followed only if the caller of
-:func:`~chunkwise.hierarchy.open_group.open_group` allows it, and its tree is opened for reading.
+:func:`~chunkwise.groups.open_group.open_group` allows it, and its tree is opened for reading.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chunkwise.api.location import Location, locate
-from chunkwise.api.node import FormatName, Node
 from chunkwise.binding import dump
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.link import Link, links_of, target_names
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.node import FormatName, Node
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.spec.url import is_url
 

@@ -2,7 +2,7 @@
 
 Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``;
 neither is part of its core specification, both are as zarr-python writes them.  They are a copy, which may be
-old: :func:`~chunkwise.api.consolidated_tree.check_consolidated` says whether it is.
+old: :func:`~chunkwise.hierarchy.consolidated_tree.check_consolidated` says whether it is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.node import FormatName
+from chunkwise.hierarchy.node import FormatName
 
 __all__ = ["Entry", "Snapshot", "parse_zarr2_snapshot", "parse_zarr3_snapshot"]
 

@@ -6,20 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.api.array_node import ArrayNode
-from chunkwise.api.attribute_value import NonFinite
-from chunkwise.api.location import Location
-from chunkwise.api.node import FormatName, Node, find_node, is_listed
-from chunkwise.api.node_attributes import Attributes
-from chunkwise.api.target import DRIVERS
-from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.found import open_found
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
+from chunkwise.hierarchy.array_node import ArrayNode
+from chunkwise.hierarchy.attribute_value import NonFinite
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import DRIVERS, FormatName, Node, find_node, is_listed
+from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.hierarchy.node_name import is_name
 from chunkwise.hierarchy.snapshot import Entry, Snapshot
-from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import UNKNOWN_GENERATION
 from chunkwise.spec.context import Context
 from chunkwise.spec.spec import Spec
@@ -55,7 +53,7 @@ class Tree:
     context : Context
         Where the resources of its arrays come from.
     external_links : bool or callable
-        Whether links to other trees are followed; see :func:`~chunkwise.hierarchy.open_group.open_group`.
+        Whether links to other trees are followed; see :func:`~chunkwise.groups.open_group.open_group`.
     open_other : callable
         Opens such a tree.
     snapshot : Snapshot or None
@@ -171,7 +169,7 @@ class Tree:
         frozen = "" if self.writable else f'{self.root.text} was opened with mode "r", for reading only'
         return Attributes(node, known=known, frozen=frozen, non_finite=self.non_finite)
 
-    def open_array(self, names: Sequence[str], node: Node) -> TensorStore:
+    def open_array(self, names: Sequence[str], node: Node) -> ChunkedArray:
         """Open an array of the tree, of which nothing is read that hasn't been read already."""
         assert node.format is not None
         spec = self._specs.get(node.format)
@@ -181,7 +179,7 @@ class Tree:
             assert isinstance(bound, ChunkedSpec)
             spec = self._specs[node.format] = bound
         found = node.found
-        array = open_found(
+        return open_found(
             replace(spec, kvstore=node.location.kvstore()),
             self.root.kv,
             node.location.path,
@@ -191,8 +189,6 @@ class Tree:
             readable=True,
             writable=self.writable,
         )
-        transform = IndexTransform.identity(array.domain)
-        return TensorStore._make(array, transform, None, self.place(names, node))
 
     def place(self, names: Sequence[str], node: Node) -> ArrayNode:
         """Return where an array of the tree is."""

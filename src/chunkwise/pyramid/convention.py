@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from chunkwise.api.node import FormatName
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.node import FormatName
 from chunkwise.pyramid.geometry import Level
 from chunkwise.pyramid.image_axes import ImageAxis
 from chunkwise.pyramid.n5_styles import (

@@ -12,17 +12,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from chunkwise.api.blockwise import n_block_threads
 from chunkwise.api.copy import BLOCK_NBYTES
 from chunkwise.api.downsample import downsample
-from chunkwise.api.journal import Journal
-from chunkwise.api.location import Location, Place, locate
-from chunkwise.api.new_array import open_array
-from chunkwise.api.node import JOURNAL, require_node
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.future import Future, Promise
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.fork import new_lock
+from chunkwise.hierarchy.location import Location, Place, locate
+from chunkwise.hierarchy.node import JOURNAL, require_node
 from chunkwise.pyramid.convention import find_convention
 from chunkwise.pyramid.group import PyramidGroup
 from chunkwise.pyramid.level_writer import LevelWriter
@@ -30,6 +28,8 @@ from chunkwise.pyramid.plan import PyramidOptions, PyramidPlan, plan_pyramid
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
+from chunkwise.tools.journal import Journal
+from chunkwise.tools.new_array import open_array
 
 __all__ = ["Pyramid", "PyramidProgress", "downsample_pyramid"]
 

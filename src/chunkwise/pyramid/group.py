@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chunkwise.api.attributes import read_attributes, remove_attribute_value, set_attribute_value
-from chunkwise.api.consolidated import update_consolidated
-from chunkwise.api.container import check_container, create_container
-from chunkwise.api.container_root import container_root
-from chunkwise.api.location import Location
-from chunkwise.api.new_array import check_outside_arrays, create_parents
-from chunkwise.api.node import JOURNAL, find_node
 from chunkwise.errors import AlreadyExistsError
+from chunkwise.hierarchy.attributes import read_attributes, remove_attribute_value, set_attribute_value
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.container import check_container, container_root, create_container
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.new_location import check_outside_arrays, create_parents
+from chunkwise.hierarchy.node import JOURNAL, find_node
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.pyramid.convention import Convention
 from chunkwise.pyramid.geometry import Level

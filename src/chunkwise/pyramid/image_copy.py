@@ -10,24 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.api.array_copy import ArrayCopy
-from chunkwise.api.container_root import container_root
-from chunkwise.api.copy_source import CopySource, check_apart
-from chunkwise.api.document import change_document
-from chunkwise.api.location import Location
-from chunkwise.api.narrowing import Cast
-from chunkwise.api.target import target_spec
 from chunkwise.driver.n5.document import load_document
 from chunkwise.driver.n5.members import array_data_type
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, prefix
-from chunkwise.hierarchy.copy import CopyReport, Progress, fitting_attributes, form_options
-from chunkwise.hierarchy.open_group import open_group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.container import container_root
+from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.location import Location
 from chunkwise.pyramid.bdv_xml import bdv_xml
 from chunkwise.pyramid.geometry import Level
 from chunkwise.pyramid.image_axes import ImageAxis, slowest_first
 from chunkwise.pyramid.n5_layouts import LAYOUTS, Stack
 from chunkwise.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
 from chunkwise.spec.unit import Unit
+from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.copy_source import CopySource, check_apart
+from chunkwise.tools.narrowing import Cast
+from chunkwise.tools.target import target_spec
+from chunkwise.tools.tree_copy import CopyReport, Progress, fitting_attributes, form_options
 
 __all__ = ["ImageCopy"]
 
@@ -46,7 +46,7 @@ class ImageCopy:
     layout : {"n5-viewer", "paintera", "bdv"}
     options : mapping
         For all arrays, what is to be other than in the source; see
-        :class:`~chunkwise.api.array_copy.ArrayCopy`.
+        :class:`~chunkwise.tools.array_copy.ArrayCopy`.
 
     Attributes
     ----------

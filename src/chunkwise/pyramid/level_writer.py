@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chunkwise.api.attributes import write_first_attributes
-from chunkwise.api.blockwise import work_through
-from chunkwise.api.consolidated import update_consolidated
 from chunkwise.api.copy import BlockCopy
-from chunkwise.api.form import Form
-from chunkwise.api.journal import Journal
-from chunkwise.api.location import Location
-from chunkwise.api.new_array import check_free, clear, create_parents, open_array
-from chunkwise.api.node import JOURNAL
 from chunkwise.api.open import open as open_spec
-from chunkwise.api.target import target_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.engine.blockwise import work_through
+from chunkwise.hierarchy.attributes import write_first_attributes
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.new_location import check_free, clear, create_parents
+from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.spec.context import Context
+from chunkwise.tools.array_template import Form
+from chunkwise.tools.journal import Journal
+from chunkwise.tools.new_array import open_array
+from chunkwise.tools.target import target_spec
 
 __all__ = ["LevelWriter"]
 

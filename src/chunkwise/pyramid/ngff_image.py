@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.attributes import read_attributes
-from chunkwise.api.copy_source import CopySource, stored_source
-from chunkwise.api.location import Location
-from chunkwise.api.node import find_node
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.hierarchy.attributes import read_attributes
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import find_node
 from chunkwise.pyramid.image_axes import ImageAxis, axis_kind
 from chunkwise.pyramid.ngff import unit_symbol
+from chunkwise.tools.copy_source import CopySource, stored_source
 
 __all__ = ["ImageLevel", "NgffImage", "read_ngff_image"]
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chunkwise.api.compressor import parse_compressor
-from chunkwise.api.form import Form
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.driver.downsample.spec import check_method
 from chunkwise.errors import InvalidArgumentError
@@ -16,6 +14,8 @@ from chunkwise.pyramid.convention import Convention
 from chunkwise.pyramid.geometry import Level, choose_factors, first_level, next_level
 from chunkwise.pyramid.image_axes import ImageAxis, image_axes, slowest_first
 from chunkwise.spec.unit import Unit
+from chunkwise.tools.array_template import Form
+from chunkwise.tools.compressor import parse_compressor
 
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
 

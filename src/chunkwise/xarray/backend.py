@@ -14,7 +14,7 @@ from typing import Any
 from xarray import Dataset, DataTree
 from xarray.backends import AbstractDataStore, BackendEntrypoint, StoreBackendEntrypoint
 
-from chunkwise.hierarchy.group import Group
+from chunkwise.groups.group import Group
 from chunkwise.xarray.members import group_at, groups_below, members_of
 from chunkwise.xarray.variable import open_variable
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from chunkwise.api.compressor import Compressor, parse_compressor
-from chunkwise.api.form import NAMES, Form
-from chunkwise.api.location import Location
-from chunkwise.api.new_array import create_array
-from chunkwise.api.target import target_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.hierarchy.location import Location
+from chunkwise.tools.array_template import NAMES, Form
+from chunkwise.tools.compressor import Compressor, parse_compressor
+from chunkwise.tools.new_array import create_array
+from chunkwise.tools.target import target_spec
 from chunkwise.xarray.encode import Encoded
 
 __all__ = ["create_variable"]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.attribute_value import NonFinite, to_json_value
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
 from chunkwise.xarray.fill_value import FILL_VALUE, fill_value_to_json
 from chunkwise.xarray.n5_attributes import hide_attributes
 

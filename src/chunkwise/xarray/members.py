@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.location import locate
-from chunkwise.api.node import Node
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
-from chunkwise.hierarchy.group import Group
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import split_path
-from chunkwise.hierarchy.open_group import open_group
 
 __all__ = ["Member", "group_at", "groups_below", "members_of"]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.api.form import NAMES
+from chunkwise.tools.array_template import NAMES
 
 __all__ = ["dimension_names"]
 

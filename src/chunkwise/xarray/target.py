@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from chunkwise.api.attribute_value import NonFinite
-from chunkwise.api.location import Location, locate
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
-from chunkwise.hierarchy.group import Group
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.attribute_value import NonFinite
+from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node_name import check_new_names, split_path
-from chunkwise.hierarchy.open_group import open_group
 from chunkwise.xarray.create import create_variable
 from chunkwise.xarray.encode import Encoded
 from chunkwise.xarray.members import Member, member_of, members_of

@@ -7,9 +7,9 @@ from typing import Any
 from xarray import Variable
 from xarray.core import indexing
 
-from chunkwise.api.compressor import Compressor
-from chunkwise.api.form import compressor_of
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.tools.array_template import compressor_of
+from chunkwise.tools.compressor import Compressor
 from chunkwise.xarray.array import LazyArray
 from chunkwise.xarray.fill_value import FILL_VALUE, fill_value_from_json
 from chunkwise.xarray.members import Member

@@ -13,10 +13,10 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from chunkwise.api.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
+from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.xarray.encode import Encoded, encode_variable
 from chunkwise.xarray.target import DatasetTarget
 from chunkwise.xarray.update import check_lengths, encode_like, place_in

@@ -1,0 +1,1 @@
+"""What only N5 has: blocks of any length, and label multisets."""
