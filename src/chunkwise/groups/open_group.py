@@ -20,7 +20,7 @@ from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, Place, locate
 from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, create_parents
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
-from chunkwise.hierarchy.snapshot import parse_zarr2_snapshot, parse_zarr3_snapshot
+from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.context import Context
@@ -164,34 +164,23 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
 def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
     """Open a group whose consolidated metadata tell of the tree; None if there are none."""
     kv, path = location.kv, location.path
-    if wanted in (None, "zarr3"):
-        found = kv.read(path + "zarr.json")
-        if found.value is not None:
-            node = node_of(location, "zarr.json", found)
-            snapshot = None
-            if not node.error and node.kind == "group":
-                snapshot = parse_zarr3_snapshot(node.document, found.time)
+    for format, key in (("zarr3", "zarr.json"), ("zarr2", ".zmetadata")):
+        found = kv.read(path + key) if wanted in (None, format) else None
+        if found is None or found.value is None:
+            continue
+        if key == ".zmetadata":
+            snapshot = parse_snapshot(key, load_json(found.value), found.time)
+        else:
+            node = node_of(location, key, found)
+            is_group = not node.error and node.kind == "group"
+            snapshot = parse_snapshot(key, node.document, found.time) if is_group else None
             if snapshot is None:
                 return _opened(node, "zarr3", options, writable=False)
-            check_group(node)
-            tree = Tree(format="zarr3", writable=False, snapshot=snapshot, root_node=node, **options)
-            return Group._make(tree, (), node)
-    if wanted in (None, "zarr2"):
-        found = kv.read(path + ".zmetadata")
-        parsed = None if found.value is None else parse_zarr2_snapshot(load_json(found.value), found.time)
-        if parsed is not None:
-            root, snapshot = parsed
-            node = Node(location, "zarr2", "group", ".zgroup", root.document)
-            check_group(node)
-            tree = Tree(
-                format="zarr2",
-                writable=False,
-                snapshot=snapshot,
-                root_node=node,
-                root_attributes=root.attributes,
-                **options,
-            )
-            return Group._make(tree, (), node)
+        if snapshot is not None:
+            tree = Tree(format=snapshot.format, writable=False, snapshot=snapshot, **options)
+            root = tree.find(())
+            assert root is not None
+            return Group._make(tree, (), root)
     return None
 
 

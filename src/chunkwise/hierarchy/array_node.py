@@ -6,18 +6,10 @@ from typing import Any
 
 from chunkwise.hierarchy.attribute_value import NonFinite
 from chunkwise.hierarchy.location import location_of
-from chunkwise.hierarchy.node import FormatName, Node
+from chunkwise.hierarchy.node import ARRAY_KEYS, FORMATS, Node
 from chunkwise.hierarchy.node_attributes import Attributes
 
 __all__ = ["ArrayNode", "array_node"]
-
-FORMATS: dict[str, tuple[FormatName, str]] = {
-    "zarr3": ("zarr3", "zarr.json"),
-    "zarr": ("zarr2", ".zarray"),
-    "zarr1": ("zarr1", "meta"),
-    "n5": ("n5", "attributes.json"),
-}
-"""Format and metadata key of each driver of arrays that can have attributes."""
 
 
 class ArrayNode:
@@ -64,11 +56,10 @@ def array_node(
         What is done with NaN and infinities in attributes.
     """
     spec = array.spec()
-    known = FORMATS.get(spec.driver)
-    if known is None or spec.kvstore is None:
+    format = FORMATS.get(spec.driver)
+    if format is None or spec.kvstore is None:
         return ArrayNode(None, None)
-    format, key = known
     location = location_of(spec.kvstore)
-    node = Node(location, format, "array", key, array.document)
+    node = Node(location, format, "array", ARRAY_KEYS[format], array.document)
     frozen = "" if writable else f"{location.text} was opened for reading only"
     return ArrayNode(node, path, Attributes(node, frozen=frozen, non_finite=non_finite))

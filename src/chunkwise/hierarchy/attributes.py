@@ -25,7 +25,7 @@ from chunkwise.driver.n5.attribute_path import (
     set_attribute,
 )
 from chunkwise.driver.n5.members import DATASET_MEMBERS
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, prefix
+from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.attribute_change import (
     ATTRIBUTES_KEYS,
     DATASET_NAMES,
@@ -36,7 +36,7 @@ from chunkwise.hierarchy.attribute_change import (
     n5_names,
     refuse_name,
 )
-from chunkwise.hierarchy.document import change_document, load_json
+from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, require_node
 
@@ -77,12 +77,8 @@ def node_attributes(node: Node) -> dict[str, Any]:
     if key is None:
         return user_attributes(node)
     location = node.location
-    raw = location.kv.read(location.path + key).value
-    try:
-        attributes = {} if raw is None else load_json(raw)
-    except FailedPreconditionError as e:
-        raise prefix(e, f"Error reading {location.kv.describe(location.path + key)}") from None
-    return expect_object(attributes, location, key)
+    attributes = read_document(location.kv, location.path + key)
+    return {} if attributes is None else expect_object(attributes, location, key)
 
 
 def user_attributes(node: Node) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from chunkwise.errors import PermissionDeniedError
-from chunkwise.hierarchy.document import change_document, load_json
+from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.kvstore.protocol import KvStoreDriver
 
 __all__ = ["EMPTY", "move_consolidated", "update_consolidated"]
@@ -134,24 +134,19 @@ def _upwards(path: str) -> Iterator[str]:
         yield path
 
 
-def _document(kv: KvStoreDriver, key: str) -> Any:
-    raw = kv.read(key).value
-    return None if raw is None else load_json(raw)
-
-
 def _node_changed(
     copies: dict[str, Any], format: str, *, kv: KvStoreDriver, path: str, name: str
 ) -> dict[str, Any]:
     current: dict[str, Any] = {}
     if format == "zarr2":
         for key in _V2_DOCUMENTS:
-            document = _document(kv, path + key)
+            document = read_document(kv, path + key)
             if document is None and key == ".zattrs" and current:
                 document = {}
             if document is not None:
                 current[f"{name}/{key}" if name else key] = document
     else:
-        document = _document(kv, path + "zarr.json")
+        document = read_document(kv, path + "zarr.json")
         if document is not None:
             current[name] = _as_copy(document, copies.get(name))
     if not current and name:

@@ -22,7 +22,7 @@ from chunkwise.errors import (
     InvalidArgumentError,
 )
 from chunkwise.hierarchy.consolidated import EMPTY, update_consolidated
-from chunkwise.hierarchy.document import change_document, load_json
+from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, find_node, require_node
 from chunkwise.hierarchy.walk import walk
@@ -177,10 +177,9 @@ def copies_of(name: str, node: Node) -> dict[str, Any]:
             document["consolidated_metadata"] = EMPTY
         return {name: document}
     location = node.location
-    raw = location.kv.read(location.path + ".zattrs").value
-    attributes = {} if raw is None else load_json(raw)
-    slash = "/" if name else ""
-    return {f"{name}{slash}{node.key}": document, f"{name}{slash}.zattrs": attributes}
+    attributes = read_document(location.kv, location.path + ".zattrs")
+    under = f"{name}/" if name else ""
+    return {f"{under}{node.key}": document, f"{under}.zattrs": {} if attributes is None else attributes}
 
 
 def _write(node: Node, documents: Mapping[str, Any]) -> None:
@@ -208,16 +207,14 @@ def _stored(node: Node) -> dict[str, Any] | None:
     """
     location = node.location
     if node.format == "zarr2":
-        raw = location.kv.read(location.path + ".zmetadata").value
-        if raw is None:
-            return None
-        document, key = load_json(raw), ".zmetadata"
-        known = isinstance(document, dict) and document.get("zarr_consolidated_format") == 1
+        key, (member, kind) = ".zmetadata", ("zarr_consolidated_format", 1)
+        document = read_document(location.kv, location.path + key)
     else:
-        document, key = node.document.get("consolidated_metadata"), "zarr.json"
-        if document is None:
-            return None
-        known = isinstance(document, dict) and document.get("kind") == "inline"
+        key, (member, kind) = "zarr.json", ("kind", "inline")
+        document = node.document.get("consolidated_metadata")
+    if document is None:
+        return None
+    known = isinstance(document, dict) and document.get(member) == kind
     copies = document.get("metadata") if known else None
     if not isinstance(copies, dict):
         raise FailedPreconditionError(f"{location.path}{key}: consolidated metadata of an unknown kind")

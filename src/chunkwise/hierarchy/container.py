@@ -13,7 +13,7 @@ from typing import Any
 from chunkwise.driver.n5.document import load_document
 from chunkwise.driver.n5.version import NUMERIC_VERSION, STRING_VERSION, check_version, parse_version
 from chunkwise.errors import FailedPreconditionError, PermissionDeniedError, SpecError
-from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.hierarchy.location import Location, locate
 
 __all__ = ["check_container", "container_root", "create_container", "mark_container"]
@@ -31,8 +31,7 @@ def container_root(location: Location) -> Location | None:
     at: Location | None = location
     while at is not None:
         try:
-            raw = at.kv.read(at.path + "attributes.json").value
-            document = None if raw is None else load_document(raw)
+            document = read_document(at.kv, at.path + "attributes.json", load_document)
         except (PermissionDeniedError, SpecError):  # somebody else's, or no document of N5
             document = None
         if isinstance(document, dict) and "n5" in document:
@@ -84,8 +83,9 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
 def check_container(location: Location) -> None:
     """Raise UnsupportedError if a dataset at `location` would be in a container of a version above 4."""
     root = container_root(location)
-    raw = None if root is None else root.kv.read(root.path + "attributes.json").value
-    document = None if raw is None else load_document(raw)
+    if root is None:
+        return
+    document = read_document(root.kv, root.path + "attributes.json", load_document)
     if isinstance(document, dict):
         check_version(document.get("n5"))
 

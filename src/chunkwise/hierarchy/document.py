@@ -10,7 +10,7 @@ from typing import Any
 from chunkwise.errors import FailedPreconditionError, GenerationMismatchError, prefix
 from chunkwise.kvstore.protocol import KvStoreDriver
 
-__all__ = ["change_document", "dump_like", "load_json"]
+__all__ = ["change_document", "dump_like", "load_json", "read_document"]
 
 _ATTEMPTS = 100
 _INDENT = re.compile(rb"\A\s*[{\[][ \t]*\r?\n([ \t]*)")
@@ -28,6 +28,21 @@ def load_json(raw: bytes | bytearray | memoryview) -> Any:
         return json.loads(bytes(raw))
     except (ValueError, RecursionError) as e:
         raise FailedPreconditionError(f"Invalid JSON: {e}") from None
+
+
+def read_document(kv: KvStoreDriver, key: str, load: Callable[[bytes], Any] = load_json) -> Any:
+    """Return the value of a document, None if it is missing.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If it isn't JSON; names the key.
+    """
+    raw = kv.read(key).value
+    try:
+        return None if raw is None else load(bytes(raw))
+    except Exception as e:
+        raise prefix(e, f"Error reading {kv.describe(key)}") from None
 
 
 def change_document(

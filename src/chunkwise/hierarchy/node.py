@@ -28,8 +28,10 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.kvstore.protocol import Stamped
 
 __all__ = [
+    "ARRAY_KEYS",
     "DOCUMENTS",
     "DRIVERS",
+    "FORMATS",
     "JOURNAL",
     "FormatName",
     "Node",
@@ -42,8 +44,19 @@ __all__ = [
 
 FormatName: TypeAlias = Literal["zarr3", "zarr2", "zarr1", "n5"]
 
-DRIVERS = {"zarr3": "zarr3", "zarr2": "zarr", "zarr1": "zarr1", "n5": "n5"}
+DRIVERS: dict[FormatName, str] = {"zarr3": "zarr3", "zarr2": "zarr", "zarr1": "zarr1", "n5": "n5"}
 """Name of the driver of each format."""
+
+FORMATS: dict[str, FormatName] = {driver: format for format, driver in DRIVERS.items()}
+"""Format of each driver of arrays that are nodes."""
+
+ARRAY_KEYS: dict[FormatName, str] = {
+    "zarr3": "zarr.json",
+    "zarr2": ".zarray",
+    "zarr1": "meta",
+    "n5": "attributes.json",
+}
+"""Key, relative to an array, of its metadata document."""
 
 DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "attributes.json", "meta", "attrs")
 """All keys, relative to a node, that are metadata in some format."""

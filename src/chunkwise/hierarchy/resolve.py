@@ -90,7 +90,7 @@ def _first_link(tree: Tree, names: Sequence[str]) -> tuple[tuple[str, ...], Link
 
 def group_links(tree: Tree, names: Sequence[str], node: Node) -> dict[str, Link]:
     """Return the links in a group of the tree."""
-    return links_of(node, tree.known_attributes(names, node))
+    return links_of(node, tree.known_attributes(names))
 
 
 def _other_tree(tree: Tree, link: Link) -> Tree:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.hierarchy.node import FormatName
 
-__all__ = ["Entry", "Snapshot", "parse_zarr2_snapshot", "parse_zarr3_snapshot"]
+__all__ = ["Entry", "Snapshot", "parse_snapshot"]
 
 
 class Entry(NamedTuple):
@@ -36,28 +36,25 @@ class Entry(NamedTuple):
 
 
 class Snapshot:
-    """The nodes of a tree below its root.
+    """The nodes of a tree.
 
     Parameters
     ----------
     format : {"zarr3", "zarr2"}
-    entries : mapping
-        By path from the root.
+    entries : dict
+        By path from the root, whose own is empty.
     time : float
         Seconds since the epoch at which they were read.
     """
 
-    def __init__(self, format: FormatName, entries: Mapping[str, Entry], time: float) -> None:
+    def __init__(self, format: FormatName, entries: dict[str, Entry], time: float) -> None:
         self.format = format
         self.time = time
         self._entries = entries
         self._children: dict[str, dict[str, None]] | None = None
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def find(self, path: str) -> Entry | None:
-        """Return the node at `path`, which is not the root; None if there is none."""
+        """Return the node at `path`, None if there is none."""
         entry = self._entries.get(path)
         if entry is None and path in self._index():
             return Entry("group", "", {}, {})
@@ -82,27 +79,40 @@ class Snapshot:
         return self._children
 
 
-def parse_zarr3_snapshot(document: Mapping[str, Any], time: float) -> Snapshot | None:
-    """Return what the ``zarr.json`` of a group tells of the nodes below; None if it tells nothing."""
+def parse_snapshot(key: str, document: Any, time: float) -> Snapshot | None:
+    """Return the tree that the consolidated metadata of a group tell of; None if it has none.
+
+    Parameters
+    ----------
+    key : {"zarr.json", ".zmetadata"}
+        Of the document that they are in.
+    document : JSON
+    time : float
+        Seconds since the epoch at which it was read.
+    """
+    entries = _zarr3_entries(document) if key == "zarr.json" else _zarr2_entries(document)
+    return None if entries is None else Snapshot("zarr3" if key == "zarr.json" else "zarr2", entries, time)
+
+
+def _zarr3_entries(document: Mapping[str, Any]) -> dict[str, Entry] | None:
     consolidated = document.get("consolidated_metadata")
     if not isinstance(consolidated, dict) or consolidated.get("kind") != "inline":
         return None
     copies = consolidated.get("metadata")
     if not isinstance(copies, dict):
         return None
-    entries = {}
+    entries = {"": Entry("group", "zarr.json", document, None)}
     for path, copy in copies.items():
         kind = copy.get("node_type") if isinstance(copy, dict) else None
         if kind in ("array", "group") and _is_path(path):
             entries[path] = Entry(kind, "zarr.json", copy, None)
-    return Snapshot("zarr3", entries, time)
+    return entries
 
 
 _KINDS = {".zarray": "array", ".zgroup": "group"}
 
 
-def parse_zarr2_snapshot(document: Any, time: float) -> tuple[Entry, Snapshot] | None:
-    """Return what a ``.zmetadata`` tells: the group that it is in, and the nodes below; None if nothing."""
+def _zarr2_entries(document: Any) -> dict[str, Entry] | None:
     if not isinstance(document, dict) or document.get("zarr_consolidated_format") != 1:
         return None
     copies = document.get("metadata")
@@ -111,16 +121,15 @@ def parse_zarr2_snapshot(document: Any, time: float) -> tuple[Entry, Snapshot] |
     entries: dict[str, Entry] = {}
     for name, copy in copies.items():
         path, _, key = name.rpartition("/")
-        if key in _KINDS and isinstance(copy, dict) and (not path or _is_path(path)):
+        if key in _KINDS and isinstance(copy, dict) and (_is_path(path) if path else key == ".zgroup"):
             attributes = copies.get(name[: -len(key)] + ".zattrs")
             own = attributes if isinstance(attributes, dict) else {}
             entries[path] = Entry(_KINDS[key], key, copy, own)
-    root = entries.pop("")
-    return root, Snapshot("zarr2", entries, time)
+    return entries
 
 
 def _is_path(path: str) -> bool:
-    """Whether `path` can be that of a node: others are not to be believed."""
+    """Return True if `path` can be that of a node; others are not to be believed."""
     return _NO_PATH.search(path) is None
 
 

@@ -57,11 +57,7 @@ class Tree:
     open_other : callable
         Opens such a tree.
     snapshot : Snapshot or None
-        What is believed of the nodes below the root, without a look at the store.
-    root_node : Node or None
-        The root, if there is a snapshot.
-    root_attributes : mapping or None
-        Its attributes, if they are not in its document.
+        What is believed of the nodes, without a look at the store.
     """
 
     root: Location
@@ -72,8 +68,6 @@ class Tree:
     external_links: ExternalLinks = False
     open_other: Callable[[Location, Tree], Tree]
     snapshot: Snapshot | None = None
-    root_node: Node | None = None
-    root_attributes: Mapping[str, Any] | None = None
     _specs: dict[FormatName, ChunkedSpec] = field(default_factory=dict, compare=False, repr=False)
 
     def location(self, names: Sequence[str]) -> Location:
@@ -101,7 +95,8 @@ class Tree:
         """
         location = self.location(names)
         if self.snapshot is not None:
-            return self._recall(names, location)
+            entry = self.snapshot.find("/".join(names))
+            return None if entry is None else self.recalled(names, entry, location)
         node = find_node(location, inside or self.format)
         if node is None or (node.implicit and self._in_array(names)):
             return None
@@ -110,13 +105,6 @@ class Tree:
         if node.kind == "group":
             check_group(node)
         return node
-
-    def _recall(self, names: Sequence[str], location: Location) -> Node | None:
-        assert self.snapshot is not None
-        if not names:
-            return self.root_node
-        entry = self.snapshot.find("/".join(names))
-        return None if entry is None else self.recalled(names, entry, location)
 
     def recalled(self, names: Sequence[str], entry: Entry, location: Location | None = None) -> Node:
         """Return the node that an entry of the snapshot tells of."""
@@ -156,16 +144,14 @@ class Tree:
         allowed = self.external_links
         return allowed if isinstance(allowed, bool) else bool(allowed(source, location.url))
 
-    def known_attributes(self, names: Sequence[str], node: Node) -> Mapping[str, Any] | None:
+    def known_attributes(self, names: Sequence[str]) -> Mapping[str, Any] | None:
         """Return the attributes of a node if they are not in its document, but known all the same."""
-        if self.snapshot is None or self.snapshot.format != "zarr2":
-            return None
-        entry = self.snapshot.find("/".join(names)) if names else None
-        return self.root_attributes if entry is None else entry.attributes
+        entry = None if self.snapshot is None else self.snapshot.find("/".join(names))
+        return None if entry is None else entry.attributes
 
     def attributes(self, names: Sequence[str], node: Node) -> Attributes:
         """Return the attributes of a node."""
-        known = self.known_attributes(names, node)
+        known = self.known_attributes(names)
         frozen = "" if self.writable else f'{self.root.text} was opened with mode "r", for reading only'
         return Attributes(node, known=known, frozen=frozen, non_finite=self.non_finite)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
 from chunkwise.fork import new_lock
-from chunkwise.hierarchy.document import load_json
+from chunkwise.hierarchy.document import read_document
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import MISSING_GENERATION
@@ -77,8 +77,7 @@ class Journal:
         FailedPreconditionError
             If it is that of another copy.
         """
-        raw = self._kv.read(self._key).value
-        document = None if raw is None else load_json(raw)
+        document = read_document(self._kv, self._key)
         if not isinstance(document, dict):
             raise FailedPreconditionError(f"{self._kv.describe(self._key)} is not the journal of a copy")
         for name, value in self._task.items():

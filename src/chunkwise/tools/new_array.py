@@ -15,7 +15,7 @@ from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, create_parents
-from chunkwise.hierarchy.node import DRIVERS, require_node
+from chunkwise.hierarchy.node import DRIVERS, FORMATS, require_node
 from chunkwise.tools.target import Target
 
 __all__ = ["create_array", "open_array"]
@@ -47,7 +47,7 @@ def create_array(location: Location, target: Target) -> TensorStore:
     AlreadyExistsError
         If there is one, a group or other files are in its place, or an array is above it.
     """
-    format = {driver: name for name, driver in DRIVERS.items()}[target.spec["driver"]]
+    format = FORMATS[target.spec["driver"]]
     check_outside_arrays(location)
     check_free(location, format)
     spec = {**target.spec, "kvstore": location.kvstore()}
