@@ -88,9 +88,9 @@ def test_chunks_names_and_units_are_those_of_the_dimensions_that_are_left(run: R
         status = run("cp", group.location.text + "/a", place, "--format", name, "--region", "-1,0,...,::2")
         assert status.status == 0, status.err
         part = cw.open(str(place)).result()
-        form = stored_source(locate(place)).form
-        assert form.names == ("z", "y", "x")
-        assert [str(unit) for unit in form.units] == ["40 nm", "4 nm", "8 nm"]
+        template = stored_source(locate(place)).template
+        assert template.names == ("z", "y", "x")
+        assert [str(unit) for unit in template.units] == ["40 nm", "4 nm", "8 nm"]
         assert part.chunk_layout.read_chunk.shape == (2, 5, 3)
         np.testing.assert_array_equal(part.read().result(), IMAGE[-1, 0, :, :, ::2])
     part = cw.open(str(tmp_path / "part.zarr3")).result()

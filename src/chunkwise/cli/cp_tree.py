@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.form_options import choose_format, form_options
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
+from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
@@ -62,7 +62,7 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
         report = target.copy(
             tree,
             "",
-            options=form_options(arguments),
+            options=template_options(arguments),
             resume=arguments.resume,
             verify=arguments.verify,
             sync=not arguments.no_sync,
@@ -82,7 +82,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
         raise UsageError("--cast scale would scale each array by itself; it is for single arrays")
     from chunkwise.pyramid.image_copy import ImageCopy  # which not every copy needs
 
-    image = ImageCopy(source, destination, arguments.layout, form_options(arguments))
+    image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
     if not (arguments.overwrite or arguments.resume):
         image.check_free()
     _open_target(arguments, destination, "n5")

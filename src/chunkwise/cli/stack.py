@@ -13,8 +13,8 @@ from chunkwise.api.cast import cast
 from chunkwise.api.stack import concat, overlay, stack
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.form_options import fill_value_of
 from chunkwise.cli.quantities import format_shape, plural
+from chunkwise.cli.template_options import fill_value_of
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import d

@@ -27,7 +27,7 @@ from chunkwise.hierarchy.new_location import check_free
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
-from chunkwise.tools.array_template import Form, data_type
+from chunkwise.tools.array_template import ArrayTemplate, data_type
 from chunkwise.tools.compressor import Compressor, parse_compressor
 from chunkwise.tools.target import target_spec
 
@@ -104,7 +104,7 @@ def new_array(
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
-    form = _form(shape, dtype, data, schema_options)
+    template = _template(shape, dtype, data, schema_options)
     given: dict[str, Any] = {}
     if shards is not None:
         given["shards"] = tuple(shards)
@@ -117,8 +117,8 @@ def new_array(
         schema is not None and "chunk_layout" in schema.to_json()
     )
     if "chunks" not in given and not layout_given and "chunk_grid" not in metadata:
-        outer = given.get("shards") or form.shape
-        given["chunks"] = _auto(outer, form.dtype, exact="shards" in given)
+        outer = given.get("shards") or template.shape
+        given["chunks"] = _auto(outer, template.dtype, exact="shards" in given)
     options = {name: value for name, value in schema_options.items() if value is not None}
     schema_codec = codec if isinstance(codec, CodecSpec) else None if schema is None else schema.codec
     if isinstance(codec, CodecSpec):
@@ -138,15 +138,15 @@ def new_array(
             )
         given["checksum"] = True
     if fill_value is not None:
-        given["fill_value"] = as_array(fill_value, form.dtype).reshape(())
+        given["fill_value"] = as_array(fill_value, template.dtype).reshape(())
     if dimension_names is not None:
         given["names"] = tuple(dimension_names)
     if dimension_units is not None:
         given["units"] = tuple(None if unit is None else Unit(unit) for unit in dimension_units)
     for name in ("names", "units", "chunks", "shards"):
-        if name in given and len(given[name]) != len(form.shape):
+        if name in given and len(given[name]) != len(template.shape):
             raise InvalidArgumentError(
-                f"{name}: {len(given[name])} values for an array of {len(form.shape)} dimensions"
+                f"{name}: {len(given[name])} values for an array of {len(template.shape)} dimensions"
             )
     values = {
         name: to_json_value(value, f"attribute {dump(name)}", non_finite)
@@ -155,7 +155,7 @@ def new_array(
     if format == "n5":  # where these are members that the array is made with, and null is kept when asked for
         own_members = [n for n in values if n in ("axes", "units", "resolution") or values[n] is None]
         metadata = {**{n: values.pop(n) for n in own_members}, **metadata}
-    target = target_spec(form.replaced({**given, "attributes": values}), format, list(given))
+    target = target_spec(template.replaced({**given, "attributes": values}), format, list(given))
     left_out = [note for note in target.notes if note.startswith("attribute ")]
     if left_out:
         raise InvalidArgumentError("; ".join(left_out))
@@ -175,7 +175,7 @@ def new_array(
             own.pop(name, None)
     # Nothing is to be left of an array that can't be made.
     open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
-    before(form.dtype)
+    before(template.dtype)
     check_free(location, format)
     write_first_attributes(location, format, target.attributes)
     store = open_spec({**spec, "create": True}, **options).result()
@@ -198,8 +198,10 @@ def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, .
     )
 
 
-def _form(shape: Sequence[int] | None, dtype: Any, data: Any, schema_options: Mapping[str, Any]) -> Form:
-    """Return the form with nothing but shape and data type."""
+def _template(
+    shape: Sequence[int] | None, dtype: Any, data: Any, schema_options: Mapping[str, Any]
+) -> ArrayTemplate:
+    """Return the template with nothing but shape and data type."""
     schema: Schema | None = schema_options.get("schema")
     domain = schema_options.get("domain")
     if domain is None and schema is not None:
@@ -218,4 +220,4 @@ def _form(shape: Sequence[int] | None, dtype: Any, data: Any, schema_options: Ma
     if dtype is None:
         raise InvalidArgumentError("an array needs a dtype, or data")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    return Form(shape=tuple(int(n) for n in sizes), dtype=data_type(dtype))
+    return ArrayTemplate(shape=tuple(int(n) for n in sizes), dtype=data_type(dtype))

@@ -273,12 +273,12 @@ class _PyramidWriter:
             LevelWriter(
                 location.child(own),
                 plan.convention.format,
-                form,
+                template,
                 {**task, "level": number},
                 block_nbytes=block,
                 sync=sync,
             )
-            for number, (own, form) in enumerate(zip(plan.names, plan.forms, strict=True))
+            for number, (own, template) in enumerate(zip(plan.names, plan.templates, strict=True))
         ]
         self._journal = Journal(location, task, len(plan.levels), command="chunkwise pyramid --resume")
         self._start = 0 if first is None else 1

@@ -27,7 +27,7 @@ from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, check_apart
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.target import target_spec
-from chunkwise.tools.tree_copy import CopyReport, Progress, fitting_attributes, form_options
+from chunkwise.tools.tree_copy import CopyReport, Progress, fitting_attributes, template_options
 
 __all__ = ["ImageCopy"]
 
@@ -64,7 +64,7 @@ class ImageCopy:
     ) -> None:
         check_apart(source, destination)
         self._source, self._destination, self._layout = source, destination, LAYOUTS[layout]
-        self._options = form_options(options)
+        self._options = template_options(options)
         self._image = image = read_ngff_image(source)
         first = image.levels[0]
         order = slowest_first(first.source.store, image.axes)[::-1]
@@ -84,9 +84,9 @@ class ImageCopy:
         self._xml = self._xml_location() if layout == "bdv" else None
         self.nbytes = 0
         for number, level in enumerate(image.levels):
-            form = self._stack_source(number, next(self._stacks())).form.replaced(self._options)
+            template = self._stack_source(number, next(self._stacks())).template.replaced(self._options)
             try:
-                target_spec(form, "n5", list(self._options))
+                target_spec(template, "n5", list(self._options))
             except InvalidArgumentError as e:
                 raise prefix(e, f"{source.text}: level {level.path}") from None
             self.nbytes += level.source.store.size * level.source.store.dtype.memory_dtype.itemsize
@@ -183,17 +183,17 @@ class ImageCopy:
         part = source.part(index).arranged([kept.index(dim) for dim in self._space], n_new=self._n_new)
         full = all(f == 1 for f in level.factors)  # elsewhere viewers would multiply it by the factors
         units = [Unit(size, axis.unit) for size, axis in zip(level.scale, self._axes, strict=True)]
-        form = part.form.replaced(
+        template = part.template.replaced(
             {
                 "names": tuple(axis.name for axis in self._axes),
                 "units": tuple(units) if full else (),
                 "attributes": {
-                    **part.form.attributes,
+                    **part.template.attributes,
                     **self._layout.level_attributes(self._axes, self._levels[0], level),
                 },
             }
         )
-        return part._replace(form=form)
+        return part._replace(template=template)
 
     def _notes(self) -> list[str]:
         image, viewer = self._image, self._layout.viewer

@@ -15,7 +15,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, clear, create_parents
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.spec.context import Context
-from chunkwise.tools.array_template import Form
+from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.target import target_spec
@@ -31,7 +31,7 @@ class LevelWriter:
     location : Location
         Where it is to be.
     format : {"zarr3", "zarr2", "n5"}
-    form : Form
+    template : ArrayTemplate
         What it is to be like.
     task : mapping
         JSON; an unfinished level is gone on with only if it is the same.
@@ -50,7 +50,7 @@ class LevelWriter:
         self,
         location: Location,
         format: str,
-        form: Form,
+        template: ArrayTemplate,
         task: Mapping[str, Any],
         *,
         block_nbytes: int,
@@ -58,7 +58,7 @@ class LevelWriter:
     ) -> None:
         self._location, self._format, self._task = location, format, task
         self._block_nbytes = block_nbytes
-        target = target_spec(form, format, ("codec", "shards"))
+        target = target_spec(template, format, ("codec", "shards"))
         if format == "zarr2":
             target.spec["metadata"]["dimension_separator"] = "/"
         self._attributes = target.attributes

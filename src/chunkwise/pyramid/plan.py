@@ -14,7 +14,7 @@ from chunkwise.pyramid.convention import Convention
 from chunkwise.pyramid.geometry import Level, choose_factors, first_level, next_level
 from chunkwise.pyramid.image_axes import ImageAxis, image_axes, slowest_first
 from chunkwise.spec.unit import Unit
-from chunkwise.tools.array_template import Form
+from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.compressor import parse_compressor
 
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
@@ -54,7 +54,7 @@ class PyramidPlan:
         The one of full resolution first.
     names : tuple of str
         Of their arrays.
-    forms : tuple of Form
+    templates : tuple of ArrayTemplate
         What these are like.
     """
 
@@ -64,7 +64,7 @@ class PyramidPlan:
     source: TensorStore
     levels: tuple[Level, ...]
     names: tuple[str, ...]
-    forms: tuple[Form, ...]
+    templates: tuple[ArrayTemplate, ...]
 
 
 def plan_pyramid(
@@ -117,7 +117,7 @@ def plan_pyramid(
         source,
         tuple(levels),
         tuple(_names(convention, len(levels), first_name)),
-        tuple(_form(source, axes, convention, level, chunks, options) for level in levels),
+        tuple(_template(source, axes, convention, level, chunks, options) for level in levels),
     )
 
 
@@ -151,14 +151,14 @@ def _names(convention: Convention, n: int, first: str | None) -> list[str]:
     return [f"{prefix}{i}" for i in range(n)]
 
 
-def _form(
+def _template(
     source: TensorStore,
     axes: Sequence[ImageAxis],
     convention: Convention,
     level: Level,
     chunks: tuple[int, ...],
     options: PyramidOptions,
-) -> Form:
+) -> ArrayTemplate:
     shards = None if options.shards is None else tuple(options.shards)
     if shards is not None and len(shards) != len(axes):
         raise InvalidArgumentError(f"shards: expected {len(axes)} numbers, but received {list(shards)}")
@@ -171,7 +171,7 @@ def _form(
             for size, axis in zip(level.scale, axes, strict=True)
         ]
     codec = _CODECS[convention.format] if options.codec is None else options.codec
-    return Form(
+    return ArrayTemplate(
         shape=level.shape,
         dtype=source.dtype,
         chunks=chunks,

@@ -4,7 +4,7 @@ A half-made copy never looks whole: the metadata document, without which there i
 last.  Until then there are chunks and a journal (:mod:`chunkwise.tools.journal`), with which an
 interrupted copy can be resumed.
 
-1. The form of the source becomes the metadata of the destination.
+1. The template of the source becomes the metadata of the destination.
 2. The journal is written, or read if the copy is resumed.
 3. Blocks of whole chunks are copied, several at a time; the journal follows.  A block of which nothing is
    stored needs no copy, if the fill values are the same.
@@ -38,7 +38,7 @@ from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.context import Context
-from chunkwise.tools.array_template import Form
+from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.copy_check import compare, read_plainly
 from chunkwise.tools.copy_source import CopySource, stored_source
 from chunkwise.tools.journal import Journal
@@ -69,7 +69,7 @@ class ArrayCopy:
     format : {"zarr3", "zarr2", "zarr1", "n5"}
         Of the destination.
     options : dict
-        Fields of :class:`~chunkwise.tools.array_template.Form` that are to differ from the source:
+        Fields of :class:`~chunkwise.tools.array_template.ArrayTemplate` that are to differ from the source:
         ``chunks``, ``shards`` (None for none), ``codec``, ``fill_value``, ``dtype``, ``names``, ``units``.
     resume : bool
         Go on with an unfinished copy, if there is one.
@@ -127,8 +127,8 @@ class ArrayCopy:
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
         dtype = options.get("dtype")
         self.narrowing = None if dtype is None else narrowing(self.source, dtype, cast, extent)
-        form = _with_options(source.form, options, self.narrowing)
-        plan: Target = target_spec(form, format, list(options))
+        template = _with_options(source.template, options, self.narrowing)
+        plan: Target = target_spec(template, format, list(options))
         self.notes = plan.notes
         self._attributes = plan.attributes
         kvstore = destination.kvstore()
@@ -289,11 +289,11 @@ def _is_missing(view: TensorStore) -> bool:
     return bool(view.storage_statistics(query_not_stored=True).result().not_stored)
 
 
-def _with_options(form: Form, options: dict[str, Any], convert: Convert | None) -> Form:
-    if "dtype" in options and form.fill_value is not None and "fill_value" not in options:
-        convert = convert or converter(form.dtype, options["dtype"])
+def _with_options(template: ArrayTemplate, options: dict[str, Any], convert: Convert | None) -> ArrayTemplate:
+    if "dtype" in options and template.fill_value is not None and "fill_value" not in options:
+        convert = convert or converter(template.dtype, options["dtype"])
         try:
-            options = {**options, "fill_value": convert(form.fill_value)}
+            options = {**options, "fill_value": convert(template.fill_value)}
         except MisfitError as e:
             raise prefix(e, "The fill value can't be kept, give another one") from None
-    return form.replaced(options)
+    return template.replaced(options)

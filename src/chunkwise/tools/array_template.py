@@ -1,4 +1,4 @@
-"""What an array is like, in the words that all formats share: to make another one like it."""
+"""``ArrayTemplate``: the properties of an array in the words that all formats share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chunkwise.hierarchy.node import Node
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.compressor import compressor_from_json
 
-__all__ = ["NAMES", "UNITS", "Form", "compressor_of", "data_type", "form_of", "inner_chain"]
+__all__ = ["NAMES", "UNITS", "ArrayTemplate", "compressor_of", "data_type", "inner_chain", "template_of"]
 
 NAMES = "_ARRAY_DIMENSIONS"
 """Attribute of a Zarr v2 array that xarray has the dimension names in."""
@@ -27,8 +27,8 @@ UNITS = "dimension_units"
 
 
 @dataclass(frozen=True)
-class Form:
-    """What an array is like.
+class ArrayTemplate:
+    """Properties of an array that is there, or that is to be made.
 
     Attributes
     ----------
@@ -65,8 +65,8 @@ class Form:
     format: str | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
 
-    def part(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> Form:
-        """Return the form of a part of the array: `shape`, the dimensions that are left, and their steps."""
+    def subset(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> ArrayTemplate:
+        """Return the template of a part: its `shape`, the dimensions that are left, and their steps."""
         units = tuple(self.units[d] for d in dims) if self.units else ()
         chunks, shards = (
             None if sizes is None else tuple(sizes[d] for d in dims) for sizes in (self.chunks, self.shards)
@@ -83,8 +83,8 @@ class Form:
         )
         return replace(part, document=_part_document(part, len(self.shape)))
 
-    def arranged(self, dims: Sequence[int], n_new: int) -> Form:
-        """Return the form with the dimensions in another order and `n_new` of size 1 behind them."""
+    def arranged(self, dims: Sequence[int], n_new: int) -> ArrayTemplate:
+        """Return the template with the dimensions in another order and `n_new` of size 1 behind them."""
 
         def order(values: Any, new: Any) -> Any:
             return tuple(values[dim] for dim in dims) + (new,) * n_new if values else values
@@ -99,8 +99,8 @@ class Form:
             document={},  # which is of the order that was
         )
 
-    def replaced(self, options: Mapping[str, Any]) -> Form:
-        """Return the form with some fields replaced."""
+    def replaced(self, options: Mapping[str, Any]) -> ArrayTemplate:
+        """Return the template with some fields replaced."""
         return replace(self, **options)
 
 
@@ -115,8 +115,8 @@ def data_type(dtype: Any) -> DataType:
             raise InvalidArgumentError(f"dtype: there is no data type {dtype!r}") from None
 
 
-def form_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -> Form:
-    """Return the form of an open array, given its node and attributes."""
+def template_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -> ArrayTemplate:
+    """Return the template of an open array, given its node and attributes."""
     layout = store.chunk_layout
     chunks, shards = _known(layout.read_chunk.shape), _known(layout.write_chunk.shape)
     names: tuple[str | None, ...] = tuple(label or None for label in store.domain.labels)
@@ -139,7 +139,7 @@ def form_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -> Fo
             if understood:
                 kept.pop(name, None)
         kept.pop("n5", None)
-    return Form(
+    return ArrayTemplate(
         shape=store.shape,
         dtype=store.dtype,
         chunks=chunks,
@@ -154,7 +154,7 @@ def form_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -> Fo
     )
 
 
-def _part_document(part: Form, rank: int) -> Mapping[str, Any]:
+def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, Any]:
     """Return the metadata of an array of `rank` dimensions as far as they hold for a part of it."""
     document, outer = part.document, part.shards or part.chunks
     if part.format != "zarr3":

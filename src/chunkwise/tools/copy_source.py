@@ -20,7 +20,7 @@ from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
-from chunkwise.tools.array_template import Form, form_of
+from chunkwise.tools.array_template import ArrayTemplate, template_of
 from chunkwise.tools.new_array import open_array
 
 __all__ = ["CopySource", "check_apart", "source_in_file", "stored_source"]
@@ -33,7 +33,7 @@ class CopySource(NamedTuple):
     ----------
     store : TensorStore
         With origin 0.
-    form : Form
+    template : ArrayTemplate
     place : JSON
         Where it is, for a journal.
     digest : str
@@ -43,7 +43,7 @@ class CopySource(NamedTuple):
     """
 
     store: TensorStore
-    form: Form
+    template: ArrayTemplate
     place: Any
     digest: str
     is_stored: bool
@@ -61,8 +61,10 @@ class CopySource(NamedTuple):
         view = store[d[:].mark_bounds_implicit[False]][index] if index else store
         view = view.translate_to[(0,) * view.rank] if view.rank else view
         slices = {dim: term for dim, term in enumerate(index) if isinstance(term, slice)}
-        form = self.form.part(view.shape, list(slices), [term.step or 1 for term in slices.values()])
-        return self._replace(store=view, form=form, digest=_digest([self.digest, repr(index)]))
+        template = self.template.subset(
+            view.shape, list(slices), [term.step or 1 for term in slices.values()]
+        )
+        return self._replace(store=view, template=template, digest=_digest([self.digest, repr(index)]))
 
     def arranged(self, dims: Sequence[int], *, n_new: int = 0) -> CopySource:
         """Return the array with its dimensions in another order, and `n_new` of size 1 behind them."""
@@ -70,7 +72,7 @@ class CopySource(NamedTuple):
         view = view[(..., *[newaxis] * n_new)]
         return self._replace(
             store=view.translate_to[(0,) * view.rank] if view.rank else view,
-            form=self.form.arranged(dims, n_new),
+            template=self.template.arranged(dims, n_new),
             digest=_digest([self.digest, list(dims), n_new]),
         )
 
@@ -88,8 +90,8 @@ def stored_source(location: Location) -> CopySource:
     """Return the array that is stored at `location`."""
     node = require_node(location)
     store = open_array(location, read=True)
-    form = form_of(store, node, read_attributes(location))
-    return CopySource(store, form, location.kvstore_json(), _digest(dict(node.document)), True)
+    template = template_of(store, node, read_attributes(location))
+    return CopySource(store, template, location.kvstore_json(), _digest(dict(node.document)), True)
 
 
 def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
@@ -97,7 +99,7 @@ def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
     store = open_spec(spec, read=True).result()
     store = store.translate_to[(0,) * store.rank] if store.rank else store
     chunks = store.chunk_layout.read_chunk.shape
-    form = Form(
+    template = ArrayTemplate(
         shape=store.shape,
         dtype=store.dtype,
         chunks=None if not chunks or None in chunks else tuple(n or 1 for n in chunks),
@@ -105,7 +107,7 @@ def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
         names=tuple(label or None for label in store.domain.labels),
         units=tuple(store.dimension_units),
     )
-    return CopySource(store, form, os.path.abspath(path), _digest(spec), False)
+    return CopySource(store, template, os.path.abspath(path), _digest(spec), False)
 
 
 def check_apart(source: Location, destination: Location) -> None:

@@ -1,4 +1,4 @@
-"""In what two trees, or arrays, differ, whatever their formats: structure, links, form, attributes, values.
+"""Differences of two trees or arrays, whatever their formats: nodes, links, metadata, attributes, values.
 
 What each format has its own place for is compared by meaning: names and units of dimensions are no
 attributes, in any format, and neither is the version of an N5 container.  Chunks, compression and the format
@@ -26,7 +26,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.index_space import IndexDomain
-from chunkwise.tools.array_template import Form, form_of
+from chunkwise.tools.array_template import ArrayTemplate, template_of
 from chunkwise.tools.new_array import open_array
 
 __all__ = ["Difference", "differences"]
@@ -135,7 +135,9 @@ def _arrays(
     name: str, a: Node, b: Node, attributes: bool, values: bool, layout: bool, progress: Progress
 ) -> Iterator[Difference]:
     stores = [open_array(node.location, read=True) for node in (a, b)]
-    x, y = (form_of(store, node, node_attributes(node)) for store, node in zip(stores, (a, b), strict=True))
+    x, y = (
+        template_of(store, node, node_attributes(node)) for store, node in zip(stores, (a, b), strict=True)
+    )
     if x.shape != y.shape:
         yield Difference(name, "shape", x.shape, y.shape)
     if x.dtype != y.dtype:
@@ -152,7 +154,7 @@ def _arrays(
         yield from _values(name, stores[0], stores[1], progress)
 
 
-def _layouts(name: str, x: Form, y: Form) -> Iterator[Difference]:
+def _layouts(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
     if x.format != y.format:
         yield Difference(name, "format", x.format, y.format)
     for what in ("chunks", "shards"):
@@ -164,12 +166,12 @@ def _layouts(name: str, x: Form, y: Form) -> Iterator[Difference]:
         yield Difference(name, "fill_value", _json(_fill(x)[()]), _json(_fill(y)[()]))
 
 
-def _units(form: Form) -> list[str | None]:
-    return [None if unit is None else str(unit) for unit in form.units]
+def _units(template: ArrayTemplate) -> list[str | None]:
+    return [None if unit is None else str(unit) for unit in template.units]
 
 
-def _fill(form: Form) -> npt.NDArray[Any]:
-    return form.dtype.zero() if form.fill_value is None else form.fill_value
+def _fill(template: ArrayTemplate) -> npt.NDArray[Any]:
+    return template.dtype.zero() if template.fill_value is None else template.fill_value
 
 
 def _attributes(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.tools.array_template import Form
+from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.compressor import Compressor, compressor_to_json
 
 __all__ = ["codec_json", "with_checksum"]
@@ -19,18 +19,18 @@ __all__ = ["codec_json", "with_checksum"]
 _FALLBACK = Compressor("zstd", 3)
 
 
-def codec_json(form: Form, format: str, given: Sequence[str], notes: list[str]) -> Any:
+def codec_json(template: ArrayTemplate, format: str, given: Sequence[str], notes: list[str]) -> Any:
     """Return the compressor in the words of `format`."""
-    codec = form.codec
+    codec = template.codec
     if isinstance(codec, Compressor):
         try:
             return compressor_to_json(codec, format)
         except InvalidArgumentError:
             if "codec" in given:
                 raise
-    if "codec" in given or (format == form.format and codec is not None):
+    if "codec" in given or (format == template.format and codec is not None):
         return codec
-    if form.format is not None:
+    if template.format is not None:
         notes.append(f"the codecs of the source aren't those of {format}; zstd:3 takes their place")
     return compressor_to_json(_FALLBACK, format)
 

@@ -38,7 +38,7 @@ from chunkwise.tools.array_template import data_type
 from chunkwise.tools.compressor import parse_compressor
 from chunkwise.tools.narrowing import Cast
 
-__all__ = ["CopyReport", "Progress", "copy_found", "fitting_attributes", "form_options"]
+__all__ = ["CopyReport", "Progress", "copy_found", "fitting_attributes", "template_options"]
 
 Progress = Callable[[str, int], None]
 
@@ -153,7 +153,7 @@ def copy_found(
         source=source,
         target=target,
         names=tuple(names),
-        options=form_options(options or {}),
+        options=template_options(options or {}),
         resume=resume,
         verify=verify,
         strict=strict,
@@ -166,8 +166,8 @@ def copy_found(
     return copy.report
 
 
-def form_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a copy as fields of a form.
+def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a copy as fields of a template.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, prefix
 from chunkwise.hierarchy.location import Location
-from chunkwise.tools.array_template import NAMES, Form
+from chunkwise.tools.array_template import NAMES, ArrayTemplate
 from chunkwise.tools.compressor import Compressor, parse_compressor
 from chunkwise.tools.new_array import create_array
 from chunkwise.tools.target import target_spec
@@ -52,7 +52,7 @@ def create_variable(
         attributes = encoded.attributes_in(format)
         if format == "zarr2":
             attributes[NAMES] = list(names)
-        form = Form(
+        template = ArrayTemplate(
             shape=tuple(variable.shape),
             dtype=dtype,
             chunks=chunks,
@@ -63,7 +63,7 @@ def create_variable(
             attributes=attributes,
         )
         given = [field for field in ("codec", "shards") if encoded.layout.get(field) is not None and asked]
-        target = target_spec(form, format, given)
+        target = target_spec(template, format, given)
         if format == "zarr2" and encoded.fill_value is None:
             # Any other fill value would stand for a missing one.
             target = replace(target, spec={**target.spec, "metadata": _with_null(target.spec["metadata"])})

@@ -16,13 +16,20 @@ from chunkwise.hierarchy.new_location import format_of_place
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.compressor import Compressor, parse_compressor
 
-__all__ = ["FORMATS", "add_form_arguments", "check_ranks", "choose_format", "fill_value_of", "form_options"]
+__all__ = [
+    "FORMATS",
+    "add_template_arguments",
+    "check_ranks",
+    "choose_format",
+    "fill_value_of",
+    "template_options",
+]
 
 FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
 _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
-def add_form_arguments(parser: argparse.ArgumentParser) -> None:
+def add_template_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what both commands have."""
     parser.add_argument(
         "--format",
@@ -62,8 +69,8 @@ def choose_format(arguments: argparse.Namespace, location: Location, source: str
     return format
 
 
-def form_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
-    """Return the fields of a Form that the command line asks for.
+def template_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
+    """Return the fields of an ArrayTemplate that the command line asks for.
 
     Parameters
     ----------
