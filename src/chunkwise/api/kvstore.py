@@ -63,7 +63,7 @@ class KvStore(Locatable):
     def _make(cls, spec: KvStoreSpec, transaction: Transaction | None = None) -> KvStore:
         self = cls.__new__(cls)
         self._transaction = transaction
-        self._place(spec)
+        self._bind(spec)
         return self
 
     def _bound_spec(self) -> KvStoreSpec:
@@ -71,7 +71,7 @@ class KvStore(Locatable):
             raise UnsupportedError("hierarchies take no part in transactions; use the kvstore without one")
         return self._spec
 
-    def _place(self, spec: KvStoreSpec) -> None:
+    def _bind(self, spec: KvStoreSpec) -> None:
         driver, self._prefix = spec.open_driver()
         if self._transaction is not None:
             driver = overlay(self._transaction, driver, atomic=getattr(spec, "atomic", True))
@@ -117,7 +117,7 @@ class KvStore(Locatable):
 
     @path.setter
     def path(self, value: Key) -> None:
-        self._place(self._spec.with_path(_text(value, "path")))
+        self._bind(self._spec.with_path(_text(value, "path")))
 
     @property
     def url(self) -> str:
@@ -139,7 +139,7 @@ class KvStore(Locatable):
     def transaction(self, value: Transaction | None) -> None:
         check_transaction(value)
         self._transaction = value
-        self._place(self._spec)
+        self._bind(self._spec)
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
         """Return the same store, with operations belonging to `transaction`, or to none.

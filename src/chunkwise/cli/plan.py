@@ -6,7 +6,7 @@ import argparse
 
 from chunkwise.cli.command import print_json
 from chunkwise.cli.region import select
-from chunkwise.tools.spec_file import open_place
+from chunkwise.tools.spec_file import open_source
 
 __all__ = ["add_arguments", "run"]
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    view = select(open_place(arguments.path), arguments.region)
+    view = select(open_source(arguments.path), arguments.region)
     explanation = view.explain()
     if arguments.json:
         print_json(explanation.to_json())

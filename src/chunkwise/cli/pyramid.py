@@ -22,7 +22,7 @@ from chunkwise.pyramid.downsample_pyramid import (
     downsample_pyramid,
 )
 from chunkwise.spec.unit import Unit
-from chunkwise.tools.spec_file import open_place, read_spec_file
+from chunkwise.tools.spec_file import open_source, read_spec_file
 
 __all__ = ["add_arguments", "run"]
 
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("a pyramid of a --region needs a DST")
     source: Any
     if is_spec or arguments.region is not None:
-        source = select(open_place(arguments.source), arguments.region or "...")
+        source = select(open_source(arguments.source), arguments.region or "...")
     else:
         source = locate(arguments.source)
     sizes = {

@@ -21,7 +21,7 @@ from chunkwise.cli.region import select
 from chunkwise.engine.blockwise import work_through
 from chunkwise.extras import needs
 from chunkwise.index_space import IndexDomain
-from chunkwise.tools.spec_file import open_place
+from chunkwise.tools.spec_file import open_source
 
 __all__ = ["add_arguments", "run"]
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         except ImportError:
             raise UsageError(needs("--png", "Pillow", "cli")) from None
     percentiles = PERCENTILES if arguments.contrast is None else _percentiles(arguments.contrast)
-    view = select(open_place(arguments.path), arguments.region)
+    view = select(open_source(arguments.path), arguments.region)
     if arguments.npy is not None:
         _save_npy(view, arguments.npy)
         return _saved(arguments, arguments.npy, view)

@@ -19,7 +19,7 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import d
 from chunkwise.plan.coverage import Box
-from chunkwise.tools.spec_file import open_place, write_spec_file
+from chunkwise.tools.spec_file import open_source, write_spec_file
 from chunkwise.tools.stack_report import StackReport, report_stack
 
 __all__ = ["add_arguments", "run"]
@@ -115,7 +115,7 @@ def _open(places: Sequence[_Place], dtype: DataType | None) -> list[TensorStore]
     layers, errors = [], []
     for place in places:
         try:
-            layer = open_place(place.path)
+            layer = open_source(place.path)
             layer = layer[d[:].mark_bounds_implicit[False]] if layer.rank else layer
             if place.origin is not None:
                 if len(place.origin) != layer.rank:

@@ -12,7 +12,7 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import format_of_place
+from chunkwise.hierarchy.new_location import suggested_format
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.compressor import Compressor, parse_compressor
 
@@ -63,7 +63,7 @@ def choose_format(arguments: argparse.Namespace, location: Location, source: str
     UsageError
         If neither says one.
     """
-    format: str | None = arguments.format or format_of_place(location, source)
+    format: str | None = arguments.format or suggested_format(location, source)
     if format is None:
         raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
     return format

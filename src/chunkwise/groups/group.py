@@ -21,11 +21,11 @@ from chunkwise.hierarchy.link import Link
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import clear
 from chunkwise.hierarchy.node_name import check_new_names, split_path
-from chunkwise.hierarchy.resolve import Found, group_links, resolve
+from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
 from chunkwise.hierarchy.tree import Tree, check_format
 from chunkwise.tools.array_template import data_type
 from chunkwise.tools.narrowing import Cast
-from chunkwise.tools.tree_copy import CopyReport, copy_found
+from chunkwise.tools.tree_copy import CopyReport, copy_node
 
 __all__ = ["Group", "Member"]
 
@@ -182,8 +182,7 @@ class Group(ReadableGroup):
         )
         node = self._tree.find(names, kind)
         assert node is not None
-        place = self._tree.place(names, node)
-        return TensorStore._make(store._array, store._transform, None, place)
+        return TensorStore._make(store._array, store._transform, None, self._tree.array_node(names, node))
 
     def require_array(
         self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
@@ -330,7 +329,7 @@ class Group(ReadableGroup):
         InvalidArgumentError
             If the copy would be inside what is copied.
         """
-        found = self._find(source) if isinstance(source, str) else _found(source)
+        found = self._find(source) if isinstance(source, str) else _resolved(source)
         names = split_path(path, self.path)
         self._tree.check_writable()
         if not resume and names and self._tree.find(names) is not None:
@@ -338,7 +337,7 @@ class Group(ReadableGroup):
                 f"there is an array or group at {self._tree.location(names).text} already"
             )
         make_groups(self._tree, names[:-1])
-        report = copy_found(
+        report = copy_node(
             found,
             self._tree,
             names,
@@ -374,9 +373,9 @@ class Group(ReadableGroup):
         return consolidate(self._node.location).left_out
 
 
-def _found(source: Group | TensorStore) -> Found:
+def _resolved(source: Group | TensorStore) -> ResolvedNode:
     if isinstance(source, Group):
-        return Found(source._tree, source._names, source._node)
+        return ResolvedNode(source._tree, source._names, source._node)
     if not isinstance(source, TensorStore):
         raise TypeError(f"expected a path, a Group or a TensorStore, got {type(source).__name__}")
     node = source._find_node().node
@@ -385,7 +384,7 @@ def _found(source: Group | TensorStore) -> Found:
     if source.domain != source._array.domain:
         raise InvalidArgumentError("a view of an array can't be copied as a node; write it to a new array")
     tree = Tree(root=node.location, format=node.format or "zarr3", writable=False, open_other=_no_other)
-    return Found(tree, (), node)
+    return ResolvedNode(tree, (), node)
 
 
 def _no_other(location: Location, tree: Tree) -> Tree:

@@ -26,13 +26,13 @@ __all__ = ["LazyArray", "lazy_array", "open_array"]
 class LazyArray(TensorStore):
     """A TensorStore that is opened when something has to be known that is not plain to see."""
 
-    __slots__ = ("_entry", "_names", "_opened", "_place", "_tree")
+    __slots__ = ("_array_node", "_entry", "_names", "_opened", "_tree")
 
     _tree: Tree
     _names: tuple[str, ...]
     _entry: Entry
     _opened: TensorStore | None
-    _place: ArrayNode | None
+    _array_node: ArrayNode | None
 
     def _open(self) -> TensorStore:
         if self._opened is None:
@@ -40,7 +40,7 @@ class LazyArray(TensorStore):
         return self._opened
 
     def _document(self) -> Node:
-        return self._tree.recalled(self._names, self._entry)
+        return self._tree.node_of_entry(self._names, self._entry)
 
     @property
     def _array(self) -> OpenArray:  # type: ignore[override]
@@ -56,9 +56,9 @@ class LazyArray(TensorStore):
 
     @property
     def _node(self) -> ArrayNode:  # type: ignore[override]
-        if self._place is None:
-            self._place = self._tree.place(self._names, self._document())
-        return self._place
+        if self._array_node is None:
+            self._array_node = self._tree.array_node(self._names, self._document())
+        return self._array_node
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ class LazyArray(TensorStore):
 def open_array(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
     """Open an array of a tree, of which nothing is read that hasn't been read already."""
     array = tree.open_array(names, node)
-    return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.place(names, node))
+    return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.array_node(names, node))
 
 
 def lazy_array(tree: Tree, names: Sequence[str], entry: Entry) -> LazyArray:
@@ -92,7 +92,7 @@ def lazy_array(tree: Tree, names: Sequence[str], entry: Entry) -> LazyArray:
     self._names = tuple(names)
     self._entry = entry
     self._opened = None
-    self._place = None
+    self._array_node = None
     return self
 
 

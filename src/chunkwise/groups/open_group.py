@@ -17,7 +17,7 @@ from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
 from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
 from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.document import load_json
-from chunkwise.hierarchy.location import Location, Place, locate
+from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, create_parents
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.snapshot import parse_snapshot
@@ -33,7 +33,7 @@ _MODES = ("r", "r+", "a", "w", "w-")
 
 
 def open_group(
-    place: Place,
+    place: LocationLike,
     mode: Mode = "r",
     *,
     format: str | None = None,
@@ -185,7 +185,7 @@ def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[
 
 
 def create_group(
-    place: Place,
+    place: LocationLike,
     *,
     format: str | None = None,
     attributes: Mapping[str, Any] | None = None,

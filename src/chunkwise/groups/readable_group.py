@@ -16,7 +16,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.hierarchy.node_name import split_path
-from chunkwise.hierarchy.resolve import Found, group_links, resolve
+from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
 from chunkwise.hierarchy.tree import Tree
 
 __all__ = ["ReadableGroup"]
@@ -97,14 +97,14 @@ class ReadableGroup:
 
     # -- looking up -----------------------------------------------------------------------------
 
-    def _find(self, path: str) -> Found:
+    def _find(self, path: str) -> ResolvedNode:
         found = resolve(self._tree, split_path(path, self.path), self._node.format)
         if found is None:
             raise NodeNotFoundError(f"{dump(path)} in {self._tree.location(self._names).text}")
         return found
 
     @classmethod
-    def _open(cls, found: Found) -> Self | TensorStore:
+    def _open(cls, found: ResolvedNode) -> Self | TensorStore:
         tree, names, node = found
         if node.kind == "group" or (not names and node.format == "n5"):
             return cls._make(tree, names, node)
@@ -192,7 +192,7 @@ class ReadableGroup:
             node = self._tree.find(names, self._node.format)
             if node is None:
                 continue
-            member = self._open(Found(self._tree, names, node))
+            member = self._open(ResolvedNode(self._tree, names, node))
             below = member.walk() if isinstance(member, ReadableGroup) else iter(())
             if node.implicit and node.format != "n5":
                 # A directory in a Zarr tree is a group only if it leads to a node.

@@ -12,13 +12,13 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.groups.new_array import new_array
 from chunkwise.hierarchy.attribute_value import NonFinite
-from chunkwise.hierarchy.location import Place, locate
+from chunkwise.hierarchy.location import LocationLike, locate
 from chunkwise.hierarchy.new_location import (
     check_free,
     check_outside_arrays,
     clear,
     create_parents,
-    format_of_place,
+    suggested_format,
 )
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.tree import check_format
@@ -29,7 +29,7 @@ __all__ = ["create_array", "read"]
 
 
 def create_array(
-    place: Place,
+    place: LocationLike,
     data: Any = None,
     *,
     shape: Sequence[int] | int | None = None,
@@ -94,7 +94,7 @@ def create_array(
            [3, 4, 5]])
     """
     location = locate(place, context)
-    kind = check_format(format) if format else format_of_place(location) or "zarr3"
+    kind = check_format(format) if format else suggested_format(location) or "zarr3"
     if location.name:
         check_new_names([location.name], kind)
     check_outside_arrays(location)
@@ -127,7 +127,7 @@ def create_array(
     return open_array(location)
 
 
-def read(place: Place, *, context: Context | None = None) -> npt.NDArray[Any]:
+def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[Any]:
     """Read a whole array, of whatever format; :func:`chunkwise.open` opens one to read parts of it.
 
     Parameters

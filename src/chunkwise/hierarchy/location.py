@@ -18,9 +18,9 @@ from chunkwise.spec.spec import Spec
 from chunkwise.spec.spec_members import kvstore_from_url
 from chunkwise.spec.url import is_url, spec_json_from_path, spec_json_from_url
 
-__all__ = ["Locatable", "Location", "Place", "locate", "location_of"]
+__all__ = ["Locatable", "Location", "LocationLike", "locate", "location_of"]
 
-Place: TypeAlias = (
+LocationLike: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, Any] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
 )
 """A path, a URL, a spec of an array or a kvstore or its JSON, an open kvstore, or a location."""
@@ -107,14 +107,14 @@ class _OpenStore(KvStoreSpec):
         return self.kv, self.path
 
 
-def locate(place: Place, context: Context | None = None) -> Location:
+def locate(place: LocationLike, context: Context | None = None) -> Location:
     """Return the location that a path, a URL, a spec or an open kvstore names.
 
     The store of a local path is the whole file system, so that the groups above can be looked at.
 
     Parameters
     ----------
-    place : Place
+    place : LocationLike
     context : Context, optional
         Where the resources of a spec come from; by default new ones.
 

@@ -14,7 +14,7 @@ from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 
-__all__ = ["array_above", "check_free", "check_outside_arrays", "clear", "create_parents", "format_of_place"]
+__all__ = ["array_above", "check_free", "check_outside_arrays", "clear", "create_parents", "suggested_format"]
 
 _GROUPS = {
     "zarr3": ("zarr.json", b'{"zarr_format":3,"node_type":"group","attributes":{}}'),
@@ -122,7 +122,7 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> No
 _SUFFIXES: dict[str, str] = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}
 
 
-def format_of_place(location: Location, source: str | None = None) -> str | None:
+def suggested_format(location: Location, source: str | None = None) -> str | None:
     """Return the format of the nearest group above, or what the nearest name says; else that of the source.
 
     ``*.n5`` says N5.  ``*.zarr`` can be any format of Zarr: that of the source, or else Zarr v3.

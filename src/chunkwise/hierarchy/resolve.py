@@ -23,12 +23,12 @@ from chunkwise.hierarchy.node import FormatName, Node
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.spec.url import is_url
 
-__all__ = ["Found", "group_links", "resolve", "source_location"]
+__all__ = ["ResolvedNode", "group_links", "resolve", "source_location"]
 
 _MOST_LINKS = 40
 
 
-class Found(NamedTuple):
+class ResolvedNode(NamedTuple):
     """A node and how to get there without links."""
 
     tree: Tree
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     node: Node
 
 
-def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) -> Found | None:
+def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) -> ResolvedNode | None:
     """Return the node that `names` lead to; None if there is none.
 
     Raises
@@ -51,7 +51,7 @@ def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) 
     while True:
         node = tree.find(names, inside)
         if node is not None:
-            return Found(tree, tuple(names), node)
+            return ResolvedNode(tree, tuple(names), node)
         met = _first_link(tree, names)
         if met is None:
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.arrays.chunked import ChunkedArray
-from chunkwise.arrays.found import open_found
+from chunkwise.arrays.from_document import open_from_document
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
@@ -96,7 +96,7 @@ class Tree:
         location = self.location(names)
         if self.snapshot is not None:
             entry = self.snapshot.find("/".join(names))
-            return None if entry is None else self.recalled(names, entry, location)
+            return None if entry is None else self.node_of_entry(names, entry, location)
         node = find_node(location, inside or self.format)
         if node is None or (node.implicit and self._in_array(names)):
             return None
@@ -106,7 +106,7 @@ class Tree:
             check_group(node)
         return node
 
-    def recalled(self, names: Sequence[str], entry: Entry, location: Location | None = None) -> Node:
+    def node_of_entry(self, names: Sequence[str], entry: Entry, location: Location | None = None) -> Node:
         """Return the node that an entry of the snapshot tells of."""
         assert self.snapshot is not None
         kind: Literal["array", "group"] = "array" if entry.kind == "array" else "group"
@@ -165,7 +165,7 @@ class Tree:
             assert isinstance(bound, ChunkedSpec)
             spec = self._specs[node.format] = bound
         found = node.found
-        return open_found(
+        return open_from_document(
             replace(spec, kvstore=node.location.kvstore()),
             self.root.kv,
             node.location.path,
@@ -176,7 +176,7 @@ class Tree:
             writable=self.writable,
         )
 
-    def place(self, names: Sequence[str], node: Node) -> ArrayNode:
+    def array_node(self, names: Sequence[str], node: Node) -> ArrayNode:
         """Return where an array of the tree is."""
         return ArrayNode(node, "/".join(names), self.attributes(names, node))
 

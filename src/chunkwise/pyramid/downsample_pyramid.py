@@ -19,7 +19,7 @@ from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.future import Future, Promise
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.fork import new_lock
-from chunkwise.hierarchy.location import Location, Place, locate
+from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import JOURNAL, require_node
 from chunkwise.pyramid.convention import find_convention
 from chunkwise.pyramid.group import PyramidGroup
@@ -85,8 +85,8 @@ class Pyramid(NamedTuple):
 
 
 def downsample_pyramid(
-    array: TensorStore | Place,
-    destination: Place | None = None,
+    array: TensorStore | LocationLike,
+    destination: LocationLike | None = None,
     *,
     convention: str | None = None,
     method: str | None = None,
@@ -113,9 +113,9 @@ def downsample_pyramid(
 
     Parameters
     ----------
-    array : TensorStore or Place
+    array : TensorStore or LocationLike
         The image: an open array, which may be a stack or another virtual one, or where one is stored.
-    destination : Place, optional
+    destination : LocationLike, optional
         The group that is to hold all levels.  By default `array`, which then must be a place, is the first
         level itself, and the others are written beside it: ``s0`` gets ``s1``, ``s2``, …
     convention : {"ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem"}, optional
@@ -220,7 +220,7 @@ def downsample_pyramid(
 
 
 def _places(
-    array: TensorStore | Place, destination: Place | None
+    array: TensorStore | LocationLike, destination: LocationLike | None
 ) -> tuple[TensorStore, Location, str | None, str]:
     """Return array, group, name of the array if it is the first level, and the format that is wanted."""
     if isinstance(array, TensorStore):

@@ -98,7 +98,7 @@ class ImageCopy:
             raise AlreadyExistsError(f"{self._xml[0].kv.describe(self._xml[1])} is there already")
 
     def run(self, *, resume: bool, verify: bool, sync: bool, cast: Cast, progress: Progress) -> CopyReport:
-        """Copy everything into the group at the destination, which is there; see ``copy_found``."""
+        """Copy everything into the group at the destination, which is there; see ``copy_node``."""
         report = CopyReport()
         groups: dict[str, dict[str, Any]] = {"": {}}
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]

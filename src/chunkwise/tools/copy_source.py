@@ -78,10 +78,10 @@ class CopySource(NamedTuple):
 
     def uses(self, location: Location, *, below: bool) -> bool:
         """Whether something that is read, archives included, lies at `location`, or also `below` it."""
-        store, top = _place(location.kv, location.path)
+        store, top = _store_and_path(location.kv, location.path)
         for kv, path in (kvstore.open_driver() for kvstore in _kvstores(self.store._array.spec())):
-            identity, place = _place(kv, path)
-            if identity == store and (place.startswith(top) if below else place == top):
+            identity, at = _store_and_path(kv, path)
+            if identity == store and (at.startswith(top) if below else at == top):
                 return True
         return False
 
@@ -112,7 +112,8 @@ def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
 
 def check_apart(source: Location, destination: Location) -> None:
     """Raise InvalidArgumentError if one is, or holds, the other."""
-    (store, here), (other, there) = _place(source.kv, source.path), _place(destination.kv, destination.path)
+    store, here = _store_and_path(source.kv, source.path)
+    other, there = _store_and_path(destination.kv, destination.path)
     if store == other and (here.startswith(there) or there.startswith(here)):
         how = "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
         raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")
@@ -135,7 +136,7 @@ def _kvstores(spec: DriverSpec | KvStoreSpec) -> Iterator[KvStoreSpec]:
         yield from _kvstores(part)
 
 
-def _place(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
+def _store_and_path(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
     if isinstance(kv, FileStore):
         return "file", os.path.join(os.path.realpath(kv.root + path), "")
     return kv.identity, path

@@ -14,7 +14,7 @@ from chunkwise.hierarchy.location import locate
 from chunkwise.spec.url import is_url
 from chunkwise.tools.new_array import open_array
 
-__all__ = ["open_place", "read_spec_file", "write_spec_file"]
+__all__ = ["open_source", "read_spec_file", "write_spec_file"]
 
 SUFFIX = ".json"
 
@@ -41,7 +41,7 @@ def read_spec_file(place: str | os.PathLike[str]) -> dict[str, Any] | None:
     return spec
 
 
-def open_place(place: str | os.PathLike[str]) -> TensorStore:
+def open_source(place: str | os.PathLike[str]) -> TensorStore:
     """Open for reading the array that is stored at a path or URL, or whose spec is in a file.
 
     Raises

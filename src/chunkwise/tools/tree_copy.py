@@ -31,14 +31,14 @@ from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.link import Link, target_names, without_links
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node
-from chunkwise.hierarchy.resolve import Found, group_links, source_location
+from chunkwise.hierarchy.resolve import ResolvedNode, group_links, source_location
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import data_type
 from chunkwise.tools.compressor import parse_compressor
 from chunkwise.tools.narrowing import Cast
 
-__all__ = ["CopyReport", "Progress", "copy_found", "fitting_attributes", "template_options"]
+__all__ = ["CopyReport", "Progress", "copy_node", "fitting_attributes", "template_options"]
 
 Progress = Callable[[str, int], None]
 
@@ -87,7 +87,7 @@ class CopyReport:
 class _Copy:
     """One copy of a tree: from where, to where, and how."""
 
-    source: Found
+    source: ResolvedNode
     target: Tree
     names: tuple[str, ...]
     options: Mapping[str, Any]
@@ -100,8 +100,8 @@ class _Copy:
     report: CopyReport
 
 
-def copy_found(
-    source: Found,
+def copy_node(
+    source: ResolvedNode,
     target: Tree,
     names: Sequence[str],
     *,
@@ -117,7 +117,7 @@ def copy_found(
 
     Parameters
     ----------
-    source : Found
+    source : ResolvedNode
     target : Tree
         Open for writing; its format is that of the copy.
     names : sequence of str

@@ -14,10 +14,10 @@ from chunkwise.engine.pool import pool_of
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.kvstore.protocol import KvStoreDriver
 
-__all__ = ["open_found"]
+__all__ = ["open_from_document"]
 
 
-def open_found(
+def open_from_document(
     spec: ChunkedSpec,
     kv: KvStoreDriver,
     path: str,

@@ -1,8 +1,8 @@
-"""Specs of local arrays that this process has parsed: programs open the same ones again and again.
+"""Cache of parsed specs of local arrays: programs open the same ones again and again.
 
 A parsed spec is a function of its JSON, and is never changed but replaced, so it can be shared.  Most specs
 of a program differ in nothing but the path, and then one of them is moved to where the next one is.  Only
-files are kept: what else a spec may name can depend on the environment.
+those of files are cached: what else a spec may name can depend on the environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstores.file import FileKvStoreSpec
 from chunkwise.spec.spec import Spec
 
-__all__ = ["Place", "known_spec", "place_of", "remember_spec"]
+__all__ = ["SpecKey", "cache_spec", "cached_spec", "spec_key"]
 
 _MAX_ENTRIES = 128
 _MAX_NBYTES = 1 << 12
@@ -25,23 +25,15 @@ _TYPES_ONLY = 2  # format of marshal without references, so that equal values gi
 _specs: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}
 
 
-class Place(NamedTuple):
-    """Where a spec is kept.
+class SpecKey(NamedTuple):
+    """Key of a spec: its content, and the path of its kvstore if the content leaves that out."""
 
-    Attributes
-    ----------
-    key : bytes
-        All that it says, or all but the path.
-    path : str or None
-        Of the kvstore, if `key` leaves it out.
-    """
-
-    key: bytes
+    content: bytes
     path: str | None
 
 
-def place_of(spec: object, flags: tuple[object, ...]) -> Place | None:
-    """Return where a spec is kept that is to be updated with `flags`; None if it should not be kept."""
+def spec_key(spec: object, flags: tuple[object, ...]) -> SpecKey | None:
+    """Return the key of a spec that is to be updated with `flags`; None if it should not be cached."""
     path: str | None = None
     said: Any = spec
     if type(spec) is dict:
@@ -60,31 +52,31 @@ def place_of(spec: object, flags: tuple[object, ...]) -> Place | None:
     elif type(spec) is not str or spec[:1] != "/":
         return None
     try:
-        key = marshal.dumps((said, flags), _TYPES_ONLY)  # type: ignore[arg-type]
+        content = marshal.dumps((said, flags), _TYPES_ONLY)  # type: ignore[arg-type]
     except ValueError:  # something that is no JSON
         return None
-    return Place(key, path) if len(key) <= _MAX_NBYTES else None
+    return SpecKey(content, path) if len(content) <= _MAX_NBYTES else None
 
 
-def known_spec(place: Place) -> Spec | None:
-    """Return the spec that was kept at `place`, or the one of its kind that was, moved there."""
-    found = _specs.get(place.key)
+def cached_spec(key: SpecKey) -> Spec | None:
+    """Return the spec of a key, or another one that differs in its path alone, with the path of the key."""
+    found = _specs.get(key.content)
     if found is None:
         return None
     driver, transform = found
-    if place.path is not None:
+    if key.path is not None:
         try:
-            path = FileKvStoreSpec.normal_path(place.path)
+            path = FileKvStoreSpec.normal_path(key.path)
         except ValueError:  # parsing it tells what is wrong
             return None
         driver = elsewhere(driver, path if not path or path.endswith("/") else path + "/")
     return Spec._of(driver, transform)
 
 
-def remember_spec(place: Place, spec: Spec) -> None:
-    """Keep a spec as it is now."""
-    if place.path is not None and not is_movable(spec._driver):
+def cache_spec(key: SpecKey, spec: Spec) -> None:
+    """Put a spec, as it is now, into the cache."""
+    if key.path is not None and not is_movable(spec._driver):
         return
     if len(_specs) >= _MAX_ENTRIES:
         _specs.clear()
-    _specs[place.key] = (spec._driver, spec._transform)
+    _specs[key.content] = (spec._driver, spec._transform)
