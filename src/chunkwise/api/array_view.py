@@ -81,12 +81,12 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def readable(self) -> bool:
-        """Whether it can be read."""
+        """True if it can be read."""
         return self._array.readable
 
     @property
     def writable(self) -> bool:
-        """Whether it can be written."""
+        """True if it can be written."""
         return self._array.writable
 
     @property
@@ -102,17 +102,17 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def chunk_layout(self) -> ChunkLayout:
-        """How the data are divided into chunks."""
+        """Division of the array into chunks."""
         return self.schema.chunk_layout
 
     @property
     def codec(self) -> CodecSpec | None:
-        """How chunks are encoded, where there are any."""
+        """Encoding of chunks, where there are any."""
         return self.schema.codec
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
-        """What is read where nothing is stored; None where the format has no such value."""
+        """Value of elements that are not stored; None where the format has no such value."""
         return self.schema.fill_value
 
     @property
@@ -160,7 +160,7 @@ class ArrayView(WritableIndexingMixin):
 
 
 class ArrayInfo(dict[str, Any]):
-    """What is known of an array, by name; its text is a table."""
+    """Properties of an array by name; its text is a table."""
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:<10} {_text(value)}" for name, value in self.items())

@@ -1,4 +1,4 @@
-"""``open``: from a spec, a URL or a path to an array."""
+"""``open``: the array that a spec, a URL or a path names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``TensorStore.StorageStatistics``: the answer to what of a region is stored."""
+"""``TensorStore.StorageStatistics``: how much of a region is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Transaction``: changes of arrays and kvstores that are kept back until all of them are made."""
+"""``Transaction``: changes of arrays and kvstores that are stored together, when it is committed."""
 
 from __future__ import annotations
 
@@ -153,13 +153,7 @@ def check_transaction(transaction: object) -> None:
 
 
 def check_rebind(transaction: Transaction | None) -> None:
-    """Raise if a handle that is bound to `transaction` can't be bound to another one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it has not been committed.
-    """
+    """Raise if a handle that is bound to `transaction`, which is open, can't be bound to another one."""
     if transaction is not None and transaction.open:
         raise InvalidArgumentError("Cannot rebind transaction when existing transaction is uncommitted")
 
@@ -191,13 +185,7 @@ def wrap_of(transaction: Transaction) -> WrapStore:
 
 
 def in_transaction(array: OpenArray, transaction: Transaction | None) -> OpenArray:
-    """Return `array` as `transaction` sees it, or as it is outside any.
-
-    Raises
-    ------
-    UnsupportedError
-        If its driver has nothing that could be kept back.
-    """
+    """Return `array` as `transaction` sees it, or as it is outside any."""
     if offers(array, Transactional):
         return array.in_transaction(None if transaction is None else wrap_of(transaction))
     if transaction is None:

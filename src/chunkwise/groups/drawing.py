@@ -1,6 +1,6 @@
-"""A tree as text and as HTML: what its nodes are, from their documents alone.
+"""Drawings of trees as text and HTML, from the documents of the nodes alone.
 
-Arrays are not opened, so those with codecs or data types that nobody knows are shown too.
+Arrays are not opened, so those with unknown codecs or data types are shown too.
 """
 
 from __future__ import annotations
@@ -32,22 +32,7 @@ class _Line(NamedTuple):
 
 
 class Drawing:
-    """What :meth:`Group.tree` returns: printed, it is text; in a notebook, HTML.
-
-    Parameters
-    ----------
-    tree : Tree
-    names : tuple of str
-        Lead to the group at the top.
-    node : Node
-        That group.
-    depth : int or None
-        How many levels below it to show; None for all.
-    attributes : bool
-        Whether to show attributes.
-    most : int or None
-        How many nodes of each group to show; None for all.
-    """
+    """Result of :meth:`Group.tree`: printed, it is text; in a notebook, HTML."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Arrays of which nothing but the metadata document has been looked at.
+"""Arrays of which only the metadata document is known so far.
 
 A tree that is opened from its consolidated metadata may have tens of thousands of arrays.  Each is a
-:class:`~chunkwise.TensorStore` as any other; but what its metadata mean, codecs and all, is found out when
-that is asked for first.  An array that can't be understood is an error then.
+:class:`~chunkwise.TensorStore` as any other; but its metadata, codecs and all, are parsed when they are
+needed first.  An array that can't be understood is an error then.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """N5 URIs: ``n5://container?group#attribute``, as n5-java and its relatives have them.
 
-The container is a path or a URL, with or without ``n5:`` or ``n5://`` in front.  What the URI names may be a
-group, an array, or a value in their attributes.
+The container is a path or a URL, with or without ``n5:`` or ``n5://`` in front.  A URI names a group, an
+array, or a value in their attributes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,6 @@ __all__ = ["open_n5_uri", "parse_container"]
 def parse_container(uri: str) -> N5Uri:
     """Split a URI, with the container as a path or URL that can be opened.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If it has no container.
-
-    Examples
-    --------
     >>> parse_container("n5://s3://bucket/key.n5?a/b#c[2]")
     N5Uri(container='s3://bucket/key.n5', group='a/b', attribute='c[2]')
     """

@@ -1,8 +1,8 @@
-"""Making an array in a group: what its metadata are to be, and in which order all is written.
+"""Creation of an array in a group: choosing its metadata, and writing everything in a safe order.
 
-What isn't said is chosen: chunks of about a megabyte; ``zstd:3`` in Zarr v3; Blosc in Zarr v2, as
-zarr-python had it for long; ``gzip`` in N5, which every N5 reader has.  The metadata document is written
-last, so nothing looks like an array before it is one.
+Defaults are chunks of about a megabyte; ``zstd:3`` in Zarr v3; Blosc in Zarr v2, as zarr-python had it for
+long; ``gzip`` in N5, which every N5 reader has.  The metadata document is written last, so nothing looks like
+an array before it is one.
 """
 
 from __future__ import annotations
@@ -44,15 +44,6 @@ _LARGEST_NBYTES = 1 << 24
 def auto_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Return chunks of about a megabyte, more for large arrays, of similar extent in all dimensions.
 
-    Parameters
-    ----------
-    shape : sequence of int
-        In elements.
-    itemsize : int
-        Bytes per element.
-
-    Examples
-    --------
     >>> auto_chunks((10_000, 10_000), 2)
     (512, 1024)
     >>> auto_chunks((100,), 8)
@@ -91,16 +82,7 @@ def new_array(
     non_finite: NonFinite,
     before: Callable[[DataType], None],
 ) -> TensorStore:
-    """Make an array at `location`, where nothing is; see :meth:`Group.create_array` for most parameters.
-
-    `before` is called with the data type when it is certain that the array can be, before anything is
-    written.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the format can't hold it, or parameters contradict each other.
-    """
+    """Make an array at `location`, where nothing is; see :meth:`Group.create_array` for most parameters."""
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")

@@ -1,4 +1,4 @@
-"""``open_group``: from a path, a URL, a spec or a kvstore to the root of a tree."""
+"""``open_group``: the root of the tree that a path, a URL, a spec or a kvstore names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups as they are read: names, members, links, attributes, and how they look."""
+"""Groups without the methods that change something: names, members, links, attributes, drawings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = 20
 
 
 class ReadableGroup:
-    """What can be done with a group without changing anything."""
+    """A group and everything that can be done with it without changing it."""
 
     __slots__ = ("__weakref__", "_attributes", "_names", "_node", "_tree")
 
@@ -75,12 +75,12 @@ class ReadableGroup:
 
     @property
     def implicit(self) -> bool:
-        """Whether it is a group for no other reason than that something is below it."""
+        """True for a group that has no document, only something below it."""
         return self._node.implicit
 
     @property
     def location(self) -> Location:
-        """Where it is stored."""
+        """Location of the group."""
         return self._node.location
 
     @property

@@ -1,4 +1,4 @@
-"""Arrays by their place alone: made, with what is in them, and read, with one call."""
+"""Arrays by their location alone: made with their contents, and read, with one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an open array is in a hierarchy: its name there, and its attributes."""
+"""An open array as a node of a hierarchy: its name and its attributes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,7 @@ __all__ = ["ArrayNode", "array_node"]
 
 
 class ArrayNode:
-    """An array as a node.
-
-    Parameters
-    ----------
-    node : Node or None
-        None for an array that is stored nowhere.
-    path : str or None
-        From the root of the tree that it was opened from; empty for the root itself.
-    attributes : Attributes, optional
-    """
+    """Node, path and attributes of an open array; without a node for one that is stored nowhere."""
 
     __slots__ = ("attributes", "node", "path")
 
@@ -43,18 +34,7 @@ class ArrayNode:
 def array_node(
     array: Any, path: str = "", *, writable: bool = True, non_finite: NonFinite = "error"
 ) -> ArrayNode:
-    """Return the node of an open array.
-
-    Parameters
-    ----------
-    array : OpenArray
-    path : str
-        See :class:`ArrayNode`.
-    writable : bool
-        Whether the attributes can be changed.
-    non_finite : {"error", "string", "literal"}
-        What is done with NaN and infinities in attributes.
-    """
+    """Return the node of an open array, whose path from the root of its tree is `path`."""
     spec = array.spec()
     format = FORMATS.get(spec.driver)
     if format is None or spec.kvstore is None:

@@ -1,8 +1,4 @@
-"""Changing the attributes of a node, however many at once, with one conditional write.
-
-A change is a conditional read-modify-write: of two changes at the same time neither is lost.  Copies in
-consolidated metadata follow.
-"""
+"""Changing the attributes of a node, however many at once, with one conditional write."""
 
 from __future__ import annotations
 
@@ -40,13 +36,7 @@ Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def changeable(node: Node) -> Node:
-    """Return `node` if it can have attributes.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If it is a group without a document that could hold them; in an N5 container one is made.
-    """
+    """Return `node` if it can have attributes, else raise; a group of an N5 container gets a document."""
     if node.implicit and node.format != "n5":
         raise FailedPreconditionError(
             f"{node.location.text} is a directory without metadata, which can't have attributes"
@@ -66,28 +56,7 @@ def refuse_name(name: str) -> None:
 
 
 def change_attributes(node: Node, change: Change) -> dict[str, Any]:
-    """Change all attributes of a node at once, without losing anybody else's change.
-
-    Parameters
-    ----------
-    node : Node
-    change : callable
-        Gets the attributes, of which it must not modify anything, and returns the new ones; may be called
-        again if somebody else changed them meanwhile.  The members that make an N5 node a dataset are not
-        among them.
-
-    Returns
-    -------
-    dict
-        The attributes as they are stored now.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the new ones have names of N5's own.
-    FailedPreconditionError
-        If the node can't have attributes, or is gone.
-    """
+    """Replace the attributes by what `change` makes of them, again if they changed meanwhile; return them."""
     node = changeable(node)
     out: dict[str, Any] = {}
 

@@ -1,9 +1,9 @@
-"""Values of attributes: what JSON can hold, and what of Python and NumPy is taken for it.
+"""Values of attributes: conversion of Python and NumPy objects to JSON.
 
-NumPy scalars become numbers, text and truth values; arrays become lists; tuples become lists.  Nothing
-is guessed: whatever JSON has no word for is refused, and the error says where in the value it is.
+NumPy scalars become numbers, text and truth values; arrays and tuples become lists.  Nothing is guessed:
+whatever JSON has no word for is refused, and the error says where in the value it is.
 
-JSON has no NaN and no infinities.  What is done with them is the caller's choice:
+JSON has no NaN and no infinities.  The caller chooses what becomes of them:
 
 ===========  =====================================================================================
 ``error``    They are refused.  The default.
@@ -13,7 +13,7 @@ JSON has no NaN and no infinities.  What is done with them is the caller's choic
              document at all.
 ===========  =====================================================================================
 
-When read, the bare words are taken for the numbers, and text stays text.
+When read, the bare words become numbers, and text stays text.
 """
 
 from __future__ import annotations
@@ -43,22 +43,8 @@ def check_non_finite(choice: object) -> NonFinite:
 
 
 def to_json_value(value: Any, where: str, non_finite: NonFinite = "error") -> Any:
-    """Return `value` made of nothing but dict, list, str, int, float, bool and None.
+    """Return `value`, which messages call `where`, as JSON; raise InvalidArgumentError if JSON can't hold it.
 
-    Parameters
-    ----------
-    value : object
-    where : str
-        What messages call it, such as ``attribute "scale"``.
-    non_finite : {"error", "string", "literal"}
-
-    Raises
-    ------
-    InvalidArgumentError
-        If JSON can't hold it; the text says which part and why.
-
-    Examples
-    --------
     >>> to_json_value({"scale": np.float32(0.5), "shape": np.array([2, 3])}, "attribute")
     {'scale': 0.5, 'shape': [2, 3]}
     """
@@ -66,7 +52,7 @@ def to_json_value(value: Any, where: str, non_finite: NonFinite = "error") -> An
 
 
 def has_non_finite(value: Any) -> bool:
-    """Whether there is a NaN or an infinity in a JSON value."""
+    """Return True if there is a NaN or an infinity in a JSON value."""
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, Mapping):

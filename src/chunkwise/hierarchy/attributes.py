@@ -1,4 +1,4 @@
-"""User attributes of arrays and groups, each format's in its own place.
+"""User attributes of arrays and groups, where each format keeps them.
 
 ======  ======================================================
 zarr3   member ``attributes`` of ``zarr.json``
@@ -55,19 +55,12 @@ __all__ = [
 ]
 
 
+# "axes", "units" and "resolution" count as attributes, as they do for other N5 software, and so does "n5".
 _N5_OWN = (*DATASET_MEMBERS[:4], "compressionType", "codecs")
 
 
 def read_attributes(place: str | os.PathLike[str] | Location) -> dict[str, Any]:
-    """Return all attributes of the array or group at `place`.
-
-    Raises
-    ------
-    NotFoundError
-        If there is neither.
-    FailedPreconditionError
-        If a document can't be read.
-    """
+    """Return all attributes of the array or group at `place`."""
     return node_attributes(require_node(locate(place)))
 
 
@@ -82,11 +75,7 @@ def node_attributes(node: Node) -> dict[str, Any]:
 
 
 def user_attributes(node: Node) -> dict[str, Any]:
-    """Return the attributes in the node's own document: of Zarr v3 and N5 nodes; of others, nothing.
-
-    Of N5 that is everything but what makes it a dataset; ``axes``, ``units`` and ``resolution`` count as
-    attributes, as they do for other N5 software, and so does the version ``n5``.
-    """
+    """Return the attributes in the node's own document: those of Zarr v3 and N5 nodes."""
     if node.format == "zarr3":
         attributes = node.document.get("attributes", {})
         return dict(attributes) if isinstance(attributes, Mapping) else {}
@@ -97,19 +86,7 @@ def user_attributes(node: Node) -> dict[str, Any]:
 
 
 def get_attribute_value(place: str | os.PathLike[str] | Location, name: str) -> Any:
-    """Return one attribute.
-
-    Parameters
-    ----------
-    place : str, path or Location
-    name : str
-        Its name; in N5 a path such as ``multiscales[0]/name``.
-
-    Raises
-    ------
-    NotFoundError
-        If it is missing.
-    """
+    """Return one attribute; in N5 `name` is a path such as ``multiscales[0]/name``."""
     node = require_node(locate(place))
     if node.format == "n5":
         value = get_attribute(dict(node.document), name)
@@ -121,15 +98,7 @@ def get_attribute_value(place: str | os.PathLike[str] | Location, name: str) -> 
 
 
 def set_attribute_value(place: str | os.PathLike[str] | Location, name: str, value: Any) -> None:
-    """Set one attribute to a JSON value.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `name` is a member of N5 metadata that says how blocks are stored.
-    FailedPreconditionError
-        If the node is a group without a document that could hold attributes.
-    """
+    """Set one attribute to a JSON value; raise InvalidArgumentError for members of N5's own."""
     node = changeable(require_node(locate(place)))
     if node.format == "n5":
         _check_name(node, name)
@@ -139,15 +108,7 @@ def set_attribute_value(place: str | os.PathLike[str] | Location, name: str, val
 
 
 def remove_attribute_value(place: str | os.PathLike[str] | Location, name: str) -> None:
-    """Remove one attribute.
-
-    Raises
-    ------
-    NotFoundError
-        If it is missing.
-    InvalidArgumentError, FailedPreconditionError
-        As for :func:`set_attribute_value`.
-    """
+    """Remove one attribute; raise NotFoundError if it is missing."""
     node = changeable(require_node(locate(place)))
     missing = NotFoundError(f"{node.location.text} has no attribute {dump(name)}")
     if node.format == "n5":
@@ -169,10 +130,7 @@ def remove_attribute_value(place: str | os.PathLike[str] | Location, name: str) 
 
 
 def write_first_attributes(location: Location, format: str, attributes: Mapping[str, Any]) -> None:
-    """Write the attributes of an array whose metadata is yet to be written, where they are a document.
-
-    Other formats have them in the metadata itself: nothing is written then.
-    """
+    """Write the attributes of an array, in formats that keep them beside its metadata, before that."""
     key = ATTRIBUTES_KEYS.get(format)
     if key is not None and attributes:
         change_document(location.kv, location.path + key, lambda _: dict(attributes))

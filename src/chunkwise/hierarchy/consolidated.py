@@ -1,9 +1,8 @@
-"""Keeping consolidated metadata true: copies of documents that a group above the node has.
+"""Updates of consolidated metadata: the copies of documents that groups above a node hold.
 
-Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's
-``zarr.json``.  Readers believe the copies, so whoever creates, resizes or deletes a node or changes its
-attributes has to bring them up to date.  Neither is part of its core specification; both are as
-zarr-python writes them.
+Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``.
+Readers believe the copies, so they are updated by every change of a node.  Neither is part of its core
+specification; both are as zarr-python writes them.
 """
 
 from __future__ import annotations
@@ -27,26 +26,8 @@ _V2_DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
 
 def update_consolidated(kv: KvStoreDriver, path: str) -> int:
-    """Bring the copies of a node's documents up to date in all groups above it, and in itself.
-
-    Copies of what is below the node go if the node is gone, and stay as they are otherwise.
-
-    Parameters
-    ----------
-    kv : KvStoreDriver
-    path : str
-        Of a node that was created, changed or deleted: empty or ending in "/".
-
-    Returns
-    -------
-    int
-        How many groups have consolidated metadata.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If a document isn't JSON.
-    """
+    """Update the copies of a node's documents in it and all groups above; return how many have any."""
+    # Copies of what is below the node go if the node is gone, and stay as they are otherwise.
     n_groups = 0
     for group in _upwards(path):
         name = path[len(group) :].rstrip("/")
@@ -56,22 +37,8 @@ def update_consolidated(kv: KvStoreDriver, path: str) -> int:
 
 
 def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Copies]) -> int:
-    """Replace all copies of a node and of what is below it, in all groups above.
-
-    Parameters
-    ----------
-    kv : KvStoreDriver
-    path : str
-        Of a node that was moved away from here, or to here.
-    documents : callable
-        Returns by format the copies of the node, ``""``, and of what is below, with their paths from there;
-        nothing if it was moved away.  Called only if they are needed.
-
-    Returns
-    -------
-    int
-        How many groups have consolidated metadata.
-    """
+    """Replace the copies of a node and all below it in the groups above; return how many groups have any."""
+    # `documents` gives, by format, the copies by their paths from the node; nothing if it was moved away.
     n_groups = 0
     for group in _upwards(path):
         name = path[len(group) :].rstrip("/")
@@ -84,10 +51,7 @@ _Change = Callable[[dict[str, Any], str], dict[str, Any]]
 
 
 def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bool = False) -> int:
-    """Change the copies that a group has; return how many kinds of consolidated metadata that is.
-
-    ``zarr.json`` has no copy of itself.
-    """
+    """Change the copies that a group has; return how many kinds of consolidated metadata that is."""
     n_groups = 0
     if _holds(kv, group + ".zmetadata", b"metadata"):
 
@@ -108,7 +72,7 @@ def _change_copies(kv: KvStoreDriver, group: str, change: _Change, *, itself: bo
             copies = _by_depth(change(dict(consolidated["metadata"]), "zarr3"))
             return {**document, "consolidated_metadata": {**consolidated, "metadata": copies}}
 
-        if not itself:
+        if not itself:  # which has no copy of itself
             change_document(kv, group + "zarr.json", zarr3)
         n_groups += 1
     return n_groups
@@ -123,7 +87,7 @@ def _holds(kv: KvStoreDriver, key: str, word: bytes) -> bool:
     try:
         raw = kv.read(key).value
     except PermissionDeniedError:
-        return False  # above what the caller may see there is nothing that he has to keep true
+        return False  # copies that the caller may not see are not the caller's to update
     return raw is not None and word in bytes(raw)
 
 

@@ -1,11 +1,10 @@
-"""Consolidated metadata of a whole tree: writing them, and checking that they are true.
+"""Consolidated metadata of a whole tree: writing and checking them.
 
-What is written is what zarr-python writes: nodes in the order of their depth, and in each copy of a group an
-empty ``consolidated_metadata`` of its own.
+They are as zarr-python writes them: nodes in the order of their depth, and in each copy of a group an empty
+``consolidated_metadata`` of its own.
 
-A change that another process makes while a tree is gone through would be missed: whoever makes it sees no
-consolidated metadata yet, and does not know that there are to be some.  So the tree is gone through again
-after they were written, until nothing has changed.
+A process that changes a node while the tree is walked finds no consolidated metadata that it would have to
+update.  So the tree is walked again after they were written, until nothing has changed.
 """
 
 from __future__ import annotations
@@ -41,41 +40,14 @@ _ATTEMPTS = 20
 
 
 class Gathered(NamedTuple):
-    """The documents of a tree.
-
-    Attributes
-    ----------
-    documents : dict
-        Copies, as consolidated metadata have them.
-    left_out : list of str
-        Paths of nodes of other formats.
-    """
+    """Copies of the documents of a tree, and the paths of nodes of other formats, which are left out."""
 
     documents: dict[str, Any]
     left_out: list[str]
 
 
 def consolidate(location: Location) -> Gathered:
-    """Write the consolidated metadata of a group, in place of those that there are.
-
-    Parameters
-    ----------
-    location : Location
-        Of a group.
-
-    Returns
-    -------
-    Gathered
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is no Zarr group; N5 has no consolidated metadata.
-    FailedPreconditionError
-        If a document in the tree can't be read.
-    AbortedError
-        If others keep changing the tree.
-    """
+    """Write the consolidated metadata of a Zarr group; raise AbortedError if the tree keeps changing."""
     for _ in range(_ATTEMPTS):
         node = _zarr_group(location)
         gathered = gather(node)
@@ -104,13 +76,7 @@ def remove_consolidated(location: Location) -> bool:
 
 
 def check_consolidated(node: Node) -> list[str]:
-    """Return what is wrong with the consolidated metadata of a group; nothing if there are none.
-
-    Raises
-    ------
-    StorageError
-        If the store can't be read.
-    """
+    """Return the mistakes in the consolidated metadata of a group; nothing if it has none."""
     if node.kind != "group" or node.error or node.format not in ("zarr3", "zarr2"):
         return []
     try:
@@ -133,13 +99,7 @@ def _zarr_group(location: Location) -> Node:
 
 
 def gather(node: Node, *, errors: bool = True) -> Gathered:
-    """Return the documents of the tree below a group; of Zarr v2, also its own.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If one can't be read, and `errors` is true; else it is left out.
-    """
+    """Return the documents of a tree; those that can't be read raise if `errors`, else are left out."""
     found: list[tuple[int, str, Node]] = []
     left_out: list[str] = []
     for name, below in walk(node):
@@ -198,13 +158,7 @@ def _write(node: Node, documents: Mapping[str, Any]) -> None:
 
 
 def _stored(node: Node) -> dict[str, Any] | None:
-    """Return the copies that a group has, None if it has no consolidated metadata.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If they are malformed.
-    """
+    """Return the copies that a group has, None if it has none; raise FailedPreconditionError for bad ones."""
     location = node.location
     if node.format == "zarr2":
         key, (member, kind) = ".zmetadata", ("zarr_consolidated_format", 1)

@@ -23,10 +23,8 @@ _SUFFIX = ".n5"
 
 
 def container_root(location: Location) -> Location | None:
-    """Return the root of the N5 container that `location` is in, itself included; None if there is none.
-
-    That is the nearest group with a version; failing that, the nearest whose name ends in ``.n5``.
-    """
+    """Return the root of the N5 container that `location` is in, itself included; None if there is none."""
+    # That is the nearest group with a version; failing that, the nearest whose name ends in ".n5".
     named = None
     at: Location | None = location
     while at is not None:
@@ -91,11 +89,7 @@ def check_container(location: Location) -> None:
 
 
 def mark_container(location: Location, *, text: bool = False) -> None:
-    """Make sure that the container of a new dataset, perhaps of `text`, names its version at its root.
-
-    A dataset that is in no container gets none.  If the dataset is the root itself, that has to
-    exist already.
-    """
-    root = container_root(location)
+    """Write the version at the root of the container of a new dataset, perhaps of `text`, if it is in one."""
+    root = container_root(location)  # which has to exist already if the dataset is the root itself
     if root is not None:
         create_container(root, text=text)

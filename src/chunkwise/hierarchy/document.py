@@ -1,4 +1,4 @@
-"""Changing one JSON document so that no other writer's change is lost."""
+"""JSON documents: reading them, and changing them so that no other writer's change is lost."""
 
 from __future__ import annotations
 
@@ -17,13 +17,7 @@ _INDENT = re.compile(rb"\A\s*[{\[][ \t]*\r?\n([ \t]*)")
 
 
 def load_json(raw: bytes | bytearray | memoryview) -> Any:
-    """Return the JSON value of a document.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If it isn't JSON.
-    """
+    """Return the JSON value of a document; raise FailedPreconditionError if it isn't JSON."""
     try:
         return json.loads(bytes(raw))
     except (ValueError, RecursionError) as e:
@@ -31,13 +25,7 @@ def load_json(raw: bytes | bytearray | memoryview) -> Any:
 
 
 def read_document(kv: KvStoreDriver, key: str, load: Callable[[bytes], Any] = load_json) -> Any:
-    """Return the value of a document, None if it is missing.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If it isn't JSON; names the key.
-    """
+    """Return the value of a document, None if it is missing; errors name the key."""
     raw = kv.read(key).value
     try:
         return None if raw is None else load(bytes(raw))
@@ -52,32 +40,8 @@ def change_document(
     *,
     load: Callable[[bytes], Any] = load_json,
 ) -> Any:
-    """Read, change and write a document; again if somebody else wrote it meanwhile.
-
-    Parameters
-    ----------
-    kv : KvStoreDriver
-        Where the document is.
-    key : str
-        Its key.
-    change : callable
-        Gets the JSON value, None for a missing document; returns the new value, None to delete it.
-        What it is given must not be modified.
-    load : callable
-        Reads the stored bytes.
-
-    Returns
-    -------
-    JSON
-        What is stored now.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If the document isn't JSON.
-    GenerationMismatchError
-        If others keep on writing it.
-    """
+    """Replace a document by what `change` makes of it; return the new value."""
+    # `change` gets None for a missing document, returns None to delete it, and must not modify its argument.
     for _ in range(_ATTEMPTS):
         stored = kv.read(key)
         raw = None if stored.value is None else bytes(stored.value)
@@ -98,10 +62,8 @@ def change_document(
 
 
 def dump_like(value: Any, before: bytes) -> bytes:
-    """Return JSON text with the indentation of the text `before`; compact if that has none.
-
-    NaN and infinities are written as the software of these formats does, by their names.
-    """
+    """Return JSON text with the indentation of the text `before`; compact if that has none."""
+    # NaN and infinities are written by their names, as the software of these formats does.
     found = _INDENT.match(before)
     indent = found[1].decode() if found else None
     separators = (",", ":") if indent is None else (",", ": ")

@@ -1,4 +1,4 @@
-"""A place in a key-value store, given as people give it: a path, a URL, a path object."""
+"""Locations of nodes in a key-value store, and what names one: paths, URLs, specs, open kvstores."""
 
 from __future__ import annotations
 
@@ -37,26 +37,13 @@ class Locatable(ABC):
 
 
 class Location(NamedTuple):
-    """A node of a hierarchy, there or not.
-
-    Attributes
-    ----------
-    kv : KvStoreDriver
-    path : str
-        Prefix of the keys of the node: empty or ending in "/".
-    text : str
-        As the user gave it.
-    base : mapping
-        JSON spec of the store's root: `path` is to be appended to its ``path``.
-    store : KvStoreSpec
-        The same, bound to live resources.
-    """
+    """Location of a node, which need not be there."""
 
     kv: KvStoreDriver
-    path: str
-    text: str
-    base: Mapping[str, Any]
-    store: KvStoreSpec
+    path: str  # prefix of the keys of the node: empty or ending in "/"
+    text: str  # as the user gave it
+    base: Mapping[str, Any]  # JSON spec of the store's root: `path` is to be appended to its "path"
+    store: KvStoreSpec  # the same, bound to live resources
 
     @property
     def name(self) -> str:
@@ -108,23 +95,7 @@ class _OpenStore(KvStoreSpec):
 
 
 def locate(place: LocationLike, context: Context | None = None) -> Location:
-    """Return the location that a path, a URL, a spec or an open kvstore names.
-
-    The store of a local path is the whole file system, so that the groups above can be looked at.
-
-    Parameters
-    ----------
-    place : LocationLike
-    context : Context, optional
-        Where the resources of a spec come from; by default new ones.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is empty, or not a valid URL, or names no kvstore.
-    UnsupportedError
-        If it is a kvstore in a transaction.
-    """
+    """Return the location that `place` names; raise InvalidArgumentError if it names none."""
     if isinstance(place, Location):
         return place
     if isinstance(place, Locatable):

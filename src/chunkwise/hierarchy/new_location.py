@@ -1,4 +1,4 @@
-"""Locations of new arrays: their format, whether they are free, clearing them, the groups above."""
+"""Locations of new arrays: choosing a format, checking that they are free, clearing them, making parents."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ _GROUPS = {
 
 
 def check_free(location: Location, format: str) -> None:
-    """Raise AlreadyExistsError unless an array of `format` can be made at `location`.
-
-    A group must not be hidden; only an N5 container with nothing in it can become a dataset.
-    """
+    """Raise AlreadyExistsError unless an array of `format` can be made at `location`."""
+    # A group must not be hidden; only an N5 container with nothing in it can become a dataset.
     if format == "n5":
         check_container(location)
     node = find_node(location)
@@ -66,13 +64,7 @@ def array_above(location: Location) -> Location | None:
 
 
 def clear(location: Location) -> None:
-    """Delete the array or the unfinished copy at `location`, if there is one.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If there is a group, or an array with others below it.
-    """
+    """Delete the array or unfinished copy at `location`; raise if it is a group or has nodes below."""
     node = find_node(location)
     if node is None:
         return
@@ -94,11 +86,7 @@ def clear(location: Location) -> None:
 
 
 def create_parents(location: Location, format: str, *, text: bool = False) -> None:
-    """Make what an array at `location` needs above it.
-
-    For N5 that is the version of its container; for Zarr the groups between it and the nearest group of
-    its format.  An array that is in no group gets none.  `text` is what the array holds, if it is.
-    """
+    """Make the Zarr groups between an array and the nearest group above, or mark its N5 container."""
     if format == "n5":
         mark_container(location, text=text)
         return
@@ -123,23 +111,13 @@ _SUFFIXES: dict[str, str] = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}
 
 
 def suggested_format(location: Location, source: str | None = None) -> str | None:
-    """Return the format of the nearest group above, or what the nearest name says; else that of the source.
-
-    ``*.n5`` says N5.  ``*.zarr`` can be any format of Zarr: that of the source, or else Zarr v3.
-
-    Parameters
-    ----------
-    location : Location
-        Where the array or group is to be.
-    source : str, optional
-        Format of what is copied.
-    """
+    """Return the format of the nearest group above, else that of a suffix such as ``.n5``, else `source`."""
     at: Location | None = location
     while at is not None:
         group = None if at is location else _group_format(at)
         if group is not None:
             return group
-        suffix = PurePath(at.name).suffix
+        suffix = PurePath(at.name).suffix  # ".zarr" can be any format of Zarr
         if suffix == ".zarr" and source is not None and source != "n5":
             return source
         if suffix in _SUFFIXES:

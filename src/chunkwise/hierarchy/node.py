@@ -1,10 +1,10 @@
-"""What is at a place in a hierarchy: an array or a group, of which format; from its documents alone.
+"""Nodes: the array or group at a location, read from its documents alone.
 
 The documents are looked for in this order: ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``,
-``meta``; but those of the format of the group above first.  A place without any is an implicit group if
+``meta``; but those of the format of the group above first.  A location without any is an implicit group if
 something lies below it.  In an N5 container every directory is a group.
-What an array's document says need not be understood here, so that arrays with unknown codecs or data
-types can be listed too.
+The document of an array is not interpreted here, so that arrays with unknown codecs or data types can be
+listed too.
 """
 
 from __future__ import annotations
@@ -67,31 +67,15 @@ JOURNAL = ".chunkwise-copy.json"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An array or group.
-
-    Attributes
-    ----------
-    location : Location
-    format : {"zarr3", "zarr2", "zarr1", "n5"} or None
-        None for an implicit group that is in no N5 container.
-    kind : {"array", "group"}
-    key : str
-        Of the document, relative to the node; empty for an implicit group.
-    document : dict
-        What the document says; empty if it can't be read.
-    error : str
-        Why the document can't be read; empty if it can.
-    found : Stamped or None
-        The document as it was read; None if it wasn't.
-    """
+    """An array or group."""
 
     location: Location
-    format: FormatName | None
+    format: FormatName | None  # None for an implicit group that is in no N5 container
     kind: Literal["array", "group"]
-    key: str = ""
-    document: Mapping[str, Any] = None  # type: ignore[assignment]
-    error: str = ""
-    found: Stamped | None = field(default=None, repr=False, compare=False)
+    key: str = ""  # of the document, relative to the node; empty for an implicit group
+    document: Mapping[str, Any] = None  # type: ignore[assignment]  # empty if it can't be read
+    error: str = ""  # why the document can't be read
+    found: Stamped | None = field(default=None, repr=False, compare=False)  # the document as it was read
 
     def __post_init__(self) -> None:
         if self.document is None:
@@ -99,30 +83,17 @@ class Node:
 
     @property
     def implicit(self) -> bool:
-        """Whether it is a group for no other reason than that something is below it."""
+        """True for a group that has no document, only something below it."""
         return not self.key
 
 
 def find_node(location: Location, inside: FormatName | None = None) -> Node | None:
-    """Return what is at `location`, None if there is nothing.
-
-    Parameters
-    ----------
-    location : Location
-    inside : str, optional
-        Format of the group that it is in: its documents are looked for first, and an implicit group is
-        taken for one of that format.  By default N5 if it is in a container, else nothing.
-
-    Raises
-    ------
-    StorageError
-        If the store can't be read.
-    """
+    """Return the node at `location`, None if there is none; documents of the format `inside` come first."""
     return find_documented(location, inside) or _implicit(location, inside)
 
 
 def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
-    """Return the array or group that a document says is at `location`; see :func:`find_node`."""
+    """Return the node at `location` that has a document, None if there is none; see :func:`find_node`."""
     kv, path = location.kv, location.path
     for key in _lookup_order(inside):
         found = kv.read(path + key)
@@ -135,16 +106,7 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
 
 
 def node_of(location: Location, key: str, found: Stamped) -> Node:
-    """Return the node whose document `key` has been read.
-
-    Parameters
-    ----------
-    location : Location
-    key : str
-        Relative to the node; one of ``zarr.json``, ``.zarray``, ``.zgroup``, ``attributes.json``, ``meta``.
-    found : Stamped
-        With a value.
-    """
+    """Return the node whose document `key`, which is relative to it, has been read."""
     return _parsed(location, key, found)
 
 
@@ -159,15 +121,7 @@ def _lookup_order(inside: FormatName | None) -> tuple[str, ...]:
 
 
 def require_node(location: Location) -> Node:
-    """Return what is at `location`.
-
-    Raises
-    ------
-    NotFoundError
-        If there is nothing.
-    FailedPreconditionError
-        If its document can't be read.
-    """
+    """Return the node at `location`; raise if there is none, or its document can't be read."""
     node = find_node(location)
     if node is None:
         raise nothing_at(location)
@@ -228,11 +182,12 @@ def _implicit(location: Location, inside: FormatName | None) -> Node | None:
 
 
 def _is_directory(location: Location) -> bool:
-    """Whether there is a directory, perhaps with nothing in it, as far as the store has any."""
+    """Return True if there is a directory, perhaps an empty one, in a store that has directories."""
     above = location.parent
     return above is not None and location.path[:-1] in above.kv.list_children(above.path).prefixes
 
 
 def is_listed(name: str, format: FormatName | None) -> bool:
-    """Whether a directory in a group can be a node: Zarr v3 reserves names that begin with ``__``."""
+    """Return True if a directory in a group can be a node."""
+    # Zarr v3 reserves these names.
     return not (format == "zarr3" and name.startswith("__"))

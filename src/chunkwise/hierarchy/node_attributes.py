@@ -1,8 +1,8 @@
-"""``Attributes``: those of one array or group, as a mutable mapping.
+"""``Attributes`` of an array or group, as a mutable mapping.
 
-What is read is what was stored when the node was opened, or when :meth:`Attributes.refresh` was called
-last.  What is written is a change to what is stored *now*: however many processes change attributes of one
-node at the same time, no change is lost.
+Reading gives what was stored when the node was opened, or when :meth:`Attributes.refresh` was called last.
+Writing changes what is stored *now*: however many processes change attributes of one node at the same time,
+no change is lost.
 """
 
 from __future__ import annotations

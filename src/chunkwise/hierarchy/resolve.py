@@ -1,9 +1,9 @@
-"""From a path to the node that it leads to, through links.
+"""Resolution of paths to nodes, through links.
 
-1. The path is looked up as it is: where there are no links, that is one read.
+1. The path is looked up as it is: without links, that is one read.
 2. If nothing is there, the path is followed name by name; a name that the group doesn't have is looked for
    among its links, and the target takes the place of the names so far.
-3. Links that lead back to themselves are an error, and so are more than 40 of them.
+3. Links in a circle are an error, and so are more than 40 of them.
 
 A soft link never leaves its tree.  An external one is followed only if the caller of
 :func:`~chunkwise.groups.open_group.open_group` allows it, and its tree is opened for reading.
@@ -37,15 +37,7 @@ class ResolvedNode(NamedTuple):
 
 
 def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) -> ResolvedNode | None:
-    """Return the node that `names` lead to; None if there is none.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If links lead in a circle, or to another tree although the caller does not allow that.
-    InvalidArgumentError
-        If a link leads out of the tree.
-    """
+    """Return the node that `names` lead to, None if there is none; raise for circles and forbidden links."""
     seen: set[tuple[object, ...]] = set()
     way: list[str] = []
     while True:

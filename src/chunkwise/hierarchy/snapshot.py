@@ -1,8 +1,8 @@
-"""A whole tree as consolidated metadata tell it: all documents of all nodes, read with one request.
+"""Snapshots: all documents of a tree, read from its consolidated metadata with one request.
 
 Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``;
-neither is part of its core specification, both are as zarr-python writes them.  They are a copy, which may be
-old: :func:`~chunkwise.hierarchy.consolidated_tree.check_consolidated` says whether it is.
+neither is part of its core specification, both are as zarr-python writes them.  They are copies, which may be
+outdated: see :func:`~chunkwise.hierarchy.consolidated_tree.check_consolidated`.
 """
 
 from __future__ import annotations
@@ -17,35 +17,16 @@ __all__ = ["Entry", "Snapshot", "parse_snapshot"]
 
 
 class Entry(NamedTuple):
-    """One node.
-
-    Attributes
-    ----------
-    kind : {"array", "group"}
-    key : str
-        Of its document, relative to the node; empty for a group that only the names below it tell of.
-    document : dict
-    attributes : dict or None
-        None if they are in the document.
-    """
+    """A node of a snapshot."""
 
     kind: str
-    key: str
+    key: str  # of its document, relative to it; empty for a group that only names below it tell of
     document: Mapping[str, Any]
-    attributes: Mapping[str, Any] | None
+    attributes: Mapping[str, Any] | None  # None if they are in the document
 
 
 class Snapshot:
-    """The nodes of a tree.
-
-    Parameters
-    ----------
-    format : {"zarr3", "zarr2"}
-    entries : dict
-        By path from the root, whose own is empty.
-    time : float
-        Seconds since the epoch at which they were read.
-    """
+    """The nodes of a tree by their path from the root, whose own is empty, as they were at a `time`."""
 
     def __init__(self, format: FormatName, entries: dict[str, Entry], time: float) -> None:
         self.format = format
@@ -80,16 +61,7 @@ class Snapshot:
 
 
 def parse_snapshot(key: str, document: Any, time: float) -> Snapshot | None:
-    """Return the tree that the consolidated metadata of a group tell of; None if it has none.
-
-    Parameters
-    ----------
-    key : {"zarr.json", ".zmetadata"}
-        Of the document that they are in.
-    document : JSON
-    time : float
-        Seconds since the epoch at which it was read.
-    """
+    """Return the snapshot in a ``zarr.json`` or ``.zmetadata``, None if it has no consolidated metadata."""
     entries = _zarr3_entries(document) if key == "zarr.json" else _zarr2_entries(document)
     return None if entries is None else Snapshot("zarr3" if key == "zarr.json" else "zarr2", entries, time)
 

@@ -1,4 +1,4 @@
-"""Going through a hierarchy, from a node down."""
+"""Walks through a hierarchy, from a node down."""
 
 from __future__ import annotations
 
@@ -12,29 +12,19 @@ __all__ = ["WalkedNode", "walk"]
 
 
 class WalkedNode(NamedTuple):
-    """A node and where it is below the one that the walk began at.
-
-    Attributes
-    ----------
-    name : str
-        Path relative to the first node; empty for that.
-    node : Node
-    """
+    """A node, and its path relative to the node that the walk began at, whose own is empty."""
 
     name: str
     node: Node
 
 
 def walk(node: Node) -> Iterator[WalkedNode]:
-    """Yield `node` and all below it, each group before its children, these in natural order.
-
-    Arrays have no children, except that an N5 container may be a dataset itself.  Symbolic links to
-    directories are not followed, and implicit groups are left out unless an array or group is below.
-    """
+    """Yield `node` and all nodes below, each group before its children, these in natural order."""
     yield from _walk("", node)
 
 
 def _walk(name: str, node: Node) -> Iterator[WalkedNode]:
+    # Arrays have no children, except that an N5 container may be a dataset itself.
     is_leaf = node.kind == "array" and not (node.format == "n5" and "n5" in node.document)
     if is_leaf or node.key == JOURNAL:
         yield WalkedNode(name, node)

@@ -1,1 +1,1 @@
-"""What only N5 has: blocks of any length, and label multisets."""
+"""Blocks of any length and label multisets, which only N5 has."""

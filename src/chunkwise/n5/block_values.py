@@ -1,4 +1,4 @@
-"""What a block of an N5 dataset holds as a value of Python, and back; see :mod:`chunkwise.n5.blocks`."""
+"""Conversion of N5 blocks to Python values, and back; see :mod:`chunkwise.n5.blocks`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,7 @@ Kind: TypeAlias = Literal["numbers", "strings", "object", "label_multiset"]
 
 
 class BlockValues(NamedTuple):
-    """The values of the blocks of one dataset.
-
-    Attributes
-    ----------
-    kind : {"numbers", "strings", "object", "label_multiset"}
-        What a block holds.
-    element : numpy.dtype
-        Of the numbers; of bytes where there are none.
-    block_size : tuple of int
-        Of the dataset, in elements.
-    """
+    """Kind, element type and shape of the blocks of one dataset."""
 
     kind: Kind
     element: np.dtype[Any]

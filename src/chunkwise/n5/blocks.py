@@ -166,7 +166,7 @@ class N5Blocks:
         self._location.kv.delete(self._keys.key(self._cell(cell)))
 
     def __contains__(self, cell: int | Sequence[int]) -> bool:
-        """Whether a block is stored."""
+        """Return True if a block is stored."""
         return self._location.kv.read(self._keys.key(self._cell(cell))).value is not None
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
