@@ -65,22 +65,22 @@ class Transaction:
 
     @property
     def atomic(self) -> bool:
-        """Whether all changes are made or none."""
+        """True if all changes are made or none."""
         return self._state.atomic
 
     @property
     def open(self) -> bool:
-        """Whether changes can still be added."""
+        """True if changes can still be added."""
         return self._state.phase == "open"
 
     @property
     def commit_started(self) -> bool:
-        """Whether a commit was asked for, whatever came of it."""
+        """True if a commit was asked for, whatever came of it."""
         return self._state.phase == "committing"
 
     @property
     def aborted(self) -> bool:
-        """Whether the transaction was ended without a commit."""
+        """True if the transaction was ended without a commit."""
         return self._state.phase == "aborted"
 
     @property

@@ -149,7 +149,7 @@ def _rails_below(walked: Sequence[ShownNode], number: int, text: str) -> str:
 
 
 def _has_sibling(walked: Sequence[ShownNode], number: int, parts: list[str]) -> bool:
-    """Whether a node after `number` is in the same group as the one that `parts` leads to."""
+    """Return True if a node after `number` is in the same group as the one that `parts` leads to."""
     parent = parts[:-1]
     for shown in walked[number + 1 :]:
         other = shown.name.split("/")

@@ -1,9 +1,9 @@
 """Storing dask arrays: each block is written by the task that computes it, and no lock is held.
 
-A block that consists of whole chunks replaces them.  Of any other chunk, whoever writes a part of it reads
-it, changes it and stores it on condition that nobody else has stored it since; otherwise it is done again
-(:mod:`chunkwise.engine.write`).  So blocks may be written in any order, at the same time, by threads,
-processes and machines, whether or not they are aligned; aligned ones cost no reads.
+A block of whole chunks replaces them.  A partly covered chunk is read, changed, and stored on condition that
+nobody else has stored it since; otherwise that is done again (:mod:`chunkwise.engine.write`).  So blocks may
+be written in any order, at the same time, by threads, processes and machines, aligned or not; aligned ones
+cost no reads.
 """
 
 from __future__ import annotations

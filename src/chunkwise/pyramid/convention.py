@@ -42,7 +42,7 @@ class Convention(NamedTuple):
 
     @property
     def slowest_first(self) -> bool:
-        """Whether x is the last axis; of N5 it is the first."""
+        """True if x is the last axis; of N5 it is the first."""
         return self.format != "n5"
 
     def check(self, axes: Sequence[ImageAxis], *, labels: bool, kind: str) -> None:
@@ -65,7 +65,7 @@ class Convention(NamedTuple):
             check_n5_viewer_axes(axes)
 
     def has_own_units(self, level: Level) -> bool:
-        """Whether a level has its units in its array, where TensorStore reads them.
+        """Return True if a level has its units in its array, where TensorStore reads them.
 
         With n5-viewer's factors beside them, other software would take them for those of full resolution.
         """

@@ -133,7 +133,7 @@ def _checked(step: object, axes: Sequence[ImageAxis]) -> tuple[int, ...]:
 def _fits(
     level: Level, axes: Sequence[ImageAxis], chunk: Sequence[int], fixed: tuple[int, ...] | None
 ) -> bool:
-    """Whether a level has no more elements than a chunk, along the axes that get shorter."""
+    """Return True if a level has no more elements than a chunk, along the axes that get shorter."""
     shrinks = [axis.kind == "space" for axis in axes] if fixed is None else [f > 1 for f in fixed]
     sizes = [(n, c) for n, c, wanted in zip(level.shape, chunk, shrinks, strict=True) if wanted]
     return prod(n for n, _ in sizes) <= prod(c for _, c in sizes)

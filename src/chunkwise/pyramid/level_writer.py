@@ -78,7 +78,7 @@ class LevelWriter:
         check_free(self._location, self._format)
 
     def is_begun(self) -> bool:
-        """Whether there is a part of the level."""
+        """Return True if there is a part of the level."""
         return self._location.kv.read(self._location.path + JOURNAL).value is not None
 
     def write(

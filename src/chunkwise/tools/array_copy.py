@@ -1,4 +1,4 @@
-"""Copying an array to another place, format, chunking or compression, safely.
+"""``ArrayCopy``: a copy of an array with another location, format, chunking or compression.
 
 A half-made copy never looks whole: the metadata document, without which there is no array, is written
 last.  Until then there are chunks and a journal (:mod:`chunkwise.tools.journal`), with which an
@@ -9,7 +9,7 @@ interrupted copy can be resumed.
 3. Blocks of whole chunks are copied, several at a time; the journal follows.  A block of which nothing is
    stored needs no copy, if the fill values are the same.
 4. If asked for, every element is read again, the plain way, and compared, bit for bit.
-5. Attributes, groups above, metadata; then the journal goes.
+5. Attributes and groups above are written, then the metadata; then the journal is deleted.
 """
 
 from __future__ import annotations
@@ -60,48 +60,7 @@ _Numbered = tuple[int, IndexDomain]
 
 
 class ArrayCopy:
-    """A copy of one array, made by :meth:`run`, :meth:`verify` and :meth:`finish`.
-
-    Parameters
-    ----------
-    source : Location or CopySource
-    destination : Location
-    format : {"zarr3", "zarr2", "zarr1", "n5"}
-        Of the destination.
-    options : dict
-        Fields of :class:`~chunkwise.tools.array_template.ArrayTemplate` that are to differ from the source:
-        ``chunks``, ``shards`` (None for none), ``codec``, ``fill_value``, ``dtype``, ``names``, ``units``.
-    resume : bool
-        Go on with an unfinished copy, if there is one.
-    overwrite : bool
-        Delete an array, or an unfinished copy, that is at the destination.
-    block_nbytes : int, optional
-        Size that blocks don't exceed, unless one write chunk does; by default a small part of the whole,
-        but neither tiny nor large.
-    sync : bool
-        Whether each chunk is on the disk before its block counts as done.  Without, a power failure can
-        leave a copy that looks whole but isn't.
-    cast : {"error", "clamp", "wrap", "scale"}
-        What becomes of values that another ``dtype`` can't hold; see :data:`chunkwise.tools.narrowing.CASTS`.
-    extent : (float, float), optional
-        Least and greatest value of the source, where ``"scale"`` need not measure them.
-
-    Attributes
-    ----------
-    source : TensorStore
-    target : TensorStore
-        The destination, without metadata in the store as yet.
-    narrowing : Narrowing or None
-        What casts elements to a type that doesn't hold all of them; counts what doesn't fit.
-    notes : tuple of str
-        What the destination can't hold.
-    nbytes : int
-        Size of all elements, in bytes.
-    nbytes_done : int
-        How much of it had been copied before.
-    complete : bool
-        Whether nothing is left to do, since an equal copy is there already; `resume` only.
-    """
+    """A copy of one array, made by :meth:`run`, :meth:`verify` and :meth:`finish`."""
 
     def __init__(
         self,
@@ -113,9 +72,9 @@ class ArrayCopy:
         resume: bool = False,
         overwrite: bool = False,
         block_nbytes: int | None = None,
-        sync: bool = True,
+        sync: bool = True,  # without, a power failure can leave a copy that looks whole but isn't
         cast: Cast = "error",
-        extent: tuple[float, float] | None = None,
+        extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
     ) -> None:
         self._stop = threading.Event()
         self._location = destination
@@ -145,7 +104,7 @@ class ArrayCopy:
         self._blocks = BlockCopy(self.target, self.source, block_nbytes=block_nbytes, convert=self.narrowing)
         self._same_fill = source.is_stored and _have_same_fill(self._blocks)
         task = {
-            "source": source.place,
+            "source": source.location,
             "source metadata": source.digest,
             "target": plan.spec,
             "block shape": list(self._blocks.blocks.shape),
@@ -154,7 +113,7 @@ class ArrayCopy:
         self._journal = Journal(destination, task, self._blocks.blocks.n_blocks)
         self.nbytes = self._blocks.nbytes(self.target.domain)
         self.nbytes_done = 0
-        self.complete = False
+        self.complete = False  # True if an equal copy is there already, and `resume`
         self._before: frozenset[str] | None = None  # keys that are not of this copy
         self._begin(resume, overwrite)
 
@@ -198,13 +157,7 @@ class ArrayCopy:
         return enumerate(self._blocks.blocks.domains())
 
     def run(self, advance: Callable[[int], None] = lambda nbytes: None) -> Future[None]:
-        """Copy the blocks that are left.
-
-        Parameters
-        ----------
-        advance : callable
-            Called with the number of bytes of each block that is done, from several threads.
-        """
+        """Copy the blocks that are left; `advance` gets the bytes of each, from several threads."""
 
         def work(item: _Numbered) -> None:
             number, block = item
@@ -226,12 +179,9 @@ class ArrayCopy:
         return takewhile(lambda _: not self._stop.is_set(), items)
 
     def interrupt(self, working: Future[None]) -> None:
-        """Stop what :meth:`run` or :meth:`verify` returned, and write down how far the copy is.
-
-        Blocks that are under way are finished first.  Of a new copy with values that don't fit nothing is
-        kept: it can be gone on with in another way only.
-        """
+        """Stop the future of :meth:`run` or :meth:`verify` after the blocks under way; write the journal."""
         self._stop.set()
+        # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
         if isinstance(working.exception(), MisfitError) and self._before is not None:
             for key in self._keys():
                 if key not in self._before:
@@ -241,15 +191,7 @@ class ArrayCopy:
             self._journal.save()
 
     def verify(self, advance: Callable[[int], None] = lambda nbytes: None) -> Future[None]:
-        """Read source and copy and compare every element.
-
-        What is stored is read the plain way (:mod:`chunkwise.engine.plain_read`), not as it was copied.
-
-        Raises
-        ------
-        DataCorruptionError
-            Through the future, if one differs; the text names the first one of a block that does.
-        """
+        """Read source and copy and compare every element; the error names the first one that differs."""
 
         def work(block: IndexDomain) -> None:
             if self._same_fill and all(map(_is_missing, (self._blocks.source[block], self.target[block]))):
@@ -278,14 +220,14 @@ class ArrayCopy:
 
 
 def _have_same_fill(copy: BlockCopy) -> bool:
-    """Whether a chunk that is missing in the source can be missing in the target."""
+    """Return True if a chunk that is missing in the source can be missing in the target."""
     found, wanted = copy.source.fill_value, copy.target.fill_value
     zero, other = copy.source.dtype.zero(), copy.target.dtype.zero()
     return same_fill(copy.convert(zero if found is None else found), other if wanted is None else wanted)
 
 
 def _is_missing(view: TensorStore) -> bool:
-    """Whether no chunk of a view is stored: then all of it reads as the fill value."""
+    """Return True if no chunk of a view is stored, so that all of it reads as the fill value."""
     return bool(view.storage_statistics(query_not_stored=True).result().not_stored)
 
 

@@ -28,42 +28,20 @@ UNITS = "dimension_units"
 
 @dataclass(frozen=True)
 class ArrayTemplate:
-    """Properties of an array that is there, or that is to be made.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : DataType
-    chunks : tuple of int or None
-        Of inner chunks where there are shards; None leaves it to the format's defaults.
-    shards : tuple of int or None
-    codec : Compressor, JSON or None
-        JSON in the words of the target's format; None for its default.
-    checksum : bool
-        Whether each chunk is to have a checksum.
-    fill_value : ndarray or None
-        Of shape ``()``; None for zero.
-    names : tuple of (str or None)
-    units : tuple of (Unit or None)
-    attributes : mapping
-    format : str or None
-        Of the array that this was read off.
-    document : mapping
-        The metadata of that array.
-    """
+    """Properties of an array that is there, or that is to be made."""
 
     shape: tuple[int, ...]
     dtype: DataType
-    chunks: tuple[int, ...] | None = None
+    chunks: tuple[int, ...] | None = None  # inner ones where there are shards; None for the format's default
     shards: tuple[int, ...] | None = None
-    codec: Any = None
-    checksum: bool = False
-    fill_value: npt.NDArray[Any] | None = None
+    codec: Any = None  # a Compressor, or JSON in the words of the target's format; None for its default
+    checksum: bool = False  # of each chunk
+    fill_value: npt.NDArray[Any] | None = None  # of shape (); None for zero
     names: tuple[str | None, ...] = ()
     units: tuple[Unit | None, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    format: str | None = None
-    document: Mapping[str, Any] = field(default_factory=dict)
+    format: str | None = None  # of the array that this was read off
+    document: Mapping[str, Any] = field(default_factory=dict)  # its metadata
 
     def subset(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> ArrayTemplate:
         """Return the template of a part: its `shape`, the dimensions that are left, and their steps."""

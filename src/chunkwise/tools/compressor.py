@@ -1,7 +1,7 @@
 """Compressors in words that all formats share: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``.
 
-Each format names the same compressors differently; here is the table, used both to create arrays and to
-keep a compressor when an array is copied to another format.
+Each format names the same compressors differently.  The table is used to create arrays, and to keep a
+compressor when an array is copied to another format.
 
 =================================  ======================  ===============  ==========================
 text                               zarr3                   zarr2, zarr1     n5
@@ -39,23 +39,11 @@ _OPTIONS = {"bz2": "blockSize", "xz": "preset"}  # of N5, where they aren't call
 
 
 class Compressor(NamedTuple):
-    """One compressor.
-
-    Attributes
-    ----------
-    name : str
-        As in the table; ``"none"`` for none.
-    level : int or None
-        None where there is no such thing.
-    cname, shuffle : str
-        Of blosc.
-    crc32c : bool
-        Whether a checksum of what it makes follows.
-    """
+    """A compressor, named as in the table."""
 
     name: str
-    level: int | None = None
-    cname: str = "lz4"
+    level: int | None = None  # None where there is no such thing
+    cname: str = "lz4"  # of Blosc, as is `shuffle`
     shuffle: str = "shuffle"
     crc32c: bool = False
 
@@ -68,15 +56,8 @@ class Compressor(NamedTuple):
 
 
 def parse_compressor(text: str) -> Compressor:
-    """Read a compressor as in the table above.
+    """Parse a compressor as in the table above.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If it isn't one.
-
-    Examples
-    --------
     >>> parse_compressor("blosc:zstd:3")
     Compressor(name='blosc', level=3, cname='zstd', shuffle='shuffle', crc32c=False)
     """
@@ -124,18 +105,7 @@ def _level(text: str, level: str) -> int:
 
 
 def compressor_to_json(compressor: Compressor, format: str) -> Any:
-    """Return the member that stands for `compressor` in a format's metadata.
-
-    Returns
-    -------
-    dict, list or None
-        A list of codecs for zarr3, ``compressor`` for zarr2 (and zarr1), ``compression`` for n5.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the format doesn't have it.
-    """
+    """Return ``codecs`` of zarr3, ``compressor`` of zarr2 and zarr1, or ``compression`` of n5; or raise."""
     name, level, cname, shuffle, crc32c = compressor
     if crc32c:
         if format != "zarr3":

@@ -1,4 +1,4 @@
-"""Reading a copy back, one plain chunk after the other, and comparing it with its source bit for bit."""
+"""Comparison of a copy with its source, bit for bit, reading both one plain chunk after the other."""
 
 from __future__ import annotations
 
@@ -42,10 +42,8 @@ def _different(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_
 
 
 def read_plainly(view: TensorStore) -> npt.NDArray[Any]:
-    """Return the elements of `view`, which is of slices.
-
-    Of an array that is made of others there are no chunks to be read one by one; it is read as ever.
-    """
+    """Return the elements of `view`, which is of slices."""
+    # An array that is made of others has no chunks that could be read one by one.
     array = view._array
     if not isinstance(array, ChunkedArray):
         return view.read().result()

@@ -1,4 +1,4 @@
-"""What is copied: an array that is stored, or one that a spec in a file makes of others."""
+"""Sources of copies: an array that is stored, or one that a spec in a file makes of others."""
 
 from __future__ import annotations
 
@@ -27,35 +27,16 @@ __all__ = ["CopySource", "check_apart", "source_in_file", "stored_source"]
 
 
 class CopySource(NamedTuple):
-    """An array to be copied.
+    """An array to be copied."""
 
-    Attributes
-    ----------
-    store : TensorStore
-        With origin 0.
-    template : ArrayTemplate
-    place : JSON
-        Where it is, for a journal.
-    digest : str
-        Of its metadata, for a journal.
-    is_stored : bool
-        Whether it lies in chunks, so that it can tell which of them are missing.
-    """
-
-    store: TensorStore
+    store: TensorStore  # with origin 0
     template: ArrayTemplate
-    place: Any
-    digest: str
-    is_stored: bool
+    location: Any  # JSON, for a journal
+    digest: str  # of its metadata, for a journal
+    is_stored: bool  # it lies in chunks, so that it can tell which of them are missing
 
     def part(self, index: tuple[int | slice, ...]) -> CopySource:
-        """Return what one index or slice for each dimension selects; its bounds begin at 0.
-
-        Raises
-        ------
-        IndexError, ValueError
-            If it isn't inside the array.
-        """
+        """Return the region that one index or slice for each dimension selects; its bounds begin at 0."""
         store = self.store
         # With bounds that could be others by then, what is outside would be found when it is read.
         view = store[d[:].mark_bounds_implicit[False]][index] if index else store
@@ -77,7 +58,7 @@ class CopySource(NamedTuple):
         )
 
     def uses(self, location: Location, *, below: bool) -> bool:
-        """Whether something that is read, archives included, lies at `location`, or also `below` it."""
+        """Return True if anything that is read, archives included, lies at `location`, or also `below` it."""
         store, top = _store_and_path(location.kv, location.path)
         for kv, path in (kvstore.open_driver() for kvstore in _kvstores(self.store._array.spec())):
             identity, at = _store_and_path(kv, path)

@@ -1,8 +1,8 @@
 """Differences of two trees or arrays, whatever their formats: nodes, links, metadata, attributes, values.
 
-What each format has its own place for is compared by meaning: names and units of dimensions are no
-attributes, in any format, and neither is the version of an N5 container.  Chunks, compression and the format
-itself are compared only if asked for.  Values are compared block by block; NaN equals NaN.
+Metadata are compared by meaning: names and units of dimensions are no attributes, in any format, and neither
+is the version of an N5 container.  Chunks, compression and the format itself are compared only if asked for.
+Values are compared block by block; NaN equals NaN.
 """
 
 from __future__ import annotations
@@ -35,26 +35,13 @@ Progress: TypeAlias = Callable[[int], object]
 
 
 class Difference(NamedTuple):
-    """One thing that isn't the same.
+    """One difference."""
 
-    Attributes
-    ----------
-    name : str
-        Path of the node, relative to the two that are compared; empty for these.
-    what : str
-        ``structure``, ``link``, ``shape``, ``dtype``, ``dimension_names``, ``dimension_units``,
-        ``attribute``, ``values``, ``format``, ``chunks``, ``shards``, ``codec`` or ``fill_value``.
-    left, right : JSON
-        What each has; None for nothing.
-    detail : str
-        Which attribute; how many values, and where the first is.
-    """
-
-    name: str
-    what: str
+    name: str  # path of the node, relative to the two that are compared
+    what: str  # "structure", "link", "shape", "dtype", "attribute", "values" ...
     left: Any
     right: Any
-    detail: str = ""
+    detail: str = ""  # which attribute; how many values, and where the first is
 
     def __str__(self) -> str:
         name = self.name or "."
@@ -73,26 +60,7 @@ def differences(
     layout: bool = False,
     progress: Progress = lambda nbytes: None,
 ) -> Iterator[Difference]:
-    """Yield what is different, in the order of the names.
-
-    Parameters
-    ----------
-    left, right : Location
-        Each an array or a group.
-    attributes, values : bool
-        Whether to compare these.
-    layout : bool
-        Whether to compare format, chunks, shards and compression too.
-    progress : callable
-        Called with the bytes of each block whose values were compared, from several threads.
-
-    Raises
-    ------
-    NotFoundError
-        If there is nothing at one of them.
-    FailedPreconditionError
-        If a document can't be read.
-    """
+    """Yield the differences in the order of the names; `layout` is format, chunks and compression."""
     nodes = [_nodes(location) for location in (left, right)]
     for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
         a, b = nodes[0].get(name), nodes[1].get(name)
@@ -183,7 +151,7 @@ def _attributes(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterat
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two JSON values are the same: 1 is 1.0, but not true; NaN is NaN."""
+    """Return True if two JSON values are the same: 1 is 1.0, but not true; NaN is NaN."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -244,7 +212,7 @@ def _different(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether a type that NumPy itself doesn't have compares its values: bfloat16 and its like do."""
+    """Return True if a type that NumPy itself doesn't have compares its values, as bfloat16 does."""
     return dtype.isbuiltin == 2
 
 

@@ -1,4 +1,4 @@
-"""How far an unfinished copy is: a small document in the destination, which as yet has no metadata.
+"""``Journal``: the progress of an unfinished copy, in a small document in its destination.
 
 It is written before the first chunk, now and then during the copy, and deleted at the very end.  Blocks
 are taken in order, so a number and a few exceptions say which ones are done.
@@ -24,18 +24,7 @@ _SECONDS = 1.0
 
 
 class Journal:
-    """Which blocks of a copy are done; for several threads.
-
-    Parameters
-    ----------
-    location : Location
-        The destination.
-    task : mapping
-        JSON that says what is copied and how; a copy is resumed only if it is the same.
-    n_blocks : int
-    command : str
-        What resumes the copy.
-    """
+    """The blocks of a copy that are done; for several threads."""
 
     def __init__(
         self,
@@ -56,13 +45,7 @@ class Journal:
         self._saved = 0.0
 
     def begin(self) -> None:
-        """Write the journal of a new copy.
-
-        Raises
-        ------
-        AlreadyExistsError
-            If there is one.
-        """
+        """Write the journal of a new copy; raise AlreadyExistsError if there is one."""
         if self._kv.write(self._key, self._text(), if_equal=MISSING_GENERATION) is None:
             raise AlreadyExistsError(
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
@@ -70,13 +53,7 @@ class Journal:
             )
 
     def resume(self) -> None:
-        """Read the journal of an unfinished copy.
-
-        Raises
-        ------
-        FailedPreconditionError
-            If it is that of another copy.
-        """
+        """Read the journal of an unfinished copy; raise FailedPreconditionError if it is of another one."""
         document = read_document(self._kv, self._key)
         if not isinstance(document, dict):
             raise FailedPreconditionError(f"{self._kv.describe(self._key)} is not the journal of a copy")
@@ -90,7 +67,7 @@ class Journal:
         self._beyond = {int(number) for number in document["also"]}
 
     def is_done(self, block: int) -> bool:
-        """Whether a block has been copied."""
+        """Return True if a block has been copied."""
         return block < self._first or block in self._beyond
 
     def mark(self, block: int) -> None:

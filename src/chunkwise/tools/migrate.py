@@ -1,8 +1,8 @@
-"""Zarr v1 and v2 arrays as Zarr v3 ones, in place: the metadata is written anew, the chunks stay as they are.
+"""Migration of Zarr v1 and v2 arrays to Zarr v3 in place: new metadata, the same chunks.
 
 That is possible where v3 has names for all that the array uses: the key encoding ``v2`` finds the chunks,
-and a codec chain says how they are stored.  Whether it says the same is checked, not assumed: the chain that
-the new document gives must be the one that the old document gives.
+and a codec chain says how they are stored.  That it says the same is checked, not assumed: the chain of the
+new document must be that of the old one.
 """
 
 from __future__ import annotations
@@ -184,11 +184,7 @@ def _describe(node: Node) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _plain(old: Zarr2Metadata) -> list[Codec]:
-    """Return the codec chain in the terms of v3.
-
-    A record has one byte order, not one for each field; Blosc's shuffle, of which only the encoder has to
-    know, is not automatic.
-    """
+    """Return the codec chain in the terms of v3."""
     codecs: list[Any] = list(old.codecs)
     for i, codec in enumerate(codecs):
         if isinstance(codec, Bytes) and old.dtype.memory_dtype.names is not None:

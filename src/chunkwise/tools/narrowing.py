@@ -1,4 +1,4 @@
-"""Copying numbers to a data type that doesn't hold all of their values, by a rule that the user chose."""
+"""Conversion of numbers to a data type that doesn't hold all of their values, by a rule of the user."""
 
 from __future__ import annotations
 
@@ -38,20 +38,7 @@ class MisfitError(OutOfRangeError):
 
 
 class Narrowing:
-    """A conversion of real numbers; called with an array of any shape, in any thread.
-
-    Parameters
-    ----------
-    target : DataType
-    rule : Cast
-    extent : (float, float), optional
-        Least and greatest value, for ``scale``.
-
-    Attributes
-    ----------
-    n_changed : int
-        How many values did not fit, so far.
-    """
+    """A conversion of real numbers that counts misfits; called with an array of any shape, in any thread."""
 
     def __init__(self, target: DataType, rule: Cast, extent: tuple[float, float] | None = None) -> None:
         self._target = target
@@ -61,13 +48,7 @@ class Narrowing:
         self._lock = new_lock()
 
     def __call__(self, values: Array) -> Array:
-        """Return values in the new type, and count those that did not fit.
-
-        Raises
-        ------
-        MisfitError
-            If some don't fit and the rule is ``error``, or there are NaN and infinities, which no integer is.
-        """
+        """Return values in the new type; raise MisfitError for those that the rule doesn't cover."""
         memory = self._target.memory_dtype
         values = values.astype(np.uint8) if values.dtype.kind == "b" else values
         if self.rule == "scale":
@@ -114,21 +95,7 @@ class Narrowing:
 def narrowing(
     source: TensorStore, target: DataType, rule: Cast, extent: tuple[float, float] | None = None
 ) -> Narrowing | None:
-    """Return how the elements of `source` become `target`; None if nothing can get lost.
-
-    Parameters
-    ----------
-    source : TensorStore
-    target : DataType
-    rule : Cast
-    extent : (float, float), optional
-        What :func:`measure` returned; it is measured now if it is needed and not given.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no such rule for these types.
-    """
+    """Return the conversion of the elements of `source` to `target`; None if nothing can get lost."""
     if rule not in CASTS:
         raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {rule!r}")
     numbers = source.dtype.kind in ("bool", "int", "float") and target.kind in ("int", "float")
@@ -149,14 +116,7 @@ def narrowing(
 def measure(
     source: TensorStore, progress: Callable[[int], None] = lambda nbytes: None
 ) -> tuple[float, float]:
-    """Return the least and the greatest finite value of an array, which is read block by block.
-
-    Parameters
-    ----------
-    source : TensorStore
-    progress : callable
-        Is told the bytes of each block that was read, in several threads.
-    """
+    """Return the least and the greatest finite value of an array, which is read block by block."""
     found: list[tuple[float, float]] = []
 
     def work(block: IndexDomain) -> None:

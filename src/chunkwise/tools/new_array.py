@@ -22,15 +22,7 @@ __all__ = ["create_array", "open_array"]
 
 
 def open_array(location: Location, **options: Any) -> TensorStore:
-    """Open the array at `location`, whatever its format.
-
-    Raises
-    ------
-    NotFoundError
-        If there is nothing.
-    InvalidArgumentError
-        If it is a group.
-    """
+    """Open the array at `location`, whatever its format."""
     node = require_node(location)
     if node.kind == "group" or node.format is None:
         what = "a directory" if node.implicit else f"{node.format} group"

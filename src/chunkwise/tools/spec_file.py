@@ -1,4 +1,4 @@
-"""Files that hold the JSON spec of an array, such as a stack, in the place of an array."""
+"""Files that hold the JSON spec of an array, such as a stack."""
 
 from __future__ import annotations
 
@@ -20,13 +20,7 @@ SUFFIX = ".json"
 
 
 def read_spec_file(place: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Return the spec in a local file called ``*.json``; None if `place` is no such file.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If the file isn't JSON, or not the spec of an array.
-    """
+    """Return the spec in a local file called ``*.json``; None if `place` is no such file."""
     text = os.fspath(place)
     if is_url(text) or not text.endswith(SUFFIX) or not os.path.isfile(text):
         return None
@@ -42,13 +36,7 @@ def read_spec_file(place: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def open_source(place: str | os.PathLike[str]) -> TensorStore:
-    """Open for reading the array that is stored at a path or URL, or whose spec is in a file.
-
-    Raises
-    ------
-    NotFoundError
-        If there is nothing.
-    """
+    """Open for reading the array that is stored at a path or URL, or whose spec is in a file."""
     spec = read_spec_file(place)
     if spec is None:
         return open_array(locate(place), read=True)

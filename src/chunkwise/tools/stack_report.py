@@ -1,4 +1,4 @@
-"""What there is to know of a stack before it is read: how its layers lie, overlap, and leave gaps."""
+"""Reports on stacks: the gaps between their layers, and their overlaps."""
 
 from __future__ import annotations
 
@@ -17,31 +17,15 @@ _MOST_SHOWN = 1000
 
 
 class StackReport(NamedTuple):
-    """How the layers of a stack lie.
-
-    Attributes
-    ----------
-    n_layers : int
-    domain : IndexDomain
-    gaps : tuple of Box
-        Where there is no layer; no more than the first thousand.
-    n_missing : int
-        Elements without a layer.
-    overlaps : tuple of Overlap
-        Pairs of layers with elements in common; no more than the first thousand.
-    n_overlaps : int
-        How many pairs there are.
-    n_hidden : int
-        Elements of layers that others lie over, counted for each that is hidden.
-    """
+    """Gaps and overlaps of the layers of a stack."""
 
     n_layers: int
     domain: IndexDomain
-    gaps: tuple[Box, ...]
-    n_missing: int
-    overlaps: tuple[Overlap, ...]
+    gaps: tuple[Box, ...]  # no more than the first thousand, and so are overlaps
+    n_missing: int  # elements without a layer
+    overlaps: tuple[Overlap, ...]  # pairs of layers with elements in common
     n_overlaps: int
-    n_hidden: int
+    n_hidden: int  # elements of layers that others lie over, counted for each that is hidden
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON."""
@@ -60,13 +44,7 @@ class StackReport(NamedTuple):
 
 
 def report_stack(store: TensorStore) -> StackReport:
-    """Return how the layers of an open stack lie; no layer is opened.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is no stack.
-    """
+    """Return the report on an open stack; no layer is opened."""
     array = store._array
     if not isinstance(array, StackArray):
         raise InvalidArgumentError("this array is not a stack")

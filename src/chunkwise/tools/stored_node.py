@@ -1,4 +1,4 @@
-"""The keys of an array: which of those below it are chunks, and how large they are."""
+"""Stored arrays by their keys: chunks, strays, and how large they are."""
 
 from __future__ import annotations
 
@@ -33,13 +33,7 @@ _FORMATS: dict[str, type[Format]] = {
 
 
 def stored_array(node: Node) -> StoredArray:
-    """Return the array of a node, with keys in the node's own store.
-
-    Raises
-    ------
-    ChunkwiseError
-        If its metadata, or a codec, isn't understood.
-    """
+    """Return the array of a node, with keys in the node's own store."""
     assert node.format is not None
     format = _FORMATS[node.format]()
     options = format.parse_options(Members({}))
@@ -50,21 +44,11 @@ def stored_array(node: Node) -> StoredArray:
 
 
 class ArrayKeys(NamedTuple):
-    """The keys below an array.
+    """The keys below an array that are no metadata."""
 
-    Attributes
-    ----------
-    chunks : list of str
-        Of stored chunks, or shards, that the shape of the array reaches.
-    outside : list of str
-        Of chunks beyond its shape.
-    strays : list of str
-        Of what is neither chunk nor metadata.
-    """
-
-    chunks: list[str]
-    outside: list[str]
-    strays: list[str]
+    chunks: list[str]  # chunks, or shards, that the shape of the array reaches
+    outside: list[str]  # chunks beyond its shape
+    strays: list[str]  # all else
 
 
 def list_keys(node: Node, array: StoredArray) -> ArrayKeys:
@@ -93,29 +77,17 @@ def _sorted(node: Node, array: StoredArray, keys: Iterable[str]) -> ArrayKeys:
 
 
 class Occupancy(NamedTuple):
-    """How much of an array is stored.
+    """Numbers of stored and possible chunks, and their bytes."""
 
-    Attributes
-    ----------
-    n_stored, n_possible : int
-        Chunks, or shards.
-    inner : StoredCount or None
-        Inner chunks, if there are shards.
-    stored_nbytes : int
-        Bytes of the stored chunks or shards.
-    nbytes : int
-        Bytes of all elements in memory.
-    """
-
-    n_stored: int
+    n_stored: int  # chunks, or shards
     n_possible: int
-    inner: StoredCount | None
+    inner: StoredCount | None  # inner chunks, if there are shards
     stored_nbytes: int
-    nbytes: int
+    nbytes: int  # of all elements in memory
 
     @property
     def ratio(self) -> float | None:
-        """How many times smaller the stored bytes are than all elements; None if nothing is stored."""
+        """Size in memory divided by stored size; None if nothing is stored."""
         return self.nbytes / self.stored_nbytes if self.stored_nbytes else None
 
 

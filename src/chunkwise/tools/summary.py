@@ -1,4 +1,4 @@
-"""What an array's document says, in the words that all formats share, whether or not it can be decoded."""
+"""Summaries of arrays from their documents, in the words that all formats share; nothing is decoded."""
 
 from __future__ import annotations
 
@@ -11,25 +11,13 @@ __all__ = ["ArraySummary", "codec_text", "shape_text", "summarize"]
 
 
 class ArraySummary(NamedTuple):
-    """An array in a few words; None for what the document doesn't say, or not in a way that is understood.
-
-    Attributes
-    ----------
-    shape, chunks, shards : tuple of int or None
-        `chunks` are inner chunks where there are shards.
-    dtype : str or None
-        As the format names it.
-    codecs : tuple of str
-        Filters, compressors and checksums, without what every array of the format has.
-    fill_value : JSON
-    dimension_names, dimension_units : tuple of (str or None), or None
-    """
+    """Properties of an array; None for those that are missing in the document, or not understood."""
 
     shape: tuple[int, ...] | None
     dtype: str | None
-    chunks: tuple[int, ...] | None
+    chunks: tuple[int, ...] | None  # inner ones where there are shards
     shards: tuple[int, ...] | None
-    codecs: tuple[str, ...]
+    codecs: tuple[str, ...]  # without those that every array of the format has
     fill_value: Any
     dimension_names: tuple[str | None, ...] | None
     dimension_units: tuple[str | None, ...] | None
@@ -123,8 +111,6 @@ def _n5(document: Mapping[str, Any]) -> ArraySummary:
 def codec_text(name: str, options: Mapping[str, Any]) -> str:
     """Return a codec in the syntax of option ``--codec``, as far as that goes.
 
-    Examples
-    --------
     >>> codec_text("blosc", {"cname": "lz4", "clevel": 5, "shuffle": 2, "blocksize": 0})
     'blosc:lz4:5:bitshuffle'
     >>> codec_text("zstd", {"level": 3, "checksum": False})

@@ -1,7 +1,4 @@
-"""What a new array is to be like, and the spec that makes it so in each format.
-
-A template is read off an open array or put together from a command line; :func:`target_spec` says it in one
-format's metadata and lists what that format has no place for.
+"""Specs of new arrays, made of templates, in each format.
 
 * Zarr v2 and v1 have neither dimension names nor units: they go into the attributes
   ``_ARRAY_DIMENSIONS``, as xarray has it, and ``dimension_units``, as TensorStore has it in Zarr v3; and
@@ -35,39 +32,16 @@ __all__ = ["Target", "target_spec"]
 
 @dataclass(frozen=True)
 class Target:
-    """How to make an array.
+    """Spec and attributes of an array that is to be made."""
 
-    Attributes
-    ----------
-    spec : dict
-        JSON spec without kvstore and open mode.
-    attributes : dict
-        What has to be written beside the metadata: the attributes of a Zarr v2 or v1 array.
-    notes : tuple of str
-        What the format can't hold, or holds in an unusual place.
-    """
-
-    spec: dict[str, Any]
-    attributes: dict[str, Any]
-    notes: tuple[str, ...]
+    spec: dict[str, Any]  # JSON, without kvstore and open mode
+    attributes: dict[str, Any]  # to be written beside the metadata, in Zarr v2 and v1
+    notes: tuple[str, ...]  # on what the format can't hold, or holds in an unusual place
 
 
 def target_spec(template: ArrayTemplate, format: str, given: Sequence[str] = ()) -> Target:
-    """Return how to make an array of this template.
-
-    Parameters
-    ----------
-    template : ArrayTemplate
-    format : {"zarr3", "zarr2", "zarr1", "n5"}
-    given : sequence of str
-        Fields of `template` that were asked for.  If the template was read off an array of the same format,
-        its metadata is kept but for these.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the format can't hold it.
-    """
+    """Return the spec and attributes of an array like `template`, whose fields `given` were asked for."""
+    # If the template was read off an array of the same format, its metadata is kept but for these.
     if template.shards is not None and format != "zarr3":
         if "shards" in given:
             raise InvalidArgumentError(f"{format} has no shards; Zarr v3 (zarr3) has")

@@ -1,7 +1,7 @@
-"""The codecs of a new array, in the words of its format, with a checksum if one is asked for.
+"""Codecs of a new array, in the words of its format, with a checksum if one is asked for.
 
 Zarr v3 has ``crc32c`` behind any compressor.  Zarr v1, Zarr v2 and N5 have one place, that of the compressor:
-there it depends on the compressor whether there is a checksum.
+there the checksum depends on the compressor.
 """
 
 from __future__ import annotations
@@ -44,19 +44,7 @@ _OWN = {"zarr2": "zstd, gzip, zlib, bz2 and xz", "n5": "gzip, bz2, lz4 and xz"}
 
 
 def with_checksum(codecs: Any, format: str) -> Any:
-    """Return what makes chunks that a checksum covers.
-
-    Parameters
-    ----------
-    codecs : list, dict or None
-        The list ``codecs`` of Zarr v3, the ``compressor`` of Zarr v1 and v2, or the ``compression`` of N5.
-    format : {"zarr3", "zarr2", "zarr1", "n5"}
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no place for one.
-    """
+    """Return codecs, or the compressor of Zarr v1, v2 or N5, with a checksum; raise if there can be none."""
     if format == "zarr3":
         names = (e.get("name", "") if isinstance(e, Mapping) else e for e in codecs)
         if any(str(name).removeprefix("numcodecs.") in _CHECKED["zarr3"] for name in names):

@@ -1,4 +1,4 @@
-"""The ``zarr.json`` of an array of a given template."""
+"""The ``zarr.json`` of a new array."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ def _chunks(
 
 
 def _is_array_codec(entry: Any) -> bool:
-    """Whether a codec comes before the compressors."""
+    """Return True if a codec comes before the compressors."""
     name = entry if isinstance(entry, str) else expect_object(entry).get("name", "")
     return bool(registered.find(name, "zarr3").kind != "bytes->bytes")

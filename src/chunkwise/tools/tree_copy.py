@@ -1,4 +1,4 @@
-"""Copying an array or a whole tree: to another place, format or store.
+"""Copies of an array or a whole tree to another location, format or store.
 
 Each array is copied as :mod:`chunkwise.tools.array_copy` does it: in parallel, resumable, its metadata last.
 Groups come before what they hold.  Links stay links:
@@ -6,7 +6,7 @@ Groups come before what they hold.  Links stay links:
 * to what is copied too: they lead to the copy;
 * to anything else: they become external links to the tree that it is in, where there is a way to say that.
 
-What the target can't hold is left out, or kept in another place, and told in the report.
+What the target can't hold is left out, or kept in another place, and listed in the report.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class CopyReport:
 
 @dataclass(frozen=True, kw_only=True)
 class _Copy:
-    """One copy of a tree: from where, to where, and how."""
+    """Source, target and options of one copy of a tree."""
 
     source: ResolvedNode
     target: Tree
@@ -113,38 +113,7 @@ def copy_node(
     cast: Cast = "error",
     progress: Progress = lambda path, nbytes: None,
 ) -> CopyReport:
-    """Copy a node and everything below it.
-
-    Parameters
-    ----------
-    source : ResolvedNode
-    target : Tree
-        Open for writing; its format is that of the copy.
-    names : sequence of str
-        Where the copy is to be, from the root of `target`.
-    options : mapping, optional
-        For all arrays, what is to be other than in the source; see
-        :class:`~chunkwise.tools.array_copy.ArrayCopy`.
-    resume : bool
-        Go on with an unfinished copy: what is there already is kept.
-    verify : bool
-        Read each array again and compare.
-    strict : bool
-        Raise if the target can't hold an array, instead of leaving it out.
-    sync : bool
-        Whether chunks are on the disk before an array is there.
-    cast : {"error", "clamp", "wrap", "scale"}
-        What becomes of values that another ``dtype`` can't hold.
-    progress : callable
-        Called with the path of an array from the top and a number of bytes that were copied.
-
-    Raises
-    ------
-    AlreadyExistsError
-        If something is there, and `resume` is false.
-    InvalidArgumentError
-        If the copy would be inside what is copied.
-    """
+    """Copy a node and everything below it to `names` in `target`, which is open for writing."""
     target.check_writable()
     here, there = source.node.location, target.location(names)
     if here.kv.identity == there.kv.identity and there.path.startswith(here.path):
@@ -167,13 +136,7 @@ def copy_node(
 
 
 def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a copy as fields of a template.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If one is not known, or malformed.
-    """
+    """Return the options of a copy as fields of a template; raise InvalidArgumentError for unknown ones."""
     known = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
     for name in options:
         if name not in known:

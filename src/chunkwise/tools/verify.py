@@ -1,9 +1,9 @@
-"""Checking what is stored: every chunk is read and decoded, every key accounted for.
+"""Verification of stored arrays: every chunk is read and decoded, every key accounted for.
 
 A chunk is bad if it can't be decoded to what the metadata promise: it is truncated, has too many bytes,
 another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.  Chunks
-are read the plain way (:mod:`chunkwise.engine.plain_read`).  Where no checksum covers the values, that they
-decode is all that can be said, so chunks that have one are counted.
+are read the plain way (:mod:`chunkwise.engine.plain_read`).  Without a checksum, values that decode may still
+be wrong, so chunks that have one are counted.
 """
 
 from __future__ import annotations
@@ -37,32 +37,15 @@ class BadKey(NamedTuple):
 
 @dataclass
 class NodeReport:
-    """What was found in one array or group.
-
-    Attributes
-    ----------
-    name : str
-        Path below the place that was verified; empty for that itself.
-    kind : {"array", "group"}
-    format : str or None
-    n_chunks : int
-        Stored chunks that were read; inner chunks, where there are shards.
-    n_decoded, n_covered : int
-        How many of them can be decoded, and how many of those are covered by a checksum, which agrees.
-    nbytes : int
-        Stored bytes that were read.
-    bad : list of BadKey
-    notes : list of str
-        What is odd but not wrong.
-    """
+    """Result for one array or group."""
 
     name: str
     kind: str
     format: str | None
-    n_chunks: int = 0
+    n_chunks: int = 0  # stored ones that were read; inner chunks, where there are shards
     n_decoded: int = 0
-    n_covered: int = 0
-    nbytes: int = 0
+    n_covered: int = 0  # by a checksum, which agrees
+    nbytes: int = 0  # stored ones that were read
     bad: list[BadKey] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -70,16 +53,7 @@ class NodeReport:
 def verify(
     root: Node, pool: Pool | None = None, progress: Callable[[int], None] = lambda nbytes: None
 ) -> Iterator[NodeReport]:
-    """Yield a report on `root` and on each array and group below it.
-
-    Parameters
-    ----------
-    root : Node
-    pool : Pool, optional
-        Who works on it; by default a new one.
-    progress : callable
-        Called with the number of bytes of each chunk, or shard, that was checked, from several threads.
-    """
+    """Yield a report on `root` and on each node below; `progress` gets bytes, from several threads."""
     pool = pool or Pool()
     for name, node in walk(root):
         if node.kind == "array" and not node.error:
@@ -141,7 +115,7 @@ def _some(noun: str, keys: list[str], path: str, what: str) -> str:
 
 
 class _Checker:
-    """One worker."""
+    """A worker with its own readers and counts."""
 
     def __init__(
         self,

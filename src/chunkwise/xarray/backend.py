@@ -152,7 +152,7 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         return DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **options))
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether it looks like something that no other engine opens.
+        """Return True if it looks like something that no other engine opens.
 
         N5 always; Zarr where zarr-python isn't installed, so that nobody's engine changes unasked.
         """

@@ -65,7 +65,7 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
 
 
 def _same_units(xr: Any, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether numbers mean the same times with the attributes `a` as with `b`, however these say it."""
+    """Return True if numbers mean the same times with the attributes `a` as with `b`."""
     kept = [{key: x[key] for key in ("units", "calendar") if key in x} for x in (a, b)]
     if kept[0] == kept[1]:
         return True
@@ -77,7 +77,7 @@ def _same_units(xr: Any, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 
 def _fits(new: np.dtype[Any], stored: np.dtype[Any]) -> bool:
-    """Whether elements keep their values, but for the precision that the stored ones have."""
+    """Return True if elements keep their values, but for the precision that the stored ones have."""
     text = "UOT"
     return (new.kind in text and stored.kind in text) or np.can_cast(new, stored, "same_kind")
 
