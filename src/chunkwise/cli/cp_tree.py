@@ -1,4 +1,4 @@
-"""``chunkwise cp -r``: a whole hierarchy, from one format to another."""
+"""``chunkwise cp -r``: copy a whole hierarchy, from one format to another."""
 
 from __future__ import annotations
 
@@ -36,13 +36,7 @@ _ONE_ARRAY = {
 
 
 def copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` with all arrays, groups, attributes and links in it.
-
-    Returns
-    -------
-    int
-        :data:`INCOMPLETE` if something had to be left out, else 0.
-    """
+    """Copy the group at `source` and all in it; return :data:`INCOMPLETE` if something was left out."""
     for option, name in _ONE_ARRAY.items():
         if getattr(arguments, option):
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")

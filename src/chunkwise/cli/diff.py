@@ -1,4 +1,4 @@
-"""``chunkwise diff``: in what two arrays or hierarchies differ, whatever their formats."""
+"""``chunkwise diff``: list the differences of two arrays or hierarchies, whatever their formats."""
 
 from __future__ import annotations
 

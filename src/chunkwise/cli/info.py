@@ -1,4 +1,4 @@
-"""``chunkwise info``: what an array is, and how much of it is stored."""
+"""``chunkwise info``: describe an array, and how much of it is stored."""
 
 from __future__ import annotations
 

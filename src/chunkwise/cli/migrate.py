@@ -1,4 +1,4 @@
-"""``chunkwise migrate``: Zarr v1 and v2 becomes Zarr v3, without chunks being rewritten."""
+"""``chunkwise migrate``: make Zarr v3 of Zarr v1 and v2, without rewriting chunks."""
 
 from __future__ import annotations
 

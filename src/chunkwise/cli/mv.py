@@ -1,4 +1,4 @@
-"""``chunkwise mv``: move an array, a group or a link to another place in the same store."""
+"""``chunkwise mv``: move an array, a group or a link within a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``chunkwise plan``: what reading a region will ask of the storage, without reading it."""
+"""``chunkwise plan``: show the requests that reading a region will make, without reading it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``chunkwise info`` of a file with the spec of an array: what a stack or another view is made of."""
+"""``chunkwise info`` of a file with the spec of an array: the parts of a stack or another view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``chunkwise stack``: several arrays as one, saved as a spec that opens like an array."""
+"""``chunkwise stack``: combine several arrays to one, saved as a spec that opens like an array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of ``create`` and ``cp`` that say what the new array is to be like."""
+"""Options of ``create`` and ``cp`` on the properties of the new array."""
 
 from __future__ import annotations
 
@@ -56,13 +56,7 @@ def add_template_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def choose_format(arguments: argparse.Namespace, location: Location, source: str | None = None) -> str:
-    """Return the format that was asked for, or that the place suggests.
-
-    Raises
-    ------
-    UsageError
-        If neither says one.
-    """
+    """Return the format that was asked for, or else the one that the location suggests."""
     format: str | None = arguments.format or suggested_format(location, source)
     if format is None:
         raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
@@ -70,18 +64,7 @@ def choose_format(arguments: argparse.Namespace, location: Location, source: str
 
 
 def template_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
-    """Return the fields of an ArrayTemplate that the command line asks for.
-
-    Parameters
-    ----------
-    dtype : DataType, optional
-        Of the elements, if option ``--dtype`` doesn't say it: what the fill value is read as.
-
-    Raises
-    ------
-    UsageError
-        If an option is malformed.
-    """
+    """Return the fields of an ArrayTemplate that were asked for; `dtype` is that of the source."""
     options: dict[str, Any] = {}
     if arguments.chunk is not None:
         options["chunks"] = parse_sizes(arguments.chunk, "chunk")
@@ -130,13 +113,7 @@ def _dtype(text: str) -> DataType:
 
 
 def fill_value_of(text: str, dtype: DataType) -> Any:
-    """Return the fill value that `text` means: JSON as in Zarr v3 metadata, or a bare word.
-
-    Raises
-    ------
-    UsageError
-        If it is no value of `dtype`.
-    """
+    """Return the fill value of `dtype` that `text` means: JSON as in Zarr v3 metadata, or a bare word."""
     value: Any
     try:
         value = json.loads(text)

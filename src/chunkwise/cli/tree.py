@@ -1,4 +1,4 @@
-"""``chunkwise tree``: groups and arrays of a hierarchy, with what they are."""
+"""``chunkwise tree``: draw the groups and arrays of a hierarchy."""
 
 from __future__ import annotations
 
@@ -110,17 +110,7 @@ def _size_text(counted: Occupancy) -> str:
 
 
 def draw_tree(title: str, walked: Sequence[ShownNode], lines: Sequence[_Line]) -> Iterator[str]:
-    """Yield the lines of the tree, what the nodes are in a column of its own.
-
-    Parameters
-    ----------
-    title : str
-        What the root is called.
-    walked : sequence of ShownNode
-        Each group before its children.
-    lines : sequence of _Line
-        What to say of each.
-    """
+    """Yield the lines of a tree of nodes, each group before its children, with `lines` beside them."""
     left = [title]
     for number, shown in enumerate(walked[1:], 1):
         parts = shown.name.split("/")

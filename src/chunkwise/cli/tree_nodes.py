@@ -1,4 +1,4 @@
-"""The nodes that ``chunkwise tree`` shows: from consolidated metadata, one request, or by going through."""
+"""Nodes that ``chunkwise tree`` shows: from consolidated metadata with one request, or by a walk."""
 
 from __future__ import annotations
 
@@ -17,20 +17,11 @@ __all__ = ["ShownNode", "shown_nodes"]
 
 
 class ShownNode(NamedTuple):
-    """A node of the tree.
-
-    Attributes
-    ----------
-    name : str
-        Path relative to the root; empty for that.
-    node : Node
-    known : mapping or None
-        Its attributes, if nothing has to be read for them.
-    """
+    """A node of the tree."""
 
     name: str
     node: Node
-    known: Mapping[str, Any] | None = None
+    known: Mapping[str, Any] | None = None  # attributes, if nothing has to be read for them
 
     def attributes(self) -> Mapping[str, Any]:
         """Return the attributes; none of what has none, or none that can be read."""
@@ -45,19 +36,7 @@ class ShownNode(NamedTuple):
 
 
 def shown_nodes(location: Location, *, consolidated: bool) -> list[ShownNode]:
-    """Return a node and all below it, each group before its children.
-
-    Parameters
-    ----------
-    location : Location
-    consolidated : bool
-        Whether to believe consolidated metadata, if there are any.
-
-    Raises
-    ------
-    NotFoundError
-        If there is nothing.
-    """
+    """Return a node and all below it, each group before its children."""
     if consolidated:
         try:
             tree = open_group(location, "r", consolidated=True)._tree

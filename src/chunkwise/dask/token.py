@@ -18,6 +18,7 @@ def token_of(view: TensorStore) -> str:
     from dask.base import tokenize
 
     array: Any = view._array
+    # Location, metadata and transform make the token; what has no description gets another one each time.
     store = getattr(array, "store", None)
     try:
         json = view.spec().to_json()

@@ -1,4 +1,4 @@
-"""``downsample_pyramid``: write an image at several resolutions, each made of the one before.
+"""``downsample_pyramid``: an image at several resolutions, each made of the one before.
 
 1. The levels are planned: axes, factors, arrays (:mod:`chunkwise.pyramid.plan`).
 2. The group is made, with a journal of the levels that are done.

@@ -1,4 +1,4 @@
-"""The group of a pyramid: made before its levels, given its attributes after them."""
+"""Groups of pyramids: made before their levels, given their attributes after them."""
 
 from __future__ import annotations
 
@@ -35,15 +35,7 @@ _LABELS = "labels"
 
 
 class PyramidGroup:
-    """A group that is a pyramid, or is going to be.
-
-    Parameters
-    ----------
-    location : Location
-    convention : Convention
-    name : str
-        Of the image.
-    """
+    """A group that is a pyramid, or is going to be."""
 
     def __init__(self, location: Location, convention: Convention, name: str) -> None:
         self._location, self._convention, self._name = location, convention, name

@@ -1,8 +1,8 @@
-"""Copying an OME-NGFF image to an N5 container in the layout of a viewer: axes reversed, levels as they are.
+"""Copies of OME-NGFF images to N5 containers in the layout of a viewer: axes reversed, levels as they are.
 
-Everything is found out first (:class:`ImageCopy`), so that what can't be copied is refused before anything is
-written.  Then each stack of each level is copied as arrays are; the attributes of groups, by which viewers
-know an image, come last, and the XML file of BigDataViewer after them.
+Everything is checked first (:class:`ImageCopy`), so that an image that can't be copied is refused before
+anything is written.  Then each stack of each level is copied as arrays are; the attributes of groups, by
+which viewers know an image, come last, and the XML file of BigDataViewer after them.
 """
 
 from __future__ import annotations
@@ -35,29 +35,7 @@ _NEARLY = 1e-6
 
 
 class ImageCopy:
-    """A copy of an image, planned and then made by :meth:`run`.
-
-    Parameters
-    ----------
-    source : Location
-        A group of OME-NGFF 0.4 or 0.5.
-    destination : Location
-        An N5 container, or a group in one.
-    layout : {"n5-viewer", "paintera", "bdv"}
-    options : mapping
-        For all arrays, what is to be other than in the source; see
-        :class:`~chunkwise.tools.array_copy.ArrayCopy`.
-
-    Attributes
-    ----------
-    nbytes : int
-        Of all elements of the source.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedError
-        If there is no image at `source`, or the layout, or N5, can't hold it.
-    """
+    """A copy of an OME-NGFF image, planned and then made by :meth:`run`."""
 
     def __init__(
         self, source: Location, destination: Location, layout: str, options: Mapping[str, Any]

@@ -24,27 +24,7 @@ __all__ = ["LevelWriter"]
 
 
 class LevelWriter:
-    """An array that is made of another one, block by block.
-
-    Parameters
-    ----------
-    location : Location
-        Where it is to be.
-    format : {"zarr3", "zarr2", "n5"}
-    template : ArrayTemplate
-        What it is to be like.
-    task : mapping
-        JSON; an unfinished level is gone on with only if it is the same.
-    block_nbytes : int
-        Size that blocks don't exceed, unless one chunk does.
-    sync : bool
-        Whether each chunk is on the disk before its block counts as done.
-
-    Attributes
-    ----------
-    nbytes : int
-        Size of all elements.
-    """
+    """An array that is made of another one, block by block."""
 
     def __init__(
         self,
@@ -84,17 +64,7 @@ class LevelWriter:
     def write(
         self, source: TensorStore, advance: Callable[[int], None], wanted: Callable[[], bool]
     ) -> TensorStore:
-        """Write all blocks that aren't written yet; return the array.
-
-        Parameters
-        ----------
-        source : TensorStore
-            With the domain of the level.
-        advance : callable
-            Called with the size of each block when it is done, from several threads.
-        wanted : callable
-            Says whether to go on; asked before each block.
-        """
+        """Write all blocks that aren't written yet, as long as they are `wanted`; return the array."""
         copy = BlockCopy(self._target, source, block_nbytes=self._block_nbytes)
         journal = Journal(
             self._location,

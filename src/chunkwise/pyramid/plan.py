@@ -1,4 +1,4 @@
-"""What a pyramid is going to be: its axes, its levels and their arrays, before anything is written."""
+"""Plans of pyramids: axes, levels and their arrays, before anything is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CODECS = {"n5": "gzip", "zarr2": "zstd", "zarr3": "zstd"}  # what any software 
 
 @dataclass(frozen=True)
 class PyramidOptions:
-    """What the caller says; see :func:`~chunkwise.pyramid.downsample_pyramid.downsample_pyramid`."""
+    """Options of the caller; see :func:`~chunkwise.pyramid.downsample_pyramid.downsample_pyramid`."""
 
     method: str = "mean"
     labels: bool = False
@@ -40,51 +40,21 @@ class PyramidOptions:
 
 @dataclass(frozen=True)
 class PyramidPlan:
-    """A pyramid.
-
-    Attributes
-    ----------
-    convention : Convention
-    method : str
-    axes : tuple of ImageAxis
-        In the order of the arrays.
-    source : TensorStore
-        With the dimensions in this order and their names as labels, from 0 on.
-    levels : tuple of Level
-        The one of full resolution first.
-    names : tuple of str
-        Of their arrays.
-    templates : tuple of ArrayTemplate
-        What these are like.
-    """
+    """A pyramid that is to be written."""
 
     convention: Convention
     method: str
-    axes: tuple[ImageAxis, ...]
-    source: TensorStore
-    levels: tuple[Level, ...]
-    names: tuple[str, ...]
+    axes: tuple[ImageAxis, ...]  # in the order of the arrays
+    source: TensorStore  # with its dimensions in this order and their names as labels, from 0 on
+    levels: tuple[Level, ...]  # full resolution first
+    names: tuple[str, ...]  # of the arrays
     templates: tuple[ArrayTemplate, ...]
 
 
 def plan_pyramid(
     array: TensorStore, convention: Convention, options: PyramidOptions, *, first_name: str | None = None
 ) -> PyramidPlan:
-    """Plan a pyramid.
-
-    Parameters
-    ----------
-    array : TensorStore
-    convention : Convention
-    options : PyramidOptions
-    first_name : str, optional
-        Name of `array`, if it is the first level itself.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the options don't fit the array, or the convention.
-    """
+    """Plan a pyramid of `array`, which is its first level itself if that has a name."""
     check_method(options.method)
     if options.labels and options.method not in ("mode", "stride"):
         raise InvalidArgumentError(

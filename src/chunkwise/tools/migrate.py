@@ -185,6 +185,7 @@ def _describe(node: Node) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 def _plain(old: Zarr2Metadata) -> list[Codec]:
     """Return the codec chain in the terms of v3."""
+    # A record has one byte order, and Blosc's shuffle, which only the encoder has to know, is not automatic.
     codecs: list[Any] = list(old.codecs)
     for i, codec in enumerate(codecs):
         if isinstance(codec, Bytes) and old.dtype.memory_dtype.names is not None:
