@@ -1,4 +1,4 @@
-"""Making the array of an encoded variable."""
+"""Creation of the array of an encoded variable."""
 
 from __future__ import annotations
 
@@ -24,26 +24,7 @@ __all__ = ["create_variable"]
 def create_variable(
     location: Location, name: str, encoded: Encoded, format: str, *, asked: bool
 ) -> TensorStore:
-    """Make an array for a variable, without its elements.
-
-    Parameters
-    ----------
-    location : Location
-        Where nothing is.
-    name : str
-    encoded : Encoded
-    format : {"zarr3", "zarr2", "n5"}
-    asked : bool
-        Whether its layout was asked for; otherwise it is that of where the variable came from, and is
-        dropped where it doesn't fit.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the format can't hold it.
-    AlreadyExistsError
-        If there is something.
-    """
+    """Make an array for a variable, without its elements; a layout not `asked` for is dropped if need be."""
     try:
         variable = encoded.variable
         dtype = DataType(encoded.dtype)

@@ -1,4 +1,4 @@
-"""The group that a dataset is written to: opened, emptied, made, and finished."""
+"""Groups that a dataset is written to: opened, emptied, made, and finished."""
 
 from __future__ import annotations
 
@@ -23,31 +23,7 @@ _FORMATS = ("zarr3", "zarr2", "n5")
 
 
 class DatasetTarget:
-    """A group, there or not, that a dataset is to be written to.  Nothing is changed before :meth:`prepare`.
-
-    Parameters
-    ----------
-    place : Group, or what :func:`chunkwise.open_group` takes
-    path : str or None
-        Of the group in `place`.
-    format : {"zarr3", "zarr2", "n5"}, optional
-    mode : {"w-", "w", "a", "r+"}
-    non_finite : {"literal", "string", "error"}
-        What becomes of NaN and infinities in attributes.
-
-    Attributes
-    ----------
-    format : {"zarr3", "zarr2", "n5"}
-
-    Raises
-    ------
-    AlreadyExistsError
-        If there is something, and `mode` is ``"w-"``.
-    NotFoundError
-        If there is nothing, and `mode` is ``"r+"``.
-    InvalidArgumentError
-        If what is there has another format, or is an array.
-    """
+    """A group, there or not, that a dataset is to be written to; nothing changes before :meth:`prepare`."""
 
     def __init__(
         self, place: Any, path: str | None, format: str | None, mode: str, non_finite: NonFinite
@@ -91,13 +67,7 @@ class DatasetTarget:
         return {} if self._group is None else members_of(self._group)
 
     def require(self, name: str) -> Member:
-        """Return the stored array of a variable.
-
-        Raises
-        ------
-        NotFoundError
-            If there is none.
-        """
+        """Return the stored array of a variable; raise NotFoundError if there is none."""
         store = None if self._group is None else self._group.get(name)
         if not isinstance(store, TensorStore):
             raise NotFoundError(f"there is no variable {dump(name)} in {self._location.text}")
@@ -151,12 +121,6 @@ class DatasetTarget:
             self._group.attrs.update(attributes)
 
     def consolidate(self) -> None:
-        """Write the consolidated metadata of the group.
-
-        Raises
-        ------
-        InvalidArgumentError
-            In N5, which has none.
-        """
+        """Write the consolidated metadata of the group; raise InvalidArgumentError in N5, which has none."""
         assert self._group is not None
         self._group.consolidate()

@@ -1,7 +1,7 @@
 """``write_dataset``: a dataset as a group of arrays.
 
-1. The dataset is encoded by xarray; what the group has already decides how, where it is added to.
-2. Arrays are made, or grown, or found.
+1. The dataset is encoded by xarray, or like the variables that are there, where it is added to them.
+2. Arrays are made, grown, or found.
 3. What is in memory, or lazy without dask, is written block by block; then dask writes the rest, in one
    graph and without a lock.
 4. Attributes of the group, then consolidated metadata.
