@@ -2,8 +2,8 @@
 
 In Zarr v2 it is the fill value of the array.  In Zarr v3 it is an attribute, which xarray writes so that
 every value has a place in JSON: floating-point numbers as the base64 of a little-endian float64, complex
-numbers as two of these, bytes as base64, all else as it is.  In N5 it is an attribute too, a number, or its name if it
-isn't finite, as in Zarr's own metadata.
+numbers as two of these, bytes as base64, all else as it is.  In N5 it is an attribute too, a number, or its
+name if it isn't finite, as in Zarr's own metadata.
 """
 
 from __future__ import annotations
