@@ -13,11 +13,8 @@ from chunkwise.api.annotations import (
 )
 from chunkwise.api.array import array
 from chunkwise.api.cast import cast
-from chunkwise.api.container import create_container
 from chunkwise.api.downsample import downsample
 from chunkwise.api.kvstore import KvStore
-from chunkwise.api.label_multisets import open_label_multisets
-from chunkwise.api.migrate import Migration, migrate
 from chunkwise.api.monitoring import (
     experimental_collect_matching_metrics,
     experimental_collect_prometheus_format_metrics,
@@ -25,8 +22,6 @@ from chunkwise.api.monitoring import (
     experimental_update_verbose_logging,
     parse_tensorstore_flags,
 )
-from chunkwise.api.n5_blocks import N5Blocks, create_n5_blocks, open_n5_blocks
-from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.open import open
 from chunkwise.api.stack import concat, overlay, stack
 from chunkwise.api.storage_statistics import StorageStatistics
@@ -39,13 +34,14 @@ from chunkwise.dtypes.data_type import DataType, DTypeLike, dtypes
 from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.write_futures import WriteFutures
+from chunkwise.groups.group import Group
+from chunkwise.groups.n5_uri import open_n5_uri
+from chunkwise.groups.open_group import create_group, open_group
+from chunkwise.groups.single_array import create_array, read
 from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
-from chunkwise.hierarchy.copy import CopyReport
-from chunkwise.hierarchy.group import Group
+from chunkwise.hierarchy.container import create_container
 from chunkwise.hierarchy.link import Link
-from chunkwise.hierarchy.n5_uri import open_n5_uri
-from chunkwise.hierarchy.open_group import create_group, open_group
-from chunkwise.hierarchy.single_array import create_array, read
+from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.index_space import (
     Dim,
     DimExpression,
@@ -60,6 +56,8 @@ from chunkwise.index_space import (
     inf,
     newaxis,
 )
+from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
+from chunkwise.n5.label_multisets import open_label_multisets
 from chunkwise.public_names import name_members as _name_members
 from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
 from chunkwise.spec.chunk_layout import ChunkLayout
@@ -69,6 +67,8 @@ from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.unit import Unit
+from chunkwise.tools.migrate import Migration, migrate
+from chunkwise.tools.tree_copy import CopyReport
 
 from chunkwise import xarray as xarray  # isort: skip  (chunkwise.xarray.write_dataset; xarray itself is not loaded)
 

@@ -227,7 +227,7 @@ ARRAYS: dict[str, Entry] = {
 }
 
 METADATA_OBSERVERS: dict[str, Entry] = {
-    "consolidated": Entry("chunkwise.api.consolidated:update_consolidated"),
+    "consolidated": Entry("chunkwise.hierarchy.consolidated:update_consolidated"),
 }
 
 arrays = Registry("open function of driver", ARRAYS, "chunkwise.arrays")

@@ -12,7 +12,7 @@ import zarr
 from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
-from chunkwise.api.attributes import set_attribute_value
+from chunkwise.hierarchy.attributes import set_attribute_value
 
 VALUES = np.arange(12, dtype="u1").reshape(3, 4)
 PLACES = {"zarr3": "zarr.json", "zarr2": ".zattrs", "zarr1": "attrs", "n5": "attributes.json"}

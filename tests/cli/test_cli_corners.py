@@ -14,10 +14,10 @@ from cli_arrays import Run, make
 
 import chunkwise as cw
 from chunkwise import errors
-from chunkwise.api.location import locate
-from chunkwise.api.node import require_node
-from chunkwise.api.verify import verify
-from chunkwise.hierarchy.difference import differences
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import require_node
+from chunkwise.tools.difference import differences
+from chunkwise.tools.verify import verify
 
 STRUCT = np.dtype([("a", "<i4"), ("b", "S3"), ("c", [("x", "<f4"), ("t", "<M8[s]")])])
 TYPES = ["?", "i1", "u8", "f2", "f8", "c8", "S5", "U3", "V3", "<M8[ns]", "<m8[s]", STRUCT]

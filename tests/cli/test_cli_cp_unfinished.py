@@ -13,7 +13,7 @@ from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
 from chunkwise.api import copy as copy_module
-from chunkwise.api.node import JOURNAL
+from chunkwise.hierarchy.node import JOURNAL
 
 VALUES = np.random.default_rng(1).integers(0, 60000, (40, 40), "u2")
 SMALL = ["--memory", "1000", "--quiet", "--no-sync"]  # so small that each chunk is a block

@@ -12,7 +12,7 @@ from cli_arrays import Run
 from cli_trees import FORMATS, RAW, make_tree
 
 import chunkwise as cw
-from chunkwise.api.location import Location, locate
+from chunkwise.hierarchy.location import Location, locate
 from chunkwise.kvstore.memory import MemoryStore
 
 COMMANDS = ("cp", "diff", "rm", "mv", "consolidate", "tree", "attrs")

@@ -10,14 +10,15 @@ import pytest
 from cli_arrays import DRIVERS
 from doc_examples import run_examples
 
-from chunkwise.api import blocks, compressor, summary
-from chunkwise.api.compressor import Compressor, compressor_from_json, compressor_to_json, parse_compressor
 from chunkwise.cli import progress, quantities, region
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.options import parse_nbytes, parse_sizes
 from chunkwise.cli.progress import _Lines
 from chunkwise.cli.quantities import format_duration, format_nbytes
 from chunkwise.index_space import IndexDomain
+from chunkwise.plan import blocks
+from chunkwise.tools import compressor, summary
+from chunkwise.tools.compressor import Compressor, compressor_from_json, compressor_to_json, parse_compressor
 
 
 @pytest.mark.parametrize("module", [quantities, region, blocks, compressor, summary])

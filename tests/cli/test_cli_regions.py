@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.api.array_copy import ArrayCopy
-from chunkwise.api.copy_source import stored_source
-from chunkwise.api.location import locate
 from chunkwise.cli.region import select
+from chunkwise.hierarchy.location import locate
+from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.copy_source import stored_source
 
 SHAPE = (2, 3, 9, 10, 11)
 IMAGE = np.arange(np.prod(SHAPE), dtype="u2").reshape(SHAPE)
@@ -88,9 +88,9 @@ def test_chunks_names_and_units_are_those_of_the_dimensions_that_are_left(run: R
         status = run("cp", group.location.text + "/a", place, "--format", name, "--region", "-1,0,...,::2")
         assert status.status == 0, status.err
         part = cw.open(str(place)).result()
-        form = stored_source(locate(place)).form
-        assert form.names == ("z", "y", "x")
-        assert [str(unit) for unit in form.units] == ["40 nm", "4 nm", "8 nm"]
+        template = stored_source(locate(place)).template
+        assert template.names == ("z", "y", "x")
+        assert [str(unit) for unit in template.units] == ["40 nm", "4 nm", "8 nm"]
         assert part.chunk_layout.read_chunk.shape == (2, 5, 3)
         np.testing.assert_array_equal(part.read().result(), IMAGE[-1, 0, :, :, ::2])
     part = cw.open(str(tmp_path / "part.zarr3")).result()

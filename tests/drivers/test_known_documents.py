@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.api import known_specs
+from chunkwise.api import spec_cache
 from chunkwise.driver.chunked import known_documents
 from chunkwise.driver.chunked.known_documents import layout_of, parse_known
 from chunkwise.driver.n5.format import N5Format, N5Options
@@ -201,9 +201,9 @@ def test_a_spec_that_is_moved_says_what_a_parsed_one_says(tmp_path, monkeypatch,
         return {"driver": driver, "kvstore": {"driver": "file", "path": path}}
 
     (tmp_path / "a").mkdir()
-    known_specs._specs.clear()
+    spec_cache._specs.clear()
     first = opened(spec(path))
-    known_specs._specs.clear()
+    spec_cache._specs.clear()
     opened(spec("missing/"))
     assert opened(spec(path)) == first
     assert opened(spec(path)) == first

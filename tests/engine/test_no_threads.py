@@ -13,7 +13,7 @@ import pytest
 from thread_limit import no_more_threads
 
 import chunkwise as ts
-from chunkwise.api.blockwise import work_through
+from chunkwise.engine.blockwise import work_through
 from chunkwise.engine.pool import Pool
 
 SECONDS = 60.0

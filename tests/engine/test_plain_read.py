@@ -11,8 +11,8 @@ import pytest
 import tensorstore
 
 import chunkwise as cw
-from chunkwise.api.plain_view import read_plainly
 from chunkwise.errors import DataCorruptionError, NotFoundError
+from chunkwise.tools.copy_check import read_plainly
 
 DATA = np.random.default_rng(0).integers(0, 99, (30, 20, 7)).astype("u2")
 SHARDS = {

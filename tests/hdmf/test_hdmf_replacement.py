@@ -20,9 +20,9 @@ from dying_store import Died, DyingStore
 from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
 from nwb_content import file_of
 
-from chunkwise.api.location import Location, locate
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, open_store, validate
 from chunkwise.hdmf.replace_dataset import finish_replacement
+from chunkwise.hierarchy.location import Location, locate
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.memory import MemoryStore
 
@@ -262,7 +262,7 @@ warnings.simplefilter("ignore")
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from dying_store import DyingStore
-from chunkwise.api.location import locate
+from chunkwise.hierarchy.location import locate
 from chunkwise.hdmf import NWBZarrIO
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

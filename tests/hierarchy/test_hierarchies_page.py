@@ -11,11 +11,11 @@ from doc_examples import run_examples
 
 PAGE = Path(__file__).parents[2] / "docs" / "hierarchies.md"
 MODULES = (
-    "chunkwise.api.attribute_value",
-    "chunkwise.api.node_attributes",
-    "chunkwise.hierarchy.group",
-    "chunkwise.hierarchy.n5_uri",
-    "chunkwise.hierarchy.new_array",
+    "chunkwise.hierarchy.attribute_value",
+    "chunkwise.hierarchy.node_attributes",
+    "chunkwise.groups.group",
+    "chunkwise.groups.n5_uri",
+    "chunkwise.groups.new_array",
     "chunkwise.hierarchy.node_name",
 )
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as cw
-from chunkwise.api.attribute_value import has_non_finite, to_json_value
 from chunkwise.errors import FailedPreconditionError
+from chunkwise.hierarchy.attribute_value import has_non_finite, to_json_value
 from chunkwise.kvstore.adapter.trace import TraceStore
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore

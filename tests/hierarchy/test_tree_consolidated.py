@@ -11,11 +11,11 @@ import pytest
 import zarr
 
 import chunkwise as cw
-from chunkwise.api.consolidated_tree import check_consolidated, remove_consolidated
-from chunkwise.api.node import require_node
-from chunkwise.api.verify import verify
 from chunkwise.errors import FailedPreconditionError
+from chunkwise.hierarchy.consolidated_tree import check_consolidated, remove_consolidated
+from chunkwise.hierarchy.node import require_node
 from chunkwise.kvstore.file import FileStore
+from chunkwise.tools.verify import verify
 
 FORMATS = {"zarr3": 3, "zarr2": 2}
 

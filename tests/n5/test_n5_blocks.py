@@ -10,16 +10,16 @@ import pytest
 import z5py
 from doc_examples import run_examples
 
-from chunkwise.api import label_multisets, n5_blocks
-from chunkwise.api.label_multisets import open_label_multisets
-from chunkwise.api.n5_blocks import create_n5_blocks, open_n5_blocks
 from chunkwise.codec.n5_label_multiset import argmax_labels
 from chunkwise.errors import ChunkwiseError
+from chunkwise.n5 import blocks, label_multisets
+from chunkwise.n5.blocks import create_n5_blocks, open_n5_blocks
+from chunkwise.n5.label_multisets import open_label_multisets
 
 COMPRESSIONS = [{"type": "raw"}, {"type": "gzip"}, {"type": "lz4"}, {"type": "zstd"}]
 
 
-@pytest.mark.parametrize("module", [n5_blocks, label_multisets], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [blocks, label_multisets], ids=lambda m: m.__name__)
 def test_examples(module):
     result = run_examples(module)
     assert result.attempted and not result.failed
@@ -161,8 +161,8 @@ def test_hostile_blocks(tmp_path):
     objects = create_n5_blocks(tmp_path / "o", dimensions=[4], block_size=[4], data_type="object")
     rng = np.random.default_rng(1)
     head = b"\0\1\0\1\0\0\0\4"
-    for blocks in (numbers, strings, multisets, objects):
-        path = tmp_path / blocks._location.name / "0"
+    for stored in (numbers, strings, multisets, objects):
+        path = tmp_path / stored._location.name / "0"
         for raw in [
             b"",
             b"\0\1",
@@ -173,7 +173,7 @@ def test_hostile_blocks(tmp_path):
         ] + [head + b"\0\0\0\x20" + rng.bytes(32) for _ in range(20)]:
             path.write_bytes(raw)
             with pytest.raises(ChunkwiseError, match="0"):
-                blocks[0]
+                stored[0]
 
 
 def test_what_is_refused(tmp_path):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkwise as ts
-from chunkwise.api.stack_report import report_stack
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.tools.stack_report import report_stack
 
 HOLE = -9
 

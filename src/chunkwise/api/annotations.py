@@ -1,4 +1,4 @@
-"""Names for annotations: what may be given as an index, a selection of dimensions, a staleness bound."""
+"""Names for annotations: indexing terms, selections of dimensions, staleness bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a view of an open array is: its domain, its type, how and where it is stored."""
+"""Properties of a view of an open array: its domain and type, how and where it is stored."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chunkwise.api.array_info import ArrayInfo, array_info
-from chunkwise.api.array_node import ArrayNode, array_node
 from chunkwise.api.kvstore import KvStore
-from chunkwise.api.node_attributes import Attributes
 from chunkwise.api.transaction import Transaction
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.hierarchy.array_node import ArrayNode, array_node
+from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 
-__all__ = ["ArrayView"]
+__all__ = ["ArrayInfo", "ArrayView"]
 
 
 class ArrayView(WritableIndexingMixin):
@@ -82,12 +81,12 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def readable(self) -> bool:
-        """Whether it can be read."""
+        """True if it can be read."""
         return self._array.readable
 
     @property
     def writable(self) -> bool:
-        """Whether it can be written."""
+        """True if it can be written."""
         return self._array.writable
 
     @property
@@ -103,17 +102,17 @@ class ArrayView(WritableIndexingMixin):
 
     @property
     def chunk_layout(self) -> ChunkLayout:
-        """How the data are divided into chunks."""
+        """Division of the array into chunks."""
         return self.schema.chunk_layout
 
     @property
     def codec(self) -> CodecSpec | None:
-        """How chunks are encoded, where there are any."""
+        """Encoding of chunks, where there are any."""
         return self.schema.codec
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
-        """What is read where nothing is stored; None where the format has no such value."""
+        """Value of elements that are not stored; None where the format has no such value."""
         return self.schema.fill_value
 
     @property
@@ -158,3 +157,38 @@ class ArrayView(WritableIndexingMixin):
             writable = self.writable and self._transaction is None
             self._node = array_node(self._array, writable=writable)
         return self._node
+
+
+class ArrayInfo(dict[str, Any]):
+    """Properties of an array by name; its text is a table."""
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<10} {_text(value)}" for name, value in self.items())
+
+    __str__ = __repr__
+
+
+def array_info(view: ArrayView) -> ArrayInfo:
+    """Return what an array or a view of one is; nothing is read."""
+    spec = view._array.spec()
+    out = ArrayInfo(driver=spec.driver)
+    if spec.kvstore is not None:
+        out["url"] = view.url
+    out |= {"shape": view.shape, "dtype": view.dtype.name, "chunks": view.chunks}
+    write = view.chunk_layout.write_chunk.shape
+    if write is not None and tuple(write) != view.chunks:
+        out["shards"] = tuple(write)
+    if view.codec is not None:
+        out["codec"] = view.codec.to_json()
+    fill_value = view.fill_value
+    if fill_value is not None:
+        out["fill_value"] = fill_value[()]
+    if any(view.domain.labels):
+        out["labels"] = view.domain.labels
+    if any(unit is not None for unit in view.dimension_units):
+        out["units"] = tuple(None if unit is None else str(unit) for unit in view.dimension_units)
+    return ArrayInfo({**out, "nbytes": view.nbytes})
+
+
+def _text(value: Any) -> str:
+    return f"{value:,}" if type(value) is int else str(value)

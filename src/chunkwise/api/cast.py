@@ -1,4 +1,4 @@
-"""``cast``: an array seen with another data type."""
+"""``cast``: a view of an array with another data type."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Copying one array to another, in blocks, with memory that doesn't depend on their size.
+"""Copies of one array to another, in blocks, with memory that doesn't depend on their size.
 
 1. The source is aligned with the target: by label, else by position, repeated where it lacks a dimension.
-2. What is small goes in one read and one write.
+2. A small source is copied with one read and one write.
 3. Otherwise the target is divided into blocks of whole write chunks.  A few threads take one block after
    the other: read, convert, write.
 4. The first failure, or a caller that gives up, stops the threads after the block under way.
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from chunkwise.api.blocks import Blocks, block_shape
-from chunkwise.api.blockwise import work_through
 from chunkwise.dtypes.conversion import implicit_converter
 from chunkwise.dtypes.convert_number import Convert
+from chunkwise.engine.blockwise import work_through
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.join import link
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, align
+from chunkwise.plan.blocks import Blocks, block_shape
 from chunkwise.thread import start_thread
 
 if TYPE_CHECKING:
@@ -36,32 +36,7 @@ _SMALL_NBYTES = 64 << 20
 
 
 class BlockCopy:
-    """A copy that is made block by block.
-
-    Parameters
-    ----------
-    target, source : TensorStore
-        As for :func:`copy_into`.
-    block_nbytes : int
-        See :data:`BLOCK_NBYTES`.
-    convert : callable, optional
-        What turns elements of `source` into those of `target`; by default what a write does.
-
-    Attributes
-    ----------
-    target, source : TensorStore
-        With the same domain: `source` is aligned and broadcast.
-    convert : callable
-        Turns what is read into what is to be written.
-    blocks : Blocks
-        Aligned with the write chunks of `target`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the domains can't be aligned, the data type of `source` needs a cast, or `source` can't be read
-        or `target` not be written.
-    """
+    """A copy in blocks, from `source`, aligned and broadcast, to `target`."""
 
     def __init__(
         self,
@@ -94,21 +69,7 @@ class BlockCopy:
 
 
 def copy_into(target: TensorStore, source: TensorStore, batch: Any = None) -> WriteFutures:
-    """Write all elements of `source` to `target`.
-
-    Parameters
-    ----------
-    target, source : TensorStore
-        `source` is broadcast to the domain of `target`.
-    batch : Batch, optional
-        The reads start with the batch; then everything is read before it is written.
-
-    Returns
-    -------
-    WriteFutures
-        Failing with InvalidArgumentError as :class:`BlockCopy` does; else with what a read or write failed
-        with, when some blocks may be written already.
-    """
+    """Write all elements of `source` to `target`; with a `batch` everything is read before it is written."""
     try:
         copy = BlockCopy(target, source)
     except ChunkwiseError as e:
@@ -123,15 +84,7 @@ def copy_into(target: TensorStore, source: TensorStore, batch: Any = None) -> Wr
 
 
 def divide(target: TensorStore, source: TensorStore, block_nbytes: int = BLOCK_NBYTES) -> Blocks:
-    """Divide the domain of `target` at its write chunks, with regard to the chunks of `source`.
-
-    Parameters
-    ----------
-    target, source : TensorStore
-        With the same domain.
-    block_nbytes : int
-        Size that blocks don't exceed, unless one write chunk does.
-    """
+    """Divide the domain of `target` at its write chunks, with regard to the chunks of `source`."""
     layout = target.chunk_layout
     unit = _extents(layout.write_chunk.shape, target)
     origin = [

@@ -1,4 +1,4 @@
-"""What reading an array or a view of one will ask of its storage, before it is read."""
+"""``explain``: the requests that a read of a view will make, and its strategies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SUMMED = tuple(name for name in RequestCount._fields if name not in ("n_stored_
 
 
 class Explanation(NamedTuple):
-    """What reading a view takes.
+    """Requests and strategies of a read.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class Explanation(NamedTuple):
     n_result_bytes : int
         Size of the result.
     storage : str
-        How the storage is called.
+        Name of the storage.
     strategies : tuple of ReadStrategy
-        Which ways its arrays are read, each once.
+        Of the arrays that are read, each once.
     """
 
     requests: RequestCount
@@ -77,27 +77,9 @@ class Explanation(NamedTuple):
 
 
 def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
-    """Return what reading a view will ask of its storage; asks nothing of it.
-
-    Of a stack it is the sum over the layers that are met; those that are not open are opened for it, which
-    reads their metadata.
-
-    Parameters
-    ----------
-    array : OpenArray
-        One that lies in chunks in a kvstore, a view of it with another dtype or resolution, or a stack of
-        such and of arrays in memory.
-    transform : IndexTransform
-        Which part of it.
-
-    Raises
-    ------
-    UnsupportedError
-        If `array` does not lie in chunks in one kvstore.
-    OutOfRangeError
-        If the view leads out of the array.
-    """
+    """Return the requests that reading a view will make, of a stack those of all layers that it meets."""
     n_bytes = prod(array.bounded(transform).input_shape) * array.numpy_dtype().itemsize
+    # The layers of a stack that are not open are opened, which reads their metadata; nothing else is read.
     counts: list[RequestCount] = []
     places: dict[str, None] = {}
     strategies: dict[ReadStrategy, None] = {}

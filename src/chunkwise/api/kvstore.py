@@ -15,6 +15,7 @@ from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.hierarchy.location import Locatable
 from chunkwise.kvstore.atomic import AtomicWritable, Modifiable
 from chunkwise.kvstore.key_range import decode_key, encode_key
 from chunkwise.kvstore.protocol import (
@@ -35,7 +36,7 @@ __all__ = ["KvStore"]
 T = TypeVar("T")
 
 
-class KvStore:
+class KvStore(Locatable):
     """Keys and values under a prefix, :attr:`path`, of a kvstore.
 
     The prefix is put in front of a key as it is: whether it ends in "/" matters.  Two handles are
@@ -62,10 +63,15 @@ class KvStore:
     def _make(cls, spec: KvStoreSpec, transaction: Transaction | None = None) -> KvStore:
         self = cls.__new__(cls)
         self._transaction = transaction
-        self._place(spec)
+        self._bind(spec)
         return self
 
-    def _place(self, spec: KvStoreSpec) -> None:
+    def _bound_spec(self) -> KvStoreSpec:
+        if self._transaction is not None:
+            raise UnsupportedError("hierarchies take no part in transactions; use the kvstore without one")
+        return self._spec
+
+    def _bind(self, spec: KvStoreSpec) -> None:
         driver, self._prefix = spec.open_driver()
         if self._transaction is not None:
             driver = overlay(self._transaction, driver, atomic=getattr(spec, "atomic", True))
@@ -111,7 +117,7 @@ class KvStore:
 
     @path.setter
     def path(self, value: Key) -> None:
-        self._place(self._spec.with_path(_text(value, "path")))
+        self._bind(self._spec.with_path(_text(value, "path")))
 
     @property
     def url(self) -> str:
@@ -133,7 +139,7 @@ class KvStore:
     def transaction(self, value: Transaction | None) -> None:
         check_transaction(value)
         self._transaction = value
-        self._place(self._spec)
+        self._bind(self._spec)
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
         """Return the same store, with operations belonging to `transaction`, or to none.

@@ -1,4 +1,4 @@
-"""What goes into the operations of a ``KvStore`` and comes out of them: key ranges, versions, results."""
+"""Arguments and results of the operations of a ``KvStore``: key ranges, versions, read results."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class KeyRange(_Record):
 
     @property
     def empty(self) -> bool:
-        """Whether no key is in the range."""
+        """True if no key is in the range."""
         return self._bounds().empty
 
     def copy(self) -> KeyRange:
@@ -155,7 +155,7 @@ _NO_STAMP = TimestampedStorageGeneration()
 
 
 class ReadResult(_Record):
-    """What reading one key gave.
+    """Result of reading one key.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class ReadResult(_Record):
 
     @property
     def state(self) -> State:
-        """Whether there is a value; can be set."""
+        """Presence of the value; can be set."""
         return self._state
 
     @state.setter

@@ -1,4 +1,4 @@
-"""``open``: from a spec, a URL or a path to an array."""
+"""``open``: the array that a spec, a URL or a path names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
 
-from chunkwise.api.known_specs import known_spec, place_of, remember_spec
 from chunkwise.api.kvstore import KvStore
+from chunkwise.api.spec_cache import cache_spec, cached_spec, spec_key
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.api.transaction import Transaction, check_transaction
-from chunkwise.api.transaction_array import wrap_of
+from chunkwise.api.transaction import Transaction, check_transaction, wrap_of
 from chunkwise.arguments import as_sequence
 from chunkwise.binding import JSON
 from chunkwise.catalogue import arrays
@@ -154,10 +153,10 @@ def open(
     flags = (open, create, delete_existing, assume_metadata, assume_cached_metadata)
     others = (open_mode, kvstore, recheck_cached_metadata, recheck_cached_data, recheck_cached, rank, dtype,
               domain, shape, chunk_layout, codec, fill_value, dimension_units, schema)  # fmt: skip
-    place = None
+    key = None
     if all(option is None for option in others):
-        place = place_of(spec, flags)
-        parsed = None if place is None else known_spec(place)
+        key = spec_key(spec, flags)
+        parsed = None if key is None else cached_spec(key)
         if parsed is not None:
             return _start(parsed, read, write, context, transaction, batch)
     schema_options: SchemaKeywords = {
@@ -193,8 +192,8 @@ def open(
     except ChunkwiseError as e:
         return Future.failed(e)
 
-    if place is not None:
-        remember_spec(place, parsed)
+    if key is not None:
+        cache_spec(key, parsed)
     return _start(parsed, read, write, context, transaction, batch)
 
 

@@ -1,4 +1,4 @@
-"""A resize as asked for in the index space of a view, said in that of the stored array."""
+"""Conversion of a resize from the index space of a view to that of the stored array."""
 
 from __future__ import annotations
 
@@ -30,28 +30,7 @@ def resize_request(
     expand_only: bool,
     shrink_only: bool,
 ) -> ResizeRequest:
-    """Map new bounds of a view to bounds of the array.
-
-    Parameters
-    ----------
-    transform : IndexTransform
-        From the view to the array.
-    domain : IndexDomain
-        Of the array.
-    inclusive_min, exclusive_max : sequence of (int or None), optional
-        In the view's index space.
-    tied : bool
-        Whether parts of the array outside the view may be affected.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a bound that is to change is explicit or can't be mapped.
-    UnsupportedError
-        If all bounds of the array are explicit, so that there is nothing to resize.
-    FailedPreconditionError
-        If parts outside the view would be affected although `tied` is false.
-    """
+    """Map new bounds of a view, of which None leaves one as it is, to bounds of the array."""
     rank = transform.input_rank
     lows = inclusive_min if inclusive_min is not None else [None] * rank
     highs = exclusive_max if exclusive_max is not None else [None] * rank

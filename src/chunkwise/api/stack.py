@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.api.transaction import Transaction, check_transaction
-from chunkwise.api.transaction_array import wrap_of
+from chunkwise.api.transaction import Transaction, check_transaction, wrap_of
 from chunkwise.arrays.based import Base, pool_under
 from chunkwise.arrays.stack import StackArray
 from chunkwise.arrays.stack_layer import Layer, StackLayers

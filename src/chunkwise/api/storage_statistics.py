@@ -1,4 +1,4 @@
-"""``TensorStore.StorageStatistics``: the answer to what of a region is stored."""
+"""``TensorStore.StorageStatistics``: how much of a region is stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StorageStatistics:
 
     @property
     def not_stored(self) -> bool | None:
-        """Whether no chunk that meets the region is stored; can be set."""
+        """True if no chunk that meets the region is stored; can be set."""
         return self._not_stored
 
     @not_stored.setter
@@ -37,7 +37,7 @@ class StorageStatistics:
 
     @property
     def fully_stored(self) -> bool | None:
-        """Whether every chunk that meets the region is stored; can be set."""
+        """True if every chunk that meets the region is stored; can be set."""
         return self._fully_stored
 
     @fully_stored.setter

@@ -8,14 +8,12 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.array_node import ArrayNode
 from chunkwise.api.array_view import ArrayView
 from chunkwise.api.copy import copy_into
 from chunkwise.api.explain import Explanation, explain
 from chunkwise.api.resize import as_bounds, resize_request
 from chunkwise.api.storage_statistics import StorageStatistics
-from chunkwise.api.transaction import Transaction, check_rebind, check_transaction
-from chunkwise.api.transaction_array import check_open, in_transaction
+from chunkwise.api.transaction import Transaction, check_open, check_rebind, check_transaction, in_transaction
 from chunkwise.arguments import as_flag
 from chunkwise.arrays.cast import cast_view
 from chunkwise.arrays.protocol import OpenArray
@@ -29,6 +27,7 @@ from chunkwise.engine.metrics import Counter
 from chunkwise.engine.result_memory import check_result, empty_result
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.hierarchy.array_node import ArrayNode
 from chunkwise.index_space import (
     Indexable,
     IndexDomain,

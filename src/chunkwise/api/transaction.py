@@ -1,4 +1,4 @@
-"""``Transaction``: changes of arrays and kvstores that are kept back until all of them are made."""
+"""``Transaction``: changes of arrays and kvstores that are stored together, when it is committed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from chunkwise.arguments import as_flag
+from chunkwise.arrays.protocol import OpenArray, Transactional, WrapStore
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, pool_of
 from chunkwise.engine.transaction_state import TransactionState
-from chunkwise.errors import CancelledError, InvalidArgumentError
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.errors import CancelledError, InvalidArgumentError, UnsupportedError
+from chunkwise.kvstore.adapter.cache import CacheStore
+from chunkwise.kvstore.protocol import KvStoreDriver, offers
 from chunkwise.spec.resources.concurrency import ConcurrencyLimit
 
-__all__ = ["Transaction", "check_rebind", "check_transaction", "overlay"]
+__all__ = [
+    "Transaction",
+    "check_open",
+    "check_rebind",
+    "check_transaction",
+    "in_transaction",
+    "overlay",
+    "wrap_of",
+]
 
 
 class Transaction:
@@ -55,22 +65,22 @@ class Transaction:
 
     @property
     def atomic(self) -> bool:
-        """Whether all changes are made or none."""
+        """True if all changes are made or none."""
         return self._state.atomic
 
     @property
     def open(self) -> bool:
-        """Whether changes can still be added."""
+        """True if changes can still be added."""
         return self._state.phase == "open"
 
     @property
     def commit_started(self) -> bool:
-        """Whether a commit was asked for, whatever came of it."""
+        """True if a commit was asked for, whatever came of it."""
         return self._state.phase == "committing"
 
     @property
     def aborted(self) -> bool:
-        """Whether the transaction was ended without a commit."""
+        """True if the transaction was ended without a commit."""
         return self._state.phase == "aborted"
 
     @property
@@ -143,13 +153,7 @@ def check_transaction(transaction: object) -> None:
 
 
 def check_rebind(transaction: Transaction | None) -> None:
-    """Raise if a handle that is bound to `transaction` can't be bound to another one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it has not been committed.
-    """
+    """Raise if a handle that is bound to `transaction`, which is open, can't be bound to another one."""
     if transaction is not None and transaction.open:
         raise InvalidArgumentError("Cannot rebind transaction when existing transaction is uncommitted")
 
@@ -159,3 +163,31 @@ _limit = ConcurrencyLimit(None)
 
 def _shared_pool() -> Pool:
     return pool_of(_limit)
+
+
+def check_open(transaction: Transaction | None) -> None:
+    """Raise InvalidArgumentError if a handle's transaction is over."""
+    if transaction is not None and not transaction.open:
+        how = "aborted" if transaction.aborted else "commit already started"
+        raise InvalidArgumentError(f"Transaction not open ({how})")
+
+
+def wrap_of(transaction: Transaction) -> WrapStore:
+    """Return the function that gives a kvstore as `transaction` sees it."""
+
+    def wrap(kv: KvStoreDriver, atomic: bool) -> KvStoreDriver:
+        if isinstance(kv, CacheStore):
+            transaction._state.when_over(kv.forget_all)
+            kv = kv.base  # a transaction looks at what is stored, and has a memory of its own
+        return overlay(transaction, kv, atomic=atomic)
+
+    return wrap
+
+
+def in_transaction(array: OpenArray, transaction: Transaction | None) -> OpenArray:
+    """Return `array` as `transaction` sees it, or as it is outside any."""
+    if offers(array, Transactional):
+        return array.in_transaction(None if transaction is None else wrap_of(transaction))
+    if transaction is None:
+        return array
+    raise UnsupportedError(f'transaction not supported by the "{array.spec().driver}" driver')

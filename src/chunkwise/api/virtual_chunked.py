@@ -1,4 +1,4 @@
-"""``virtual_chunked``: an array whose chunks are made, or taken, by functions."""
+"""``virtual_chunked``: an array whose chunks are read and written by functions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The command ``chunkwise``: one module a command, each thin over ``chunkwise.api``."""
+"""The command ``chunkwise``: one module per command, each thin over the library."""

@@ -6,15 +6,15 @@ import argparse
 import json
 from typing import Any
 
-from chunkwise.api.attributes import get_attribute_value, read_attributes, remove_attribute_value
-from chunkwise.api.location import Location, locate
-from chunkwise.api.node import require_node
-from chunkwise.api.node_attributes import Attributes
 from chunkwise.binding import MISSING, dump
 from chunkwise.cli.command import UsageError, print_json
 from chunkwise.cli.options import parse_json
 from chunkwise.driver.n5.attribute_path import parse_attribute_path, set_attribute
 from chunkwise.errors import InvalidArgumentError, NotFoundError
+from chunkwise.hierarchy.attributes import get_attribute_value, read_attributes, remove_attribute_value
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.node import require_node
+from chunkwise.hierarchy.node_attributes import Attributes
 
 __all__ = ["add_arguments", "run"]
 

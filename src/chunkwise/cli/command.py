@@ -1,4 +1,4 @@
-"""What all commands share: where output goes, and how a wrong command line is told."""
+"""Output and errors, the same for all commands."""
 
 from __future__ import annotations
 

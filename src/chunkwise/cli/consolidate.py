@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chunkwise.api.consolidated_tree import check_consolidated, consolidate, remove_consolidated
-from chunkwise.api.location import locate
-from chunkwise.api.node import require_node
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.quantities import plural
+from chunkwise.hierarchy.consolidated_tree import check_consolidated, consolidate, remove_consolidated
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import require_node
 
 __all__ = ["add_arguments", "run"]
 

@@ -7,22 +7,27 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from chunkwise.api.array_copy import ArrayCopy
-from chunkwise.api.blockwise import n_block_threads
-from chunkwise.api.copy_source import CopySource, source_in_file, stored_source
-from chunkwise.api.location import Location, locate
-from chunkwise.api.narrowing import CASTS, Cast, MisfitError, measure
-from chunkwise.api.node import require_node
-from chunkwise.api.spec_file import read_spec_file
-from chunkwise.api.stored_node import occupancy, stored_array
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.cp_tree import copy_tree
-from chunkwise.cli.form_options import add_form_arguments, check_ranks, choose_format, form_options
 from chunkwise.cli.options import parse_nbytes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
 from chunkwise.cli.region import index_of
+from chunkwise.cli.template_options import (
+    add_template_arguments,
+    check_ranks,
+    choose_format,
+    template_options,
+)
+from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.future import Future
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.node import require_node
+from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.copy_source import CopySource, source_in_file, stored_source
+from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, measure
+from chunkwise.tools.spec_file import read_spec_file
+from chunkwise.tools.stored_node import occupancy, stored_array
 
 __all__ = ["add_arguments", "run"]
 
@@ -47,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("destination", metavar="DST", help="where the copy is to be")
     parser.add_argument("-r", "--recursive", action="store_true", help="copy a group with all that is in it")
-    add_form_arguments(parser)
+    add_template_arguments(parser)
     parser.add_argument(
         "--layout",
         choices=("n5-viewer", "paintera", "bdv"),
@@ -108,8 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _copy(arguments: argparse.Namespace, source: CopySource, destination: Location) -> int:
     """Copy one array."""
-    format = choose_format(arguments, destination, source.form.format)
-    options = form_options(arguments, source.store.dtype)
+    format = choose_format(arguments, destination, source.template.format)
+    options = template_options(arguments, source.store.dtype)
     check_ranks(options, source.store.rank)
     cast: Cast = arguments.cast or "error"
     extent = None

@@ -1,4 +1,4 @@
-"""``chunkwise cp -r``: a whole hierarchy, from one format to another."""
+"""``chunkwise cp -r``: copy a whole hierarchy, from one format to another."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import argparse
 import time
 from typing import Any
 
-from chunkwise.api.copy_source import check_apart
-from chunkwise.api.location import Location
-from chunkwise.api.node import Node, find_node, require_node
-from chunkwise.api.stored_node import stored_array
-from chunkwise.api.walk import walk
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.form_options import choose_format, form_options
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
+from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError
-from chunkwise.hierarchy.copy import CopyReport
-from chunkwise.hierarchy.group import Group
-from chunkwise.hierarchy.open_group import open_group
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node, find_node, require_node
+from chunkwise.hierarchy.walk import walk
+from chunkwise.tools.copy_source import check_apart
+from chunkwise.tools.stored_node import stored_array
+from chunkwise.tools.tree_copy import CopyReport
 
 __all__ = ["INCOMPLETE", "copy_tree"]
 
@@ -36,13 +36,7 @@ _ONE_ARRAY = {
 
 
 def copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` with all arrays, groups, attributes and links in it.
-
-    Returns
-    -------
-    int
-        :data:`INCOMPLETE` if something had to be left out, else 0.
-    """
+    """Copy the group at `source` and all in it; return :data:`INCOMPLETE` if something was left out."""
     for option, name in _ONE_ARRAY.items():
         if getattr(arguments, option):
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
@@ -62,7 +56,7 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
         report = target.copy(
             tree,
             "",
-            options=form_options(arguments),
+            options=template_options(arguments),
             resume=arguments.resume,
             verify=arguments.verify,
             sync=not arguments.no_sync,
@@ -82,7 +76,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
         raise UsageError("--cast scale would scale each array by itself; it is for single arrays")
     from chunkwise.pyramid.image_copy import ImageCopy  # which not every copy needs
 
-    image = ImageCopy(source, destination, arguments.layout, form_options(arguments))
+    image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
     if not (arguments.overwrite or arguments.resume):
         image.check_free()
     _open_target(arguments, destination, "n5")

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.form import Form
-from chunkwise.api.location import locate
-from chunkwise.api.new_array import create_array
-from chunkwise.api.node import require_node
-from chunkwise.api.target import target_spec
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.form_options import add_form_arguments, check_ranks, choose_format, form_options
 from chunkwise.cli.options import parse_json, parse_sizes
+from chunkwise.cli.template_options import (
+    add_template_arguments,
+    check_ranks,
+    choose_format,
+    template_options,
+)
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import require_node
+from chunkwise.tools.array_template import ArrayTemplate
+from chunkwise.tools.new_array import create_array
+from chunkwise.tools.target import target_spec
 
 __all__ = ["add_arguments", "run"]
 
@@ -20,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="where the array is to be")
     parser.add_argument("--shape", required=True, metavar="SIZES", help="such as 1000,1000,400")
-    add_form_arguments(parser)
+    add_template_arguments(parser)
     parser.add_argument("--attributes", metavar="JSON", help="attributes as a JSON object")
 
 
@@ -31,13 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
     shape = parse_sizes(arguments.shape, "shape", lowest=0)
     if arguments.dtype is None:
         raise UsageError("--dtype is needed: uint8, float32, ...")
-    options = form_options(arguments)
+    options = template_options(arguments)
     check_ranks(options, len(shape))
     attributes = {} if arguments.attributes is None else parse_json(arguments.attributes, "--attributes")
     if not isinstance(attributes, dict):
         raise UsageError("--attributes: expected a JSON object")
-    form = Form(shape=shape, attributes=attributes, **options)
-    target = target_spec(form, format, list(options))
+    template = ArrayTemplate(shape=shape, attributes=attributes, **options)
+    target = target_spec(template, format, list(options))
     for note in target.notes:
         message(note)
     store = create_array(location, target)

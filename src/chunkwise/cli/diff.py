@@ -1,15 +1,15 @@
-"""``chunkwise diff``: in what two arrays or hierarchies differ, whatever their formats."""
+"""``chunkwise diff``: list the differences of two arrays or hierarchies, whatever their formats."""
 
 from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.location import locate
 from chunkwise.cli.command import message, print_json
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hierarchy.difference import Difference, differences
+from chunkwise.hierarchy.location import locate
+from chunkwise.tools.difference import Difference, differences
 
 __all__ = ["add_arguments", "run"]
 

@@ -1,4 +1,4 @@
-"""From values to grey levels, with a contrast that outliers don't spoil."""
+"""Conversion of values to grey levels, with a contrast that outliers don't spoil."""
 
 from __future__ import annotations
 
@@ -16,13 +16,7 @@ PERCENTILES = (0.5, 99.8)
 
 
 def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return numbers that can be ordered: magnitudes of complex numbers, 0 and 1 for booleans.
-
-    Raises
-    ------
-    UsageError
-        If the elements are no numbers.
-    """
+    """Return numbers that can be ordered: magnitudes of complex numbers, 0 and 1 for booleans."""
     if values.dtype.kind == "c":
         return np.asarray(np.abs(values))
     if values.dtype.kind == "b":

@@ -1,21 +1,21 @@
-"""``chunkwise info``: what an array is, and how much of it is stored."""
+"""``chunkwise info``: describe an array, and how much of it is stored."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from chunkwise.api.attributes import read_attributes
-from chunkwise.api.location import locate
-from chunkwise.api.node import Node, require_node
-from chunkwise.api.spec_file import read_spec_file
-from chunkwise.api.stored_node import Occupancy, occupancy, stored_array
-from chunkwise.api.summary import ArraySummary, summarize
-from chunkwise.api.walk import walk
 from chunkwise.cli.command import message, print_json
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
 from chunkwise.cli.spec_info import show_spec
 from chunkwise.errors import ChunkwiseError
+from chunkwise.hierarchy.attributes import read_attributes
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.hierarchy.walk import walk
+from chunkwise.tools.spec_file import read_spec_file
+from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
+from chunkwise.tools.summary import ArraySummary, summarize
 
 __all__ = ["add_arguments", "run"]
 

@@ -52,13 +52,7 @@ _EXPECTED = (ChunkwiseError, OSError, ValueError, IndexError, NotImplementedErro
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Command and arguments; by default those of this process.
-    """
+    """Run the command in `argv`, by default that of this process, and return its exit status."""
     argv = _joined(sys.argv[1:] if argv is None else argv)
     arguments = None
     if isinstance(sys.stdout, TextIOWrapper):  # of half a character, which JSON can hold

@@ -1,16 +1,16 @@
-"""``chunkwise migrate``: Zarr v1 and v2 becomes Zarr v3, without chunks being rewritten."""
+"""``chunkwise migrate``: make Zarr v3 of Zarr v1 and v2, without rewriting chunks."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-from chunkwise.api.location import locate
-from chunkwise.api.migrate import migrate
-from chunkwise.api.node import Node, find_node
 from chunkwise.cli.command import message, print_json, printable
 from chunkwise.cli.migrate_tree import migrate_tree
 from chunkwise.cli.quantities import plural
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import Node, find_node
+from chunkwise.tools.migrate import migrate
 
 __all__ = ["add_arguments", "run"]
 

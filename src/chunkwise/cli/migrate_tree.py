@@ -1,8 +1,8 @@
-"""``chunkwise migrate`` of a hierarchy: every array and group of Zarr v2 in it becomes one of Zarr v3.
+"""``chunkwise migrate`` of a hierarchy: every Zarr v2 array and group in it becomes one of Zarr v3.
 
-1. What would be done to each array is found out first; if one can't be migrated, nothing is written.
-2. Consolidated metadata of Zarr v2 go, since from now on they are wrong.
-3. Arrays, then groups from the deepest up: v2 and v3 nodes side by side can be opened at any time.
+1. The migration of every array is planned first; if one can't be migrated, nothing is written.
+2. Consolidated metadata of Zarr v2 are deleted, since from now on they are wrong.
+3. Arrays are migrated, then groups from the deepest up: v2 and v3 nodes side by side can be opened any time.
 4. If there were consolidated metadata, those of Zarr v3 are written.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from chunkwise.api.attributes import node_attributes
-from chunkwise.api.consolidated import update_consolidated
-from chunkwise.api.consolidated_tree import consolidate
-from chunkwise.api.document import change_document
-from chunkwise.api.migrate import migrate, notes_above, plan_migration
-from chunkwise.api.node import Node
-from chunkwise.api.walk import walk
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.consolidated_tree import consolidate
+from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.walk import walk
+from chunkwise.tools.migrate import migrate, notes_above, plan_migration
 
 __all__ = ["MigratedNode", "migrate_tree"]
 
@@ -25,20 +25,7 @@ _OLD_KEYS = (".zgroup", ".zattrs")
 
 
 class MigratedNode(NamedTuple):
-    """What was, or would be, done to a node.
-
-    Attributes
-    ----------
-    name : str
-        Path relative to the root; empty for that.
-    kind : {"array", "group"}
-    removed : tuple of str
-        Keys of old documents, relative to the node, that go.
-    notes : tuple of str
-        What is to be known about it.
-    error : str
-        Why it can't be migrated; empty if it can.
-    """
+    """Result of the migration of a node, or its plan."""
 
     name: str
     kind: str
@@ -48,27 +35,7 @@ class MigratedNode(NamedTuple):
 
 
 def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNode]:
-    """Give every Zarr v1 or v2 array and v2 group from `root` down the metadata of Zarr v3.
-
-    Parameters
-    ----------
-    root : Node
-        A group.
-    apply : bool
-        Whether to do it.  Nothing is written if a node can't be migrated.
-    keep_old : bool
-        Whether the old documents stay.
-
-    Returns
-    -------
-    list of MigratedNode
-        One for each node that isn't of Zarr v3 already.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If `root` is a group of N5.
-    """
+    """Migrate all nodes from the group `root` down if `apply`, and if all can be; return the results."""
     if root.format == "n5":
         raise FailedPreconditionError(f"{root.location.text} is a group of N5; cp -r makes a Zarr copy of it")
     nodes = [found for found in walk(root) if found.node.format != "zarr3" and not found.node.implicit]

@@ -1,18 +1,18 @@
-"""``chunkwise mv``: move an array, a group or a link to another place in the same store."""
+"""``chunkwise mv``: move an array, a group or a link within a store."""
 
 from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.location import Location, locate
-from chunkwise.api.new_array import create_parents
-from chunkwise.api.node import Node, find_node
 from chunkwise.cli.command import UsageError, print_json
 from chunkwise.errors import AlreadyExistsError, NotFoundError
+from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.change import relocate
 from chunkwise.hierarchy.link import links_of
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.new_location import create_parents
+from chunkwise.hierarchy.node import Node, find_node
 from chunkwise.hierarchy.node_name import check_new_names
-from chunkwise.hierarchy.open_group import open_group
 
 __all__ = ["add_arguments", "run"]
 

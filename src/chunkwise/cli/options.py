@@ -1,4 +1,4 @@
-"""Options of several commands as text: shapes, compressors, values."""
+"""Values of options, parsed from text: shapes, sizes, compressors, JSON."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ _SEPARATORS = re.compile(r"\s*[,x×]\s*")
 
 
 def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:
-    """Read sizes such as ``64,64,32`` or ``64x64x32``, each at least `lowest`; ``scalar`` has none.
-
-    Raises
-    ------
-    UsageError
-        If one is not such a number.
-    """
+    """Parse sizes such as ``64,64,32`` or ``64x64x32``, each at least `lowest`; ``scalar`` has none."""
     if text.strip() in ("scalar", "()", "[]", ""):
         return ()
     sizes = []
@@ -35,13 +29,7 @@ def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:
 
 
 def parse_nbytes(text: str, name: str) -> int:
-    """Read a number of bytes: ``500MB``, ``1.5 GiB``, ``1000000``.
-
-    Raises
-    ------
-    UsageError
-        If it isn't one.
-    """
+    """Parse a number of bytes: ``500MB``, ``1.5 GiB``, ``1000000``."""
     found = _NBYTES.fullmatch(text.strip())
     if found is None:
         raise UsageError(f'--{name}: expected a size such as 500MB or 2GiB, but received "{text}"')
@@ -55,31 +43,14 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 def parse_codec(text: str) -> Any:
-    """Read a compressor: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``, or JSON in the format's own words.
-
-    Returns
-    -------
-    str, dict or list
-        The text itself unless it is JSON.
-
-    Raises
-    ------
-    UsageError
-        If it begins like JSON but isn't.
-    """
+    """Parse a compressor: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``, or JSON as the format has it."""
     if text.lstrip()[:1] in ("{", "["):
         return parse_json(text, "--codec")
     return text.strip()
 
 
 def parse_json(text: str, what: str) -> Any:
-    """Read JSON.
-
-    Raises
-    ------
-    UsageError
-        If `text` is not JSON.
-    """
+    """Parse JSON; raise UsageError if it is none."""
 
     def refuse(name: str) -> None:
         raise ValueError(f"JSON has no {name}")

@@ -35,28 +35,13 @@ _NOT_IN_FONT = str.maketrans("µμ×", "uux")  # Pillow's own font has no letter
 
 
 class PictureAxis(NamedTuple):
-    """One of the three axes, horizontal first.
-
-    Attributes
-    ----------
-    name : str
-    size : int
-        Elements that the axis has.
-    start : int
-        Index of the first one.
-    at : int
-        Index at which the slice across this axis is.
-    spacing : float
-        Distance of two elements, in the same unit for all axes.
-    unit : str
-        Its name; empty if there is none.
-    """
+    """One of the three axes, horizontal first."""
 
     name: str
-    size: int
-    start: int
-    at: int
-    spacing: float
+    size: int  # elements that the axis has
+    start: int  # index of the first one
+    at: int  # index at which the slice across this axis is
+    spacing: float  # of elements, in the same unit for all axes
     unit: str
 
     @property
@@ -66,7 +51,7 @@ class PictureAxis(NamedTuple):
 
     @property
     def position(self) -> str:
-        """Where the slice across this axis is, in words."""
+        """Position of the slice across this axis, in words."""
         text = f"{self.name} = {self.at}"
         return f"{text} ({self.at * self.spacing:.4g} {self.unit})" if self.unit else text
 
@@ -79,21 +64,7 @@ def draw_orthogonal(
     percentiles: tuple[float, float] = PERCENTILES,
     longest: int = 420,
 ) -> Image.Image:
-    """Return an RGB picture.
-
-    Parameters
-    ----------
-    slices : sequence of ndarray
-        Real numbers of shapes ``(y, x)``, ``(y, z)`` and ``(z, x)``.
-    axes : sequence of PictureAxis
-        x, y and z.
-    caption : sequence of str
-        Lines for the legend.
-    percentiles : pair of float
-        Contrast of all three together.
-    longest : int
-        Pixels of the longest axis.
-    """
+    """Return an RGB picture of slices ``(y, x)``, ``(y, z)`` and ``(z, x)``, with `caption` in the legend."""
     x, y, z = axes
     font = ImageFont.load_default(_FONT_SIZE)
     limits = contrast_limits(list(slices), percentiles)

@@ -1,12 +1,12 @@
-"""``chunkwise plan``: what reading a region will ask of the storage, without reading it."""
+"""``chunkwise plan``: show the requests that reading a region will make, without reading it."""
 
 from __future__ import annotations
 
 import argparse
 
-from chunkwise.api.spec_file import open_place
 from chunkwise.cli.command import print_json
 from chunkwise.cli.region import select
+from chunkwise.tools.spec_file import open_source
 
 __all__ = ["add_arguments", "run"]
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    view = select(open_place(arguments.path), arguments.region)
+    view = select(open_source(arguments.path), arguments.region)
     explanation = view.explain()
     if arguments.json:
         print_json(explanation.to_json())

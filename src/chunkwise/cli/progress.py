@@ -1,4 +1,4 @@
-"""How far a long command is, with rate and time left, on stderr.
+"""Progress of long commands on stderr, with rate and time left.
 
 In a terminal there is rich's bar; elsewhere, and where rich is not installed, a line now and then.
 """
@@ -30,19 +30,7 @@ class Progress(Protocol):
 def open_progress(
     what: str, total_nbytes: int | None, done_nbytes: int = 0, *, show: bool = True
 ) -> Progress:
-    """Return the display that suits stderr.
-
-    Parameters
-    ----------
-    what : str
-        What is being done, one word.
-    total_nbytes : int or None
-        The whole amount, if that is known.
-    done_nbytes : int
-        What of it was done before.
-    show : bool
-        Whether to display anything.
-    """
+    """Return the display that suits stderr; `done_nbytes` of the `total_nbytes` were done before."""
     if not show:
         return _Silent()
     if sys.stderr.isatty():

@@ -6,8 +6,6 @@ import argparse
 import time
 from typing import Any
 
-from chunkwise.api.location import locate
-from chunkwise.api.spec_file import open_place, read_spec_file
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.options import parse_codec, parse_names, parse_nbytes, parse_sizes
 from chunkwise.cli.progress import open_progress
@@ -15,6 +13,7 @@ from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
 from chunkwise.cli.region import select
 from chunkwise.engine.future import Future
 from chunkwise.fork import new_lock
+from chunkwise.hierarchy.location import locate
 from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import (
     DEFAULT_MEMORY,
@@ -23,6 +22,7 @@ from chunkwise.pyramid.downsample_pyramid import (
     downsample_pyramid,
 )
 from chunkwise.spec.unit import Unit
+from chunkwise.tools.spec_file import open_source, read_spec_file
 
 __all__ = ["add_arguments", "run"]
 
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("a pyramid of a --region needs a DST")
     source: Any
     if is_spec or arguments.region is not None:
-        source = select(open_place(arguments.source), arguments.region or "...")
+        source = select(open_source(arguments.source), arguments.region or "...")
     else:
         source = locate(arguments.source)
     sizes = {

@@ -1,4 +1,4 @@
-"""Sizes, rates, times and shapes as people read them."""
+"""Sizes, rates, times and shapes as text for people."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 def format_nbytes(nbytes: float) -> str:
     """Return a size with three digits and a decimal prefix.
 
-    Examples
-    --------
     >>> format_nbytes(999), format_nbytes(14_300_000), format_nbytes(999_999)
     ('999 B', '14.3 MB', '1.00 MB')
     """
@@ -35,8 +33,6 @@ def format_rate(nbytes: float, seconds: float) -> str:
 def format_duration(seconds: float) -> str:
     """Return a time span with its two largest units.
 
-    Examples
-    --------
     >>> format_duration(0.25), format_duration(75), format_duration(7260)
     ('0.2 s', '1 min 15 s', '2 h 1 min')
     """
@@ -60,8 +56,6 @@ def format_shape(shape: Sequence[int | None]) -> str:
 def plural(n: int, noun: str) -> str:
     """Return a count with its noun.
 
-    Examples
-    --------
     >>> plural(1, "chunk"), plural(1200, "chunk")
     ('1 chunk', '1,200 chunks')
     """

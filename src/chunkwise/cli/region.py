@@ -1,4 +1,4 @@
-"""Regions as text: ``100:110,110,:`` is what ``store[100:110, 110, :]`` selects, and ``-1`` is the last."""
+"""Regions as text: ``100:110,110,:`` selects what ``store[100:110, 110, :]`` does, and ``-1`` is the last."""
 
 from __future__ import annotations
 
@@ -17,17 +17,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def parse_region(text: str) -> Region:
-    """Read a region: per dimension an index, ``start:stop`` or ``start:stop:step``; ``...`` for the rest.
+    """Parse a region: per dimension an index, ``start:stop`` or ``start:stop:step``; ``...`` for the rest.
 
-    Brackets around it are allowed.
-
-    Raises
-    ------
-    UsageError
-        If a part is none of these.
-
-    Examples
-    --------
     >>> parse_region("100:110, 7, ::2, ...")
     (slice(100, 110, None), 7, slice(None, None, 2), Ellipsis)
     """
@@ -43,16 +34,8 @@ def parse_region(text: str) -> Region:
 
 
 def index_of(store: TensorStore, text: str) -> tuple[int | slice, ...]:
-    """Return what a region selects of each dimension.
-
-    Numbers are positions in the domain.  Where that has none below 0, as that of every stored array, negative
-    ones count from the end, as in NumPy.  Unlike there, what lies outside is an error and not cut off.
-
-    Raises
-    ------
-    UsageError
-        If the region is malformed, or has more parts than the array has dimensions.
-    """
+    """Return the index or slice that a region selects of each dimension."""
+    # Negative numbers count from the end where the domain has none; what lies outside is an error.
     terms = parse_region(text)
     n_given = sum(term is not ... for term in terms)
     if n_given > store.rank:
@@ -67,15 +50,7 @@ def index_of(store: TensorStore, text: str) -> tuple[int | slice, ...]:
 
 
 def select(store: TensorStore, text: str) -> TensorStore:
-    """Return the view that a region selects; see :func:`index_of`.
-
-    Raises
-    ------
-    UsageError
-        If the region is malformed.
-    IndexError, ValueError
-        If it isn't inside the array.
-    """
+    """Return the view that a region selects; see :func:`index_of`."""
     index = index_of(store, text)
     return store[index] if index else store
 

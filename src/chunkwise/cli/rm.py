@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chunkwise.api.location import Location, locate
-from chunkwise.api.node import JOURNAL, Node, find_node
-from chunkwise.api.walk import walk
 from chunkwise.cli.command import UsageError, print_json
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import NotFoundError
 from chunkwise.hierarchy.change import delete_all
 from chunkwise.hierarchy.link import links_of, remove_link
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.node import JOURNAL, Node, find_node
+from chunkwise.hierarchy.walk import walk
 
 __all__ = ["add_arguments", "run"]
 

@@ -1,4 +1,4 @@
-"""How patient a command is with servers, and telling the user that it waits for one."""
+"""Timeouts and retries of commands, and messages about servers that are waited for."""
 
 from __future__ import annotations
 
@@ -39,13 +39,7 @@ def add_server_arguments(parser: argparse.ArgumentParser, default: Any = None) -
 
 @contextmanager
 def with_servers(arguments: argparse.Namespace) -> Iterator[None]:
-    """Let all stores be as patient as the options say, and retries be told on stderr.
-
-    Raises
-    ------
-    UsageError
-        If an option is malformed.
-    """
+    """Apply the options on timeouts and retries to all stores, and report retries on stderr."""
     retries: dict[str, Any] = {}
     if arguments.retries is not None:
         if arguments.retries < 0:

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.blockwise import work_through
 from chunkwise.api.copy import divide
-from chunkwise.api.spec_file import open_place
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.grey import PERCENTILES
 from chunkwise.cli.quantities import format_nbytes
 from chunkwise.cli.region import select
+from chunkwise.engine.blockwise import work_through
 from chunkwise.extras import needs
 from chunkwise.index_space import IndexDomain
+from chunkwise.tools.spec_file import open_source
 
 __all__ = ["add_arguments", "run"]
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         except ImportError:
             raise UsageError(needs("--png", "Pillow", "cli")) from None
     percentiles = PERCENTILES if arguments.contrast is None else _percentiles(arguments.contrast)
-    view = select(open_place(arguments.path), arguments.region)
+    view = select(open_source(arguments.path), arguments.region)
     if arguments.npy is not None:
         _save_npy(view, arguments.npy)
         return _saved(arguments, arguments.npy, view)

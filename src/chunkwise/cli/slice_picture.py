@@ -1,4 +1,4 @@
-"""From a view of an array to a PNG file: which dimension goes where, and how much is read."""
+"""Views of arrays as PNG files: choosing dimensions, and reading no more than the picture shows."""
 
 from __future__ import annotations
 

@@ -1,23 +1,23 @@
-"""``chunkwise info`` of a file with the spec of an array: what a stack or another view is made of."""
+"""``chunkwise info`` of a file with the spec of an array: the parts of a stack or another view."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from chunkwise.api.spec_file import open_place
-from chunkwise.api.stack_report import report_stack
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.stack import StackArray
 from chunkwise.cli.command import print_json
 from chunkwise.cli.quantities import format_shape, plural
+from chunkwise.tools.spec_file import open_source
+from chunkwise.tools.stack_report import report_stack
 
 __all__ = ["show_spec"]
 
 
 def show_spec(path: str, spec: dict[str, Any], *, json: bool) -> None:
     """Print what the array is; of a stack also how its layers lie, of which none is opened."""
-    store = open_place(path)
+    store = open_source(path)
     stacked = isinstance(store._array, StackArray)
     layers = spec["layers"] if stacked else []
     drivers = Counter(_driver(layer) for layer in layers)

@@ -1,4 +1,4 @@
-"""``chunkwise stack``: several arrays as one, saved as a spec that opens like an array."""
+"""``chunkwise stack``: combine several arrays to one, saved as a spec that opens like an array."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chunkwise.api.cast import cast
-from chunkwise.api.spec_file import open_place, write_spec_file
 from chunkwise.api.stack import concat, overlay, stack
-from chunkwise.api.stack_report import StackReport, report_stack
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.form_options import fill_value_of
 from chunkwise.cli.quantities import format_shape, plural
+from chunkwise.cli.template_options import fill_value_of
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import d
 from chunkwise.plan.coverage import Box
+from chunkwise.tools.spec_file import open_source, write_spec_file
+from chunkwise.tools.stack_report import StackReport, report_stack
 
 __all__ = ["add_arguments", "run"]
 
@@ -115,7 +115,7 @@ def _open(places: Sequence[_Place], dtype: DataType | None) -> list[TensorStore]
     layers, errors = [], []
     for place in places:
         try:
-            layer = open_place(place.path)
+            layer = open_source(place.path)
             layer = layer[d[:].mark_bounds_implicit[False]] if layer.rank else layer
             if place.origin is not None:
                 if len(place.origin) != layer.rank:

@@ -1,4 +1,4 @@
-"""``chunkwise tree``: groups and arrays of a hierarchy, with what they are."""
+"""``chunkwise tree``: draw the groups and arrays of a hierarchy."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.api.location import locate
-from chunkwise.api.node import Node
-from chunkwise.api.stored_node import Occupancy, occupancy, stored_array
-from chunkwise.api.summary import shape_text, summarize
 from chunkwise.cli.command import UsageError, print_json
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
 from chunkwise.cli.tree_nodes import ShownNode, shown_nodes
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.link import parse_links, without_links
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import Node
+from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
+from chunkwise.tools.summary import shape_text, summarize
 
 __all__ = ["add_arguments", "draw_tree", "run"]
 
@@ -110,17 +110,7 @@ def _size_text(counted: Occupancy) -> str:
 
 
 def draw_tree(title: str, walked: Sequence[ShownNode], lines: Sequence[_Line]) -> Iterator[str]:
-    """Yield the lines of the tree, what the nodes are in a column of its own.
-
-    Parameters
-    ----------
-    title : str
-        What the root is called.
-    walked : sequence of ShownNode
-        Each group before its children.
-    lines : sequence of _Line
-        What to say of each.
-    """
+    """Yield the lines of a tree of nodes, each group before its children, with `lines` beside them."""
     left = [title]
     for number, shown in enumerate(walked[1:], 1):
         parts = shown.name.split("/")
@@ -149,7 +139,7 @@ def _rails_below(walked: Sequence[ShownNode], number: int, text: str) -> str:
 
 
 def _has_sibling(walked: Sequence[ShownNode], number: int, parts: list[str]) -> bool:
-    """Whether a node after `number` is in the same group as the one that `parts` leads to."""
+    """Return True if a node after `number` is in the same group as the one that `parts` leads to."""
     parent = parts[:-1]
     for shown in walked[number + 1 :]:
         other = shown.name.split("/")

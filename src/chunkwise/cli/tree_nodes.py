@@ -1,36 +1,27 @@
-"""The nodes that ``chunkwise tree`` shows: from consolidated metadata, one request, or by going through."""
+"""Nodes that ``chunkwise tree`` shows: from consolidated metadata with one request, or by a walk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.attributes import node_attributes
-from chunkwise.api.location import Location
-from chunkwise.api.node import Node, find_node, nothing_at
-from chunkwise.api.walk import walk
 from chunkwise.errors import ChunkwiseError, UnavailableError
-from chunkwise.hierarchy.open_group import open_group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node, find_node, nothing_at
 from chunkwise.hierarchy.tree import Tree
+from chunkwise.hierarchy.walk import walk
 
 __all__ = ["ShownNode", "shown_nodes"]
 
 
 class ShownNode(NamedTuple):
-    """A node of the tree.
-
-    Attributes
-    ----------
-    name : str
-        Path relative to the root; empty for that.
-    node : Node
-    known : mapping or None
-        Its attributes, if nothing has to be read for them.
-    """
+    """A node of the tree."""
 
     name: str
     node: Node
-    known: Mapping[str, Any] | None = None
+    known: Mapping[str, Any] | None = None  # attributes, if nothing has to be read for them
 
     def attributes(self) -> Mapping[str, Any]:
         """Return the attributes; none of what has none, or none that can be read."""
@@ -45,19 +36,7 @@ class ShownNode(NamedTuple):
 
 
 def shown_nodes(location: Location, *, consolidated: bool) -> list[ShownNode]:
-    """Return a node and all below it, each group before its children.
-
-    Parameters
-    ----------
-    location : Location
-    consolidated : bool
-        Whether to believe consolidated metadata, if there are any.
-
-    Raises
-    ------
-    NotFoundError
-        If there is nothing.
-    """
+    """Return a node and all below it, each group before its children."""
     if consolidated:
         try:
             tree = open_group(location, "r", consolidated=True)._tree

@@ -6,13 +6,13 @@ import argparse
 import sys
 import time
 
-from chunkwise.api.location import locate
-from chunkwise.api.node import find_node, nothing_at
-from chunkwise.api.verify import NodeReport, verify
 from chunkwise.cli.command import print_json
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import find_node, nothing_at
+from chunkwise.tools.verify import NodeReport, verify
 
 __all__ = ["add_arguments", "run"]
 

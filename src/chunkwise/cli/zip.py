@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 
-from chunkwise.api.location import locate
-from chunkwise.api.node import JOURNAL, require_node
-from chunkwise.api.walk import walk
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes
 from chunkwise.errors import FailedPreconditionError
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import JOURNAL, require_node
+from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.adapter.prefix import PrefixStore
 from chunkwise.kvstore.adapter.whole_store import whole_store
 from chunkwise.kvstore.adapter.zip_export import export_archive

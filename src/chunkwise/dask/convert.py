@@ -1,4 +1,4 @@
-"""A dask array of a chunkwise array: every block is a piece of the array that is read when it is needed."""
+"""Dask arrays of chunkwise arrays: every block is a region of the array, read when it is needed."""
 
 from __future__ import annotations
 
@@ -85,14 +85,7 @@ def to_dask(
 
 
 def block_sizes(source: Indexable, chunks: Any) -> tuple[tuple[int, ...], ...]:
-    """Return the sizes of blocks along each dimension.
-
-    Parameters
-    ----------
-    source : Indexable
-    chunks : int, tuple, dict, str or None
-        As for :func:`to_dask`.
-    """
+    """Return the sizes of blocks along each dimension; `chunks` as for :func:`to_dask`."""
     da = load("dask.array", "to_dask")
     if chunks is None:
         aligned = aligned_sizes(source.view)

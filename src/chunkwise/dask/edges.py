@@ -1,7 +1,7 @@
-"""Where the chunks of an array lie in a view of it, one dimension at a time.
+"""Chunk boundaries in a view of an array, one dimension at a time.
 
-A block that begins and ends at these places is read without decoding a chunk twice, and written without
-reading what is there.  Chunks that are shards count as wholes, since a shard is written as one.
+A block that begins and ends at these boundaries is read without decoding a chunk twice, and written without
+reading what is there.  A shard counts as one chunk, since it is written as one.
 """
 
 from __future__ import annotations
@@ -21,23 +21,7 @@ LARGEST_N_BLOCKS = 10_000_000
 
 
 def aligned_sizes(view: TensorStore) -> tuple[tuple[int, ...] | None, ...]:
-    """Return the sizes of the pieces that the chunks cut each dimension of `view` into.
-
-    Parameters
-    ----------
-    view : TensorStore
-        With a finite domain.
-
-    Returns
-    -------
-    tuple of (tuple of int or None)
-        In elements; None for a dimension without chunks, or with an index array.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the domain is not finite, or there are more than :data:`LARGEST_N_BLOCKS` along a dimension.
-    """
+    """Return the sizes that the chunks cut each dimension of `view` into, None for one without boundaries."""
     array: Any = view._array
     transform = array.bounded(view._transform).mark_bounds_implicit[False]
     domain = transform.domain

@@ -1,4 +1,4 @@
-"""What dask takes for an array: shape, data type, and elements by NumPy's rules for slices."""
+"""Arrays as dask wants them: shape, data type, and elements by NumPy's rules for slices."""
 
 from __future__ import annotations
 
@@ -15,18 +15,8 @@ __all__ = ["Indexable", "forward_slice"]
 
 
 def forward_slice(term: slice, size: int, origin: int) -> tuple[slice, slice]:
-    """Return a slice of absolute indices with a positive step, and what puts the elements in order.
+    """Return the slice of absolute indices with a positive step, and the slice that restores the order.
 
-    Parameters
-    ----------
-    term : slice
-        By Python's rules, of a dimension of `size` elements.
-    size : int
-    origin : int
-        Absolute index of the first of them.
-
-    Examples
-    --------
     >>> forward_slice(slice(None, None, -2), 4, 10)
     (slice(11, 14, 2), slice(None, None, -1))
     """

@@ -14,15 +14,11 @@ __all__ = ["token_of"]
 
 
 def token_of(view: TensorStore) -> str:
-    """Return a text that is equal for views of the same elements of the same stored array.
-
-    The place of the array, its metadata and the transform of the view make it; the values don't.  What
-    lies in the memory of this process is told apart by its storage; what has no description, such as a
-    function, gets another text each time.
-    """
+    """Return a text that is equal for views of the same elements of the same stored array."""
     from dask.base import tokenize
 
     array: Any = view._array
+    # Location, metadata and transform make the token; what has no description gets another one each time.
     store = getattr(array, "store", None)
     try:
         json = view.spec().to_json()
@@ -45,7 +41,7 @@ def _plain(identity: Any) -> Any:
 
 
 def _only_here(json: Any) -> bool:
-    """Whether a spec names what only this process has, or contains the elements themselves."""
+    """Return True if a spec names objects of this process only, or contains the elements themselves."""
     if isinstance(json, Mapping):
         return json.get("driver") in ("memory", "array") or any(map(_only_here, json.values()))
     if isinstance(json, list):

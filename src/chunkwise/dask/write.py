@@ -1,9 +1,9 @@
 """Storing dask arrays: each block is written by the task that computes it, and no lock is held.
 
-A block that consists of whole chunks replaces them.  Of any other chunk, whoever writes a part of it reads
-it, changes it and stores it on condition that nobody else has stored it since; otherwise it is done again
-(:mod:`chunkwise.engine.write`).  So blocks may be written in any order, at the same time, by threads,
-processes and machines, whether or not they are aligned; aligned ones cost no reads.
+A block of whole chunks replaces them.  A partly covered chunk is read, changed, and stored on condition that
+nobody else has stored it since; otherwise that is done again (:mod:`chunkwise.engine.write`).  So blocks may
+be written in any order, at the same time, by threads, processes and machines, aligned or not; aligned ones
+cost no reads.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
-from chunkwise.api.location import locate
 from chunkwise.api.open import SpecLike
 from chunkwise.api.open import open as open_spec
-from chunkwise.api.target import DRIVERS
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.convert import block_sizes
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import DRIVERS
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.url import is_url
 

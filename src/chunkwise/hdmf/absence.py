@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import zipfile
 
-from chunkwise.api.location import Location
 from chunkwise.errors import ChunkwiseError, NotFoundError
+from chunkwise.hierarchy.location import Location
 from chunkwise.spec.url import is_url
 
 __all__ = ["UNFINISHED", "is_hdf5", "no_store"]

@@ -11,7 +11,6 @@ from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.api.location import Location
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf.absence import UNFINISHED, no_store
@@ -26,6 +25,7 @@ from chunkwise.hdmf.stream import BUFFER_NBYTES, StreamProgress
 from chunkwise.hdmf.tree import Format, Tree, detect_format
 from chunkwise.hdmf.urls import with_storage_options
 from chunkwise.hdmf.writing import StoreWriting
+from chunkwise.hierarchy.location import Location
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.url import is_url
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hdmf.build import ObjectMapper
 from hdmf.query import HDMFDataset
 
-from chunkwise.api.array_info import ArrayInfo
+from chunkwise.api.array_view import ArrayInfo
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.element import number

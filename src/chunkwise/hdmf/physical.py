@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.document import change_document
-from chunkwise.api.location import Location
 from chunkwise.binding import Members
 from chunkwise.codec.protocol import DecodeInto
 from chunkwise.driver.n5.format import N5Format
@@ -32,6 +30,8 @@ from chunkwise.hdmf.pickle_codec import SafePickle
 from chunkwise.hdmf.safe_pickle import UnsafePickleError
 from chunkwise.hdmf.selection import Selection, parse_selection
 from chunkwise.hdmf.tree import Format, StoredNode
+from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.location import Location
 
 __all__ = ["DOCUMENT_KEYS", "PhysicalArray", "object_filter"]
 

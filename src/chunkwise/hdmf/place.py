@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from chunkwise.api.kvstore import KvStore
-from chunkwise.api.location import Location, locate
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.location import Location, locate
 from chunkwise.spec.context import Context
 from chunkwise.spec.url import is_url
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chunkwise.api.location import Location
 from chunkwise.errors import NotFoundError
 from chunkwise.hdmf.attributes import REPLACING
 from chunkwise.hdmf.tree import StoredNode, Tree, read_tree
+from chunkwise.hierarchy.location import Location
 
 __all__ = ["SUCCESSOR", "is_replacing", "read_replacement", "replaced_path", "successor_nodes"]
 

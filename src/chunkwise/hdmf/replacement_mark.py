@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.api.document import change_document
-from chunkwise.api.node import load_json
 from chunkwise.driver.n5.document import load_document
 from chunkwise.hdmf.attributes import REPLACING
 from chunkwise.hdmf.reference import canonical_path
 from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.tree import StoredNode
+from chunkwise.hierarchy.document import change_document, load_json
 
 __all__ = ["mark", "unmark"]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-from chunkwise.api.location import Location
-from chunkwise.api.node import load_json
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
 from chunkwise.hdmf.absence import no_store
@@ -18,6 +16,8 @@ from chunkwise.hdmf.place import Place, place_of, source_name
 from chunkwise.hdmf.reference import Reference, canonical_path, join_path, parse_reference
 from chunkwise.hdmf.replacement import read_replacement
 from chunkwise.hdmf.tree import Format, StoredNode, Tree, detect_format, read_tree
+from chunkwise.hierarchy.document import load_json
+from chunkwise.hierarchy.location import Location
 
 __all__ = ["HdmfStore", "open_store"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numcodecs
 
-from chunkwise.api.array_info import ArrayInfo
+from chunkwise.api.array_view import ArrayInfo
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.codecs import codec_document
 from chunkwise.hdmf.dataset import Dataset

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.api.location import Location
-from chunkwise.api.node import load_json
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
 from chunkwise.hdmf.reference import canonical_path, join_path
+from chunkwise.hierarchy.document import load_json
+from chunkwise.hierarchy.location import Location
 
 __all__ = ["Format", "StoredNode", "Tree", "detect_format", "read_tree"]
 

@@ -1,1 +1,1 @@
-"""Trees of groups and arrays, the same in Zarr v2, Zarr v3 and N5."""
+"""Nodes of hierarchies: locations, documents, attributes, links, consolidated metadata."""

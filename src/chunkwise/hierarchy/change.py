@@ -1,7 +1,7 @@
-"""Deleting and moving what is in a tree.
+"""Deleting, moving and linking nodes of a tree.
 
-An array or group stops being one before its parts go: its own document is deleted first.  So nobody finds
-an array with half of its chunks, and what a killed process leaves behind is keys that belong to nothing.
+A node's own document is deleted first.  So nobody finds an array with half of its chunks, and a killed
+process leaves keys that belong to nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 
-from chunkwise.api.consolidated import move_consolidated, update_consolidated
-from chunkwise.api.consolidated_tree import subtree_copies
-from chunkwise.api.location import Location
-from chunkwise.api.node import Node
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, NodeNotFoundError
+from chunkwise.hierarchy.consolidated import move_consolidated, update_consolidated
+from chunkwise.hierarchy.consolidated_tree import subtree_copies
 from chunkwise.hierarchy.create import check_no_link, make_groups
 from chunkwise.hierarchy.link import Link, add_link, remove_link, target_names
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.resolve import group_links, resolve
 from chunkwise.hierarchy.tree import Tree
@@ -28,17 +28,7 @@ __all__ = ["delete_all", "delete_node", "make_link", "move_node", "relocate"]
 
 
 def delete_node(tree: Tree, names: Sequence[str]) -> None:
-    """Delete an array or group and everything below it, or a link; consolidated metadata above follows.
-
-    Links on the way to it are followed, within the tree; the last name is not.
-
-    Raises
-    ------
-    NodeNotFoundError
-        If there is none.
-    InvalidArgumentError
-        If it is the root of the tree, or in another tree.
-    """
+    """Delete an array or group and everything below it, or a link; consolidated metadata above follows."""
     if not names:
         raise InvalidArgumentError("the root of a tree can't be deleted through the tree itself")
     node = tree.find(names)
@@ -84,17 +74,7 @@ def _delete(location: Location, node: Node) -> None:
 
 
 def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
-    """Move an array or group with everything below it; consolidated metadata above follows.
-
-    Raises
-    ------
-    NodeNotFoundError
-        If there is none.
-    AlreadyExistsError
-        If something is at the target.
-    InvalidArgumentError
-        If one of them is the root, or the target is inside what is to be moved.
-    """
+    """Move an array, a group with everything below it, or a link; consolidated metadata above follows."""
     if not source or not target:
         raise InvalidArgumentError("the root of a tree can't be moved, nor anything be put in its place")
     if list(target[: len(source)]) == list(source):
@@ -121,15 +101,7 @@ def move_node(tree: Tree, source: Sequence[str], target: Sequence[str]) -> None:
 
 
 def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
-    """Put a link into the tree; groups above it are made.
-
-    Raises
-    ------
-    AlreadyExistsError
-        If there is something with its name.
-    InvalidArgumentError
-        If its target, in the same tree, is above the root.
-    """
+    """Put a link into the tree; groups above it are made."""
     if not names:
         raise InvalidArgumentError("the root of a tree can't be a link")
     check_new_names(list(names), tree.format)

@@ -1,8 +1,8 @@
-"""Making groups and arrays, and the groups above them.
+"""Creation of groups, and of the groups above them.
 
 Documents are written from the root down, each on condition that it is missing, so of two processes that
-make the same group one finds that of the other.  A group that Zarr doesn't know of, a directory without a
-document, gets one when something is made below it.
+make the same group one finds that of the other.  A directory without a document becomes a Zarr group when
+something is made below it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chunkwise.api.attribute_value import to_json_value
-from chunkwise.api.consolidated import update_consolidated
-from chunkwise.api.document import change_document
-from chunkwise.api.location import Location
-from chunkwise.api.node import FormatName, Node
 from chunkwise.binding import dump
 from chunkwise.driver.n5.document import is_dataset
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
+from chunkwise.hierarchy.attribute_value import to_json_value
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import FormatName, Node
 from chunkwise.hierarchy.node_name import check_new_names
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
@@ -28,21 +28,7 @@ __all__ = ["check_no_link", "make_group", "make_groups", "write_group"]
 
 
 def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> None:
-    """Make all groups along `names` that are missing.
-
-    Parameters
-    ----------
-    tree : Tree
-    names : sequence of str
-        From the root.
-    known : int
-        How many of them are known to lead to a group.
-
-    Raises
-    ------
-    AlreadyExistsError
-        If there is an array among them.
-    """
+    """Make the groups along `names` that are missing; the first `known` are known to be there."""
     check_new_names(list(names[known:]), tree.format)
     for end in range(known + 1, len(names) + 1):
         node = tree.find(names[:end])
@@ -57,15 +43,7 @@ def make_groups(tree: Tree, names: Sequence[str], known: int = 0) -> None:
 def make_group(
     tree: Tree, names: Sequence[str], attributes: Mapping[str, Any], *, known: int = 0, exist_ok: bool = False
 ) -> Node:
-    """Make a group and those above it; return it.
-
-    Raises
-    ------
-    AlreadyExistsError
-        If there is an array in its place, or a group and `exist_ok` is false.
-    InvalidArgumentError
-        If a name or an attribute can't be.
-    """
+    """Make a group and those above it; return it."""
     values = {
         name: to_json_value(value, f"attribute {dump(name)}", tree.non_finite)
         for name, value in attributes.items()
@@ -106,20 +84,7 @@ def check_no_link(tree: Tree, names: Sequence[str]) -> None:
 
 
 def write_group(location: Location, format: FormatName, attributes: Mapping[str, Any]) -> bool:
-    """Write the documents of a group unless it has them; consolidated metadata above follows.
-
-    Parameters
-    ----------
-    location : Location
-    format : {"zarr3", "zarr2", "n5"}
-    attributes : mapping
-        JSON values.
-
-    Returns
-    -------
-    bool
-        Whether it is this call that made the group: its attributes are those given.
-    """
+    """Write the documents of a group unless it has them; return True if this call made the group."""
     kv, path = location.kv, location.path
     if format == "n5":
         if "n5" in attributes:

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.attributes import change_attributes, node_attributes
-from chunkwise.api.node import Node
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.attributes import change_attributes, node_attributes
+from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import is_name
 
 __all__ = [
@@ -60,7 +60,7 @@ class Link(NamedTuple):
 
     @property
     def external(self) -> bool:
-        """Whether the target is in another tree."""
+        """True if the target is in another tree."""
         return self.source not in (".", "")
 
     def __str__(self) -> str:
@@ -128,19 +128,7 @@ def _without(attributes: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def target_names(link: Link, group: tuple[str, ...]) -> list[str]:
-    """Return the names that lead to the target from the root of its tree.
-
-    Parameters
-    ----------
-    link : Link
-    group : tuple of str
-        Names that lead to the group with the link.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the path climbs above the root, or has a component that no node can have.
-    """
+    """Return the names that lead to the target of a link in `group` from the root of its tree."""
     out = [] if link.path.startswith("/") or link.external else list(group)
     for name in link.path.split("/"):
         if name in ("", "."):

@@ -20,9 +20,9 @@ specification"; n5-java ``N5URI.normalizeGroupPath``.
 
 from __future__ import annotations
 
-from chunkwise.api.node import JOURNAL
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
 
 __all__ = ["check_new_names", "is_name", "join", "split_path"]
@@ -31,23 +31,8 @@ _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "attri
 
 
 def split_path(path: str, base: str = "") -> list[str]:
-    """Return the names along `path`, beginning at the root of the tree.
+    """Return the names along `path` from the root of the tree; without a leading "/" it begins at `base`.
 
-    Parameters
-    ----------
-    path : str
-    base : str
-        Path of the group that a path without a leading "/" begins at.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a component can't be the name of a node.
-    TypeError
-        If it is not text.
-
-    Examples
-    --------
     >>> split_path("b//c/", base="a")
     ['a', 'b', 'c']
     >>> split_path("/b", base="a")
@@ -76,7 +61,7 @@ def _never(name: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether `name` can be that of a node."""
+    """Return True if `name` can be that of a node."""
     return bool(name) and "/" not in name and not _never(name)
 
 

@@ -1,12 +1,12 @@
-"""From a path to the node that it leads to, through links.
+"""Resolution of paths to nodes, through links.
 
-1. The path is looked up as it is: where there are no links, that is one read.
+1. The path is looked up as it is: without links, that is one read.
 2. If nothing is there, the path is followed name by name; a name that the group doesn't have is looked for
    among its links, and the target takes the place of the names so far.
-3. Links that lead back to themselves are an error, and so are more than 40 of them.
+3. Links in a circle are an error, and so are more than 40 of them.
 
 A soft link never leaves its tree.  An external one is followed only if the caller of
-:func:`~chunkwise.hierarchy.open_group.open_group` allows it, and its tree is opened for reading.
+:func:`~chunkwise.groups.open_group.open_group` allows it, and its tree is opened for reading.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chunkwise.api.location import Location, locate
-from chunkwise.api.node import FormatName, Node
 from chunkwise.binding import dump
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.link import Link, links_of, target_names
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.node import FormatName, Node
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.spec.url import is_url
 
-__all__ = ["Found", "group_links", "resolve", "source_location"]
+__all__ = ["ResolvedNode", "group_links", "resolve", "source_location"]
 
 _MOST_LINKS = 40
 
 
-class Found(NamedTuple):
+class ResolvedNode(NamedTuple):
     """A node and how to get there without links."""
 
     tree: Tree
@@ -36,22 +36,14 @@ class Found(NamedTuple):
     node: Node
 
 
-def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) -> Found | None:
-    """Return the node that `names` lead to; None if there is none.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If links lead in a circle, or to another tree although the caller does not allow that.
-    InvalidArgumentError
-        If a link leads out of the tree.
-    """
+def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) -> ResolvedNode | None:
+    """Return the node that `names` lead to, None if there is none; raise for circles and forbidden links."""
     seen: set[tuple[object, ...]] = set()
     way: list[str] = []
     while True:
         node = tree.find(names, inside)
         if node is not None:
-            return Found(tree, tuple(names), node)
+            return ResolvedNode(tree, tuple(names), node)
         met = _first_link(tree, names)
         if met is None:
             return None
@@ -90,7 +82,7 @@ def _first_link(tree: Tree, names: Sequence[str]) -> tuple[tuple[str, ...], Link
 
 def group_links(tree: Tree, names: Sequence[str], node: Node) -> dict[str, Link]:
     """Return the links in a group of the tree."""
-    return links_of(node, tree.known_attributes(names, node))
+    return links_of(node, tree.known_attributes(names))
 
 
 def _other_tree(tree: Tree, link: Link) -> Tree:

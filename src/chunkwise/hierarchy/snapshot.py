@@ -1,8 +1,8 @@
-"""A whole tree as consolidated metadata tell it: all documents of all nodes, read with one request.
+"""Snapshots: all documents of a tree, read from its consolidated metadata with one request.
 
 Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``;
-neither is part of its core specification, both are as zarr-python writes them.  They are a copy, which may be
-old: :func:`~chunkwise.api.consolidated_tree.check_consolidated` says whether it is.
+neither is part of its core specification, both are as zarr-python writes them.  They are copies, which may be
+outdated: see :func:`~chunkwise.hierarchy.consolidated_tree.check_consolidated`.
 """
 
 from __future__ import annotations
@@ -11,53 +11,31 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.node import FormatName
+from chunkwise.hierarchy.node import FormatName
 
-__all__ = ["Entry", "Snapshot", "parse_zarr2_snapshot", "parse_zarr3_snapshot"]
+__all__ = ["Entry", "Snapshot", "parse_snapshot"]
 
 
 class Entry(NamedTuple):
-    """One node.
-
-    Attributes
-    ----------
-    kind : {"array", "group"}
-    key : str
-        Of its document, relative to the node; empty for a group that only the names below it tell of.
-    document : dict
-    attributes : dict or None
-        None if they are in the document.
-    """
+    """A node of a snapshot."""
 
     kind: str
-    key: str
+    key: str  # of its document, relative to it; empty for a group that only names below it tell of
     document: Mapping[str, Any]
-    attributes: Mapping[str, Any] | None
+    attributes: Mapping[str, Any] | None  # None if they are in the document
 
 
 class Snapshot:
-    """The nodes of a tree below its root.
+    """The nodes of a tree by their path from the root, whose own is empty, as they were at a `time`."""
 
-    Parameters
-    ----------
-    format : {"zarr3", "zarr2"}
-    entries : mapping
-        By path from the root.
-    time : float
-        Seconds since the epoch at which they were read.
-    """
-
-    def __init__(self, format: FormatName, entries: Mapping[str, Entry], time: float) -> None:
+    def __init__(self, format: FormatName, entries: dict[str, Entry], time: float) -> None:
         self.format = format
         self.time = time
         self._entries = entries
         self._children: dict[str, dict[str, None]] | None = None
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def find(self, path: str) -> Entry | None:
-        """Return the node at `path`, which is not the root; None if there is none."""
+        """Return the node at `path`, None if there is none."""
         entry = self._entries.get(path)
         if entry is None and path in self._index():
             return Entry("group", "", {}, {})
@@ -82,27 +60,31 @@ class Snapshot:
         return self._children
 
 
-def parse_zarr3_snapshot(document: Mapping[str, Any], time: float) -> Snapshot | None:
-    """Return what the ``zarr.json`` of a group tells of the nodes below; None if it tells nothing."""
+def parse_snapshot(key: str, document: Any, time: float) -> Snapshot | None:
+    """Return the snapshot in a ``zarr.json`` or ``.zmetadata``, None if it has no consolidated metadata."""
+    entries = _zarr3_entries(document) if key == "zarr.json" else _zarr2_entries(document)
+    return None if entries is None else Snapshot("zarr3" if key == "zarr.json" else "zarr2", entries, time)
+
+
+def _zarr3_entries(document: Mapping[str, Any]) -> dict[str, Entry] | None:
     consolidated = document.get("consolidated_metadata")
     if not isinstance(consolidated, dict) or consolidated.get("kind") != "inline":
         return None
     copies = consolidated.get("metadata")
     if not isinstance(copies, dict):
         return None
-    entries = {}
+    entries = {"": Entry("group", "zarr.json", document, None)}
     for path, copy in copies.items():
         kind = copy.get("node_type") if isinstance(copy, dict) else None
         if kind in ("array", "group") and _is_path(path):
             entries[path] = Entry(kind, "zarr.json", copy, None)
-    return Snapshot("zarr3", entries, time)
+    return entries
 
 
 _KINDS = {".zarray": "array", ".zgroup": "group"}
 
 
-def parse_zarr2_snapshot(document: Any, time: float) -> tuple[Entry, Snapshot] | None:
-    """Return what a ``.zmetadata`` tells: the group that it is in, and the nodes below; None if nothing."""
+def _zarr2_entries(document: Any) -> dict[str, Entry] | None:
     if not isinstance(document, dict) or document.get("zarr_consolidated_format") != 1:
         return None
     copies = document.get("metadata")
@@ -111,16 +93,15 @@ def parse_zarr2_snapshot(document: Any, time: float) -> tuple[Entry, Snapshot] |
     entries: dict[str, Entry] = {}
     for name, copy in copies.items():
         path, _, key = name.rpartition("/")
-        if key in _KINDS and isinstance(copy, dict) and (not path or _is_path(path)):
+        if key in _KINDS and isinstance(copy, dict) and (_is_path(path) if path else key == ".zgroup"):
             attributes = copies.get(name[: -len(key)] + ".zattrs")
             own = attributes if isinstance(attributes, dict) else {}
             entries[path] = Entry(_KINDS[key], key, copy, own)
-    root = entries.pop("")
-    return root, Snapshot("zarr2", entries, time)
+    return entries
 
 
 def _is_path(path: str) -> bool:
-    """Whether `path` can be that of a node: others are not to be believed."""
+    """Return True if `path` can be that of a node; others are not to be believed."""
     return _NO_PATH.search(path) is None
 
 

@@ -1,4 +1,4 @@
-"""One open tree: where its root is, what may be done with it, and how a node of it is found."""
+"""``Tree``: an open tree, its options, and how its nodes are found."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.api.array_node import ArrayNode
-from chunkwise.api.attribute_value import NonFinite
-from chunkwise.api.location import Location
-from chunkwise.api.node import FormatName, Node, find_node, is_listed
-from chunkwise.api.node_attributes import Attributes
-from chunkwise.api.target import DRIVERS
-from chunkwise.api.tensorstore import TensorStore
-from chunkwise.arrays.found import open_found
+from chunkwise.arrays.chunked import ChunkedArray
+from chunkwise.arrays.from_document import open_from_document
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
+from chunkwise.hierarchy.array_node import ArrayNode
+from chunkwise.hierarchy.attribute_value import NonFinite
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import DRIVERS, FormatName, Node, find_node, is_listed
+from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.hierarchy.node_name import is_name
 from chunkwise.hierarchy.snapshot import Entry, Snapshot
-from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import UNKNOWN_GENERATION
 from chunkwise.spec.context import Context
 from chunkwise.spec.spec import Spec
@@ -42,40 +40,16 @@ ExternalLinks: TypeAlias = bool | Callable[[str, str], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """An open tree; all its groups share one.
-
-    Attributes
-    ----------
-    root : Location
-    format : {"zarr3", "zarr2", "n5"}
-        Of the root, and of new nodes.
-    writable : bool
-    non_finite : {"error", "string", "literal"}
-        What is done with NaN and infinities in attributes.
-    context : Context
-        Where the resources of its arrays come from.
-    external_links : bool or callable
-        Whether links to other trees are followed; see :func:`~chunkwise.hierarchy.open_group.open_group`.
-    open_other : callable
-        Opens such a tree.
-    snapshot : Snapshot or None
-        What is believed of the nodes below the root, without a look at the store.
-    root_node : Node or None
-        The root, if there is a snapshot.
-    root_attributes : mapping or None
-        Its attributes, if they are not in its document.
-    """
+    """An open tree; all its groups share one."""
 
     root: Location
-    format: FormatName
+    format: FormatName  # of the root, and of new nodes
     writable: bool
     non_finite: NonFinite = "error"
     context: Context = field(default_factory=Context)
     external_links: ExternalLinks = False
-    open_other: Callable[[Location, Tree], Tree]
-    snapshot: Snapshot | None = None
-    root_node: Node | None = None
-    root_attributes: Mapping[str, Any] | None = None
+    open_other: Callable[[Location, Tree], Tree]  # opens the tree that an external link leads to
+    snapshot: Snapshot | None = None  # believed without a look at the store
     _specs: dict[FormatName, ChunkedSpec] = field(default_factory=dict, compare=False, repr=False)
 
     def location(self, names: Sequence[str]) -> Location:
@@ -88,22 +62,11 @@ class Tree:
         )
 
     def find(self, names: Sequence[str], inside: FormatName | None = None) -> Node | None:
-        """Return the node that `names` lead to, no links followed; None if there is none.
-
-        Parameters
-        ----------
-        names : sequence of str
-        inside : str, optional
-            Format of the group that it is in; by default that of the root.
-
-        Raises
-        ------
-        FailedPreconditionError
-            If its document can't be read.
-        """
+        """Return the node that `names` lead to, without links; None if there is none."""
         location = self.location(names)
         if self.snapshot is not None:
-            return self._recall(names, location)
+            entry = self.snapshot.find("/".join(names))
+            return None if entry is None else self.node_of_entry(names, entry, location)
         node = find_node(location, inside or self.format)
         if node is None or (node.implicit and self._in_array(names)):
             return None
@@ -113,15 +76,8 @@ class Tree:
             check_group(node)
         return node
 
-    def _recall(self, names: Sequence[str], location: Location) -> Node | None:
-        assert self.snapshot is not None
-        if not names:
-            return self.root_node
-        entry = self.snapshot.find("/".join(names))
-        return None if entry is None else self.recalled(names, entry, location)
-
-    def recalled(self, names: Sequence[str], entry: Entry, location: Location | None = None) -> Node:
-        """Return the node that an entry of the snapshot tells of."""
+    def node_of_entry(self, names: Sequence[str], entry: Entry, location: Location | None = None) -> Node:
+        """Return the node of an entry of the snapshot."""
         assert self.snapshot is not None
         kind: Literal["array", "group"] = "array" if entry.kind == "array" else "group"
         where = self.location(names) if location is None else location
@@ -131,7 +87,7 @@ class Tree:
         return node
 
     def _in_array(self, names: Sequence[str]) -> bool:
-        """Whether a directory is one with chunks of an array above."""
+        """Return True if a directory is one with chunks of an array above."""
         for end in range(len(names) - 1, -1, -1):
             node = find_node(self.location(names[:end]), self.format)
             if node is not None and not node.implicit:
@@ -139,10 +95,7 @@ class Tree:
         return False
 
     def children(self, names: Sequence[str], node: Node) -> list[str]:
-        """Return the sorted names of what is right below a group, links excepted.
-
-        One request; nothing is opened, so some may be directories that are no nodes.
-        """
+        """Return the sorted names right below a group, links excepted; some may be mere directories."""
         if self.snapshot is not None:
             known = self.snapshot.children("/".join(names))
             return sorted(name for name in known if is_listed(name, self.format))
@@ -154,25 +107,23 @@ class Tree:
         return sorted(name for name in found if is_name(name) and is_listed(name, node.format))
 
     def allows(self, source: str, location: Location) -> bool:
-        """Whether an external link to another tree may be followed."""
+        """Return True if an external link to another tree may be followed."""
         allowed = self.external_links
         return allowed if isinstance(allowed, bool) else bool(allowed(source, location.url))
 
-    def known_attributes(self, names: Sequence[str], node: Node) -> Mapping[str, Any] | None:
-        """Return the attributes of a node if they are not in its document, but known all the same."""
-        if self.snapshot is None or self.snapshot.format != "zarr2":
-            return None
-        entry = self.snapshot.find("/".join(names)) if names else None
-        return self.root_attributes if entry is None else entry.attributes
+    def known_attributes(self, names: Sequence[str]) -> Mapping[str, Any] | None:
+        """Return the attributes that a snapshot holds beside the document of a node; None if it doesn't."""
+        entry = None if self.snapshot is None else self.snapshot.find("/".join(names))
+        return None if entry is None else entry.attributes
 
     def attributes(self, names: Sequence[str], node: Node) -> Attributes:
         """Return the attributes of a node."""
-        known = self.known_attributes(names, node)
+        known = self.known_attributes(names)
         frozen = "" if self.writable else f'{self.root.text} was opened with mode "r", for reading only'
         return Attributes(node, known=known, frozen=frozen, non_finite=self.non_finite)
 
-    def open_array(self, names: Sequence[str], node: Node) -> TensorStore:
-        """Open an array of the tree, of which nothing is read that hasn't been read already."""
+    def open_array(self, names: Sequence[str], node: Node) -> ChunkedArray:
+        """Open an array of the tree from its document, without reading that again."""
         assert node.format is not None
         spec = self._specs.get(node.format)
         if spec is None:
@@ -181,7 +132,7 @@ class Tree:
             assert isinstance(bound, ChunkedSpec)
             spec = self._specs[node.format] = bound
         found = node.found
-        array = open_found(
+        return open_from_document(
             replace(spec, kvstore=node.location.kvstore()),
             self.root.kv,
             node.location.path,
@@ -191,11 +142,9 @@ class Tree:
             readable=True,
             writable=self.writable,
         )
-        transform = IndexTransform.identity(array.domain)
-        return TensorStore._make(array, transform, None, self.place(names, node))
 
-    def place(self, names: Sequence[str], node: Node) -> ArrayNode:
-        """Return where an array of the tree is."""
+    def array_node(self, names: Sequence[str], node: Node) -> ArrayNode:
+        """Return the node of an array of the tree."""
         return ArrayNode(node, "/".join(names), self.attributes(names, node))
 
     def check_writable(self) -> None:
@@ -205,13 +154,7 @@ class Tree:
 
 
 def check_format(name: str, *, group: bool = False) -> FormatName:
-    """Return the format called `name`; ``zarr`` is Zarr v2, as a driver.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is none, or it is to be that of a group and has none.
-    """
+    """Return the format called `name`, be it by the name of its driver; raise if there is none."""
     known = [name for name in _FORMATS if not (group and name == "zarr1")]
     if name not in known:
         raise InvalidArgumentError(f"format: expected one of {', '.join(known)}, not {name!r}")
@@ -219,17 +162,8 @@ def check_format(name: str, *, group: bool = False) -> FormatName:
 
 
 def check_group(node: Node) -> None:
-    """Raise if a group has metadata that has to be understood and isn't.
-
-    Specification: Zarr core v3.1, "Group metadata", "Extension points"; Zarr v2, "Groups".
-
-    Raises
-    ------
-    FailedPreconditionError
-        If the document isn't that of a group.
-    UnsupportedError
-        If it has members that must be understood.
-    """
+    """Raise for a document that isn't that of a group, or has a member that must be understood and isn't."""
+    # Zarr core v3.1, "Group metadata", "Extension points"; Zarr v2, "Groups".
     name = node.location.kv.describe(node.location.path + node.key)
     document = node.document
     if node.format == "zarr2" and node.key and document.get("zarr_format") != 2:

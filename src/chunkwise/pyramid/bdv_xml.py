@@ -1,4 +1,4 @@
-"""The XML file by which BigDataViewer opens an N5 container: stacks, voxel sizes, and where stacks lie.
+"""The XML file by which BigDataViewer opens an N5 container: stacks, voxel sizes, positions of stacks.
 
 Each channel is a *setup*.  The transformation of a stack takes voxels of full resolution to the world.
 """
@@ -18,20 +18,7 @@ __all__ = ["bdv_xml"]
 def bdv_xml(
     container: str, name: str, axes: Sequence[ImageAxis], first: Level, *, n_channels: int, n_times: int
 ) -> bytes:
-    """Return the file.
-
-    Parameters
-    ----------
-    container : str
-        Name of the container, which is beside the file.
-    name : str
-        Of the image.
-    axes : sequence of ImageAxis
-        x, y and z.
-    first : Level
-        Full resolution.
-    n_channels, n_times : int
-    """
+    """Return the XML file of an image whose container is beside it."""
     root = Element("SpimData", version="0.2")
     _add(root, "BasePath", ".", type="relative")
     sequence = _add(root, "SequenceDescription")

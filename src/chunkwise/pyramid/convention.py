@@ -1,12 +1,12 @@
-"""The layouts of pyramids that can be written: which format, which order of axes, which attributes."""
+"""Conventions of pyramids that can be written: format, order of axes, attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from chunkwise.api.node import FormatName
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.node import FormatName
 from chunkwise.pyramid.geometry import Level
 from chunkwise.pyramid.image_axes import ImageAxis
 from chunkwise.pyramid.n5_styles import (
@@ -22,41 +22,20 @@ __all__ = ["CONVENTIONS", "Convention", "find_convention"]
 
 
 class Convention(NamedTuple):
-    """A layout.
-
-    Attributes
-    ----------
-    name : str
-    format : {"zarr3", "zarr2", "n5"}
-        Of the arrays.
-    version : str or None
-        Of OME-NGFF, if it is that.
-    prefix : str
-        What the names of arrays begin with; the number of the level follows.
-    """
+    """A convention."""
 
     name: str
     format: FormatName
-    version: str | None
-    prefix: str
+    version: str | None  # of OME-NGFF
+    prefix: str  # of the names of arrays; the number of the level follows
 
     @property
     def slowest_first(self) -> bool:
-        """Whether x is the last axis; of N5 it is the first."""
+        """True if x is the last axis; of N5 it is the first."""
         return self.format != "n5"
 
     def check(self, axes: Sequence[ImageAxis], *, labels: bool, kind: str) -> None:
-        """Raise InvalidArgumentError unless the layout can have these axes.
-
-        Parameters
-        ----------
-        axes : sequence of ImageAxis
-            In the order of the layout.
-        labels : bool
-            Whether elements are labels, which must be integers.
-        kind : str
-            That of the data type.
-        """
+        """Raise InvalidArgumentError unless the convention can have these axes, in its own order."""
         if self.version is not None:
             check_ngff_axes(axes)
             if labels and kind != "int":
@@ -65,10 +44,8 @@ class Convention(NamedTuple):
             check_n5_viewer_axes(axes)
 
     def has_own_units(self, level: Level) -> bool:
-        """Whether a level has its units in its array, where TensorStore reads them.
-
-        With n5-viewer's factors beside them, other software would take them for those of full resolution.
-        """
+        """Return True if a level has its units in its array, where TensorStore reads them."""
+        # With n5-viewer's factors beside them, other software would take them for those of full resolution.
         return self.name != "n5-viewer" or all(f == 1 for f in level.factors)
 
     def level_attributes(self, axes: Sequence[ImageAxis], level: Level) -> dict[str, Any]:
@@ -117,13 +94,7 @@ _BY_FORMAT = {"zarr3": "ome-ngff-0.5", "zarr2": "ome-ngff-0.4", "n5": "n5-viewer
 
 
 def find_convention(name: str | None, format: str) -> Convention:
-    """Return the convention called `name`, or else the usual one of a format.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is none.
-    """
+    """Return the convention called `name`, or else the usual one of a format."""
     if name is None:
         if format not in _BY_FORMAT:
             raise InvalidArgumentError(f"there is no convention for pyramids in {format}")

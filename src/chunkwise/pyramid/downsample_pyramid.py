@@ -1,4 +1,4 @@
-"""``downsample_pyramid``: write an image at several resolutions, each made of the one before.
+"""``downsample_pyramid``: an image at several resolutions, each made of the one before.
 
 1. The levels are planned: axes, factors, arrays (:mod:`chunkwise.pyramid.plan`).
 2. The group is made, with a journal of the levels that are done.
@@ -12,17 +12,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from chunkwise.api.blockwise import n_block_threads
 from chunkwise.api.copy import BLOCK_NBYTES
 from chunkwise.api.downsample import downsample
-from chunkwise.api.journal import Journal
-from chunkwise.api.location import Location, Place, locate
-from chunkwise.api.new_array import open_array
-from chunkwise.api.node import JOURNAL, require_node
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.future import Future, Promise
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.fork import new_lock
+from chunkwise.hierarchy.location import Location, LocationLike, locate
+from chunkwise.hierarchy.node import JOURNAL, require_node
 from chunkwise.pyramid.convention import find_convention
 from chunkwise.pyramid.group import PyramidGroup
 from chunkwise.pyramid.level_writer import LevelWriter
@@ -30,6 +28,8 @@ from chunkwise.pyramid.plan import PyramidOptions, PyramidPlan, plan_pyramid
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
+from chunkwise.tools.journal import Journal
+from chunkwise.tools.new_array import open_array
 
 __all__ = ["Pyramid", "PyramidProgress", "downsample_pyramid"]
 
@@ -85,8 +85,8 @@ class Pyramid(NamedTuple):
 
 
 def downsample_pyramid(
-    array: TensorStore | Place,
-    destination: Place | None = None,
+    array: TensorStore | LocationLike,
+    destination: LocationLike | None = None,
     *,
     convention: str | None = None,
     method: str | None = None,
@@ -113,9 +113,9 @@ def downsample_pyramid(
 
     Parameters
     ----------
-    array : TensorStore or Place
+    array : TensorStore or LocationLike
         The image: an open array, which may be a stack or another virtual one, or where one is stored.
-    destination : Place, optional
+    destination : LocationLike, optional
         The group that is to hold all levels.  By default `array`, which then must be a place, is the first
         level itself, and the others are written beside it: ``s0`` gets ``s1``, ``s2``, …
     convention : {"ome-ngff-0.5", "ome-ngff-0.4", "n5-viewer", "cosem"}, optional
@@ -220,7 +220,7 @@ def downsample_pyramid(
 
 
 def _places(
-    array: TensorStore | Place, destination: Place | None
+    array: TensorStore | LocationLike, destination: LocationLike | None
 ) -> tuple[TensorStore, Location, str | None, str]:
     """Return array, group, name of the array if it is the first level, and the format that is wanted."""
     if isinstance(array, TensorStore):
@@ -273,12 +273,12 @@ class _PyramidWriter:
             LevelWriter(
                 location.child(own),
                 plan.convention.format,
-                form,
+                template,
                 {**task, "level": number},
                 block_nbytes=block,
                 sync=sync,
             )
-            for number, (own, form) in enumerate(zip(plan.names, plan.forms, strict=True))
+            for number, (own, template) in enumerate(zip(plan.names, plan.templates, strict=True))
         ]
         self._journal = Journal(location, task, len(plan.levels), command="chunkwise pyramid --resume")
         self._start = 0 if first is None else 1

@@ -1,8 +1,8 @@
-"""How large the levels of a pyramid are, and where their voxels lie.
+"""Geometry of pyramids: sizes of levels, and positions of their voxels.
 
 Element i of a level stands for elements ``[i * f, (i + 1) * f)`` of the first one, so a level has
-``ceil(n / f)`` of them.  What is made of a whole cell lies in its middle: half a voxel of the level, less
-half a voxel of the first level, from the origin.
+``ceil(n / f)`` of them.  The mean of a whole cell lies in its middle: half a voxel of the level, less half a
+voxel of the first level, from the origin.
 """
 
 from __future__ import annotations
@@ -20,26 +20,13 @@ _MOST_LEVELS = 32
 
 
 class Level(NamedTuple):
-    """One resolution; all lists have an entry for each axis.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    step : tuple of int
-        Factors relative to the level before.
-    factors : tuple of int
-        Factors relative to the first level.
-    scale : tuple of float
-        Size of a voxel, in the axes' units.
-    translation : tuple of float
-        Where the centre of the first voxel lies, in the axes' units.
-    """
+    """One resolution; all tuples have an entry for each axis."""
 
     shape: tuple[int, ...]
-    step: tuple[int, ...]
-    factors: tuple[int, ...]
-    scale: tuple[float, ...]
-    translation: tuple[float, ...]
+    step: tuple[int, ...]  # factors relative to the level before
+    factors: tuple[int, ...]  # relative to the first level
+    scale: tuple[float, ...]  # size of a voxel, in the axes' units
+    translation: tuple[float, ...]  # centre of the first voxel, in the axes' units
 
 
 def first_level(shape: Sequence[int], origin: Sequence[int], axes: Sequence[ImageAxis]) -> Level:
@@ -50,15 +37,7 @@ def first_level(shape: Sequence[int], origin: Sequence[int], axes: Sequence[Imag
 
 
 def next_level(first: Level, before: Level, step: Sequence[int], *, centred: bool) -> Level:
-    """Return the level that `before` becomes when it is downsampled by `step`.
-
-    Parameters
-    ----------
-    first, before : Level
-    step : sequence of int
-    centred : bool
-        Whether an element stands for its whole cell, not for the first element of it.
-    """
+    """Return `before` downsampled by `step`; `centred` if an element stands for its whole cell."""
     factors = tuple(a * b for a, b in zip(before.factors, step, strict=True))
     translation = tuple(
         at + (0.5 * (f - 1) * size if centred else 0.0)
@@ -80,25 +59,7 @@ def choose_factors(
     factors: Sequence[int] | Sequence[Sequence[int]] | None,
     n_levels: int | None,
 ) -> list[tuple[int, ...]]:
-    """Return the factors of each level relative to the one before.
-
-    Parameters
-    ----------
-    first : Level
-    axes : sequence of ImageAxis
-    chunk : sequence of int
-        Shape of chunks: by default there are levels until one has no more elements than a chunk.
-    factors : sequence of int or sequence of sequence of int, optional
-        For all levels, or for each of them.  By default 2 along each axis of space, except where voxels
-        are at least twice as large as elsewhere, in the same unit; so they become cubes.
-    n_levels : int, optional
-        How many levels there are to be beside the first.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If factors aren't positive, or not one for each axis, or don't agree with `n_levels`.
-    """
+    """Return the factors of each level relative to the one before; `factors` are for all, or for each."""
     if factors is not None and factors and not isinstance(factors[0], int):
         each = [_checked(step, axes) for step in factors]
         if n_levels is not None and n_levels != len(each):
@@ -107,6 +68,7 @@ def choose_factors(
     fixed = None if factors is None else _checked(factors, axes)
     if n_levels is not None and not 0 <= n_levels <= _MOST_LEVELS:
         raise InvalidArgumentError(f"levels: expected 0 to {_MOST_LEVELS}, but received {n_levels}")
+    # By default there are levels until one has no more elements than a chunk, and voxels become cubes.
     steps: list[tuple[int, ...]] = []
     level = first
     while len(steps) < (_MOST_LEVELS if n_levels is None else n_levels):
@@ -133,7 +95,7 @@ def _checked(step: object, axes: Sequence[ImageAxis]) -> tuple[int, ...]:
 def _fits(
     level: Level, axes: Sequence[ImageAxis], chunk: Sequence[int], fixed: tuple[int, ...] | None
 ) -> bool:
-    """Whether a level has no more elements than a chunk, along the axes that get shorter."""
+    """Return True if a level has no more elements than a chunk, along the axes that get shorter."""
     shrinks = [axis.kind == "space" for axis in axes] if fixed is None else [f > 1 for f in fixed]
     sizes = [(n, c) for n, c, wanted in zip(level.shape, chunk, shrinks, strict=True) if wanted]
     return prod(n for n, _ in sizes) <= prod(c for _, c in sizes)

@@ -1,18 +1,17 @@
-"""The group of a pyramid: made before its levels, given its attributes after them."""
+"""Groups of pyramids: made before their levels, given their attributes after them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from chunkwise.api.attributes import read_attributes, remove_attribute_value, set_attribute_value
-from chunkwise.api.consolidated import update_consolidated
-from chunkwise.api.container import check_container, create_container
-from chunkwise.api.container_root import container_root
-from chunkwise.api.location import Location
-from chunkwise.api.new_array import check_outside_arrays, create_parents
-from chunkwise.api.node import JOURNAL, find_node
 from chunkwise.errors import AlreadyExistsError
+from chunkwise.hierarchy.attributes import read_attributes, remove_attribute_value, set_attribute_value
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.container import check_container, container_root, create_container
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.new_location import check_outside_arrays, create_parents
+from chunkwise.hierarchy.node import JOURNAL, find_node
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.pyramid.convention import Convention
 from chunkwise.pyramid.geometry import Level
@@ -36,15 +35,7 @@ _LABELS = "labels"
 
 
 class PyramidGroup:
-    """A group that is a pyramid, or is going to be.
-
-    Parameters
-    ----------
-    location : Location
-    convention : Convention
-    name : str
-        Of the image.
-    """
+    """A group that is a pyramid, or is going to be."""
 
     def __init__(self, location: Location, convention: Convention, name: str) -> None:
         self._location, self._convention, self._name = location, convention, name

@@ -1,6 +1,6 @@
-"""What the dimensions of an image mean: space, time or channel, how large a voxel is, and in which order.
+"""Axes of images: space, time or channel, sizes of voxels, and order.
 
-Names say it: ``t`` and ``time`` are time, ``c`` and ``channel`` channels, everything else is space.
+Names decide: ``t`` and ``time`` are time, ``c`` and ``channel`` channels, everything else is space.
 Dimensions without a name get one, the one whose elements lie next to each other first: x, y, z, c, t.
 """
 
@@ -28,22 +28,12 @@ _DEFAULT_NAMES = "xyzct"
 
 
 class ImageAxis(NamedTuple):
-    """A dimension of an image.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"time", "channel", "space"}
-    scale : float
-        Distance of neighbours, in `unit`.
-    unit : str
-        As the source has it; empty if it has none.
-    """
+    """A dimension of an image."""
 
     name: str
     kind: AxisKind
-    scale: float = 1.0
-    unit: str = ""
+    scale: float = 1.0  # distance of neighbours, in `unit`
+    unit: str = ""  # as the source has it
 
 
 def image_axes(
@@ -51,22 +41,7 @@ def image_axes(
     names: Sequence[str] | None = None,
     units: Sequence[Unit | None] | None = None,
 ) -> list[ImageAxis]:
-    """Return the axis of each dimension of `store`.
-
-    Parameters
-    ----------
-    store : TensorStore
-    names : sequence of str, optional
-        By default the labels.
-    units : sequence of (Unit or None), optional
-        By default the dimension units.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there are not as many as dimensions, a name occurs twice, a unit isn't positive, or a dimension
-        has no name and none is left.
-    """
+    """Return the axis of each dimension of `store`; names and units are by default those of the store."""
     rank = store.rank
     for what, values in (("axes", names), ("units", units)):
         if values is not None and len(values) != rank:
@@ -106,10 +81,8 @@ def memory_order(store: TensorStore) -> list[int]:
 
 
 def slowest_first(store: TensorStore, axes: Sequence[ImageAxis]) -> list[int]:
-    """Return the dimensions in the order of images: time, channels, then space, with x last.
-
-    Axes of space that aren't x, y and z stay in the order in which they lie in memory.
-    """
+    """Return the dimensions in the order of images: time, channels, then space, with x last."""
+    # Axes of space that aren't x, y and z stay in the order in which they lie in memory.
     order = memory_order(store)
     space = [dim for dim in order if axes[dim].kind == "space"]
     if {axes[dim].name for dim in space} <= set("xyz"):

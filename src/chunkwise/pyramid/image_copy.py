@@ -1,8 +1,8 @@
-"""Copying an OME-NGFF image to an N5 container in the layout of a viewer: axes reversed, levels as they are.
+"""Copies of OME-NGFF images to N5 containers in the layout of a viewer: axes reversed, levels as they are.
 
-Everything is found out first (:class:`ImageCopy`), so that what can't be copied is refused before anything is
-written.  Then each stack of each level is copied as arrays are; the attributes of groups, by which viewers
-know an image, come last, and the XML file of BigDataViewer after them.
+Everything is checked first (:class:`ImageCopy`), so that an image that can't be copied is refused before
+anything is written.  Then each stack of each level is copied as arrays are; the attributes of groups, by
+which viewers know an image, come last, and the XML file of BigDataViewer after them.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.api.array_copy import ArrayCopy
-from chunkwise.api.container_root import container_root
-from chunkwise.api.copy_source import CopySource, check_apart
-from chunkwise.api.document import change_document
-from chunkwise.api.location import Location
-from chunkwise.api.narrowing import Cast
-from chunkwise.api.target import target_spec
 from chunkwise.driver.n5.document import load_document
 from chunkwise.driver.n5.members import array_data_type
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, prefix
-from chunkwise.hierarchy.copy import CopyReport, Progress, fitting_attributes, form_options
-from chunkwise.hierarchy.open_group import open_group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.container import container_root
+from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.location import Location
 from chunkwise.pyramid.bdv_xml import bdv_xml
 from chunkwise.pyramid.geometry import Level
 from chunkwise.pyramid.image_axes import ImageAxis, slowest_first
 from chunkwise.pyramid.n5_layouts import LAYOUTS, Stack
 from chunkwise.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
 from chunkwise.spec.unit import Unit
+from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.copy_source import CopySource, check_apart
+from chunkwise.tools.narrowing import Cast
+from chunkwise.tools.target import target_spec
+from chunkwise.tools.tree_copy import CopyReport, Progress, fitting_attributes, template_options
 
 __all__ = ["ImageCopy"]
 
@@ -35,36 +35,14 @@ _NEARLY = 1e-6
 
 
 class ImageCopy:
-    """A copy of an image, planned and then made by :meth:`run`.
-
-    Parameters
-    ----------
-    source : Location
-        A group of OME-NGFF 0.4 or 0.5.
-    destination : Location
-        An N5 container, or a group in one.
-    layout : {"n5-viewer", "paintera", "bdv"}
-    options : mapping
-        For all arrays, what is to be other than in the source; see
-        :class:`~chunkwise.api.array_copy.ArrayCopy`.
-
-    Attributes
-    ----------
-    nbytes : int
-        Of all elements of the source.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedError
-        If there is no image at `source`, or the layout, or N5, can't hold it.
-    """
+    """A copy of an OME-NGFF image, planned and then made by :meth:`run`."""
 
     def __init__(
         self, source: Location, destination: Location, layout: str, options: Mapping[str, Any]
     ) -> None:
         check_apart(source, destination)
         self._source, self._destination, self._layout = source, destination, LAYOUTS[layout]
-        self._options = form_options(options)
+        self._options = template_options(options)
         self._image = image = read_ngff_image(source)
         first = image.levels[0]
         order = slowest_first(first.source.store, image.axes)[::-1]
@@ -84,9 +62,9 @@ class ImageCopy:
         self._xml = self._xml_location() if layout == "bdv" else None
         self.nbytes = 0
         for number, level in enumerate(image.levels):
-            form = self._stack_source(number, next(self._stacks())).form.replaced(self._options)
+            template = self._stack_source(number, next(self._stacks())).template.replaced(self._options)
             try:
-                target_spec(form, "n5", list(self._options))
+                target_spec(template, "n5", list(self._options))
             except InvalidArgumentError as e:
                 raise prefix(e, f"{source.text}: level {level.path}") from None
             self.nbytes += level.source.store.size * level.source.store.dtype.memory_dtype.itemsize
@@ -98,7 +76,7 @@ class ImageCopy:
             raise AlreadyExistsError(f"{self._xml[0].kv.describe(self._xml[1])} is there already")
 
     def run(self, *, resume: bool, verify: bool, sync: bool, cast: Cast, progress: Progress) -> CopyReport:
-        """Copy everything into the group at the destination, which is there; see ``copy_found``."""
+        """Copy everything into the group at the destination, which is there; see ``copy_node``."""
         report = CopyReport()
         groups: dict[str, dict[str, Any]] = {"": {}}
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]
@@ -183,17 +161,17 @@ class ImageCopy:
         part = source.part(index).arranged([kept.index(dim) for dim in self._space], n_new=self._n_new)
         full = all(f == 1 for f in level.factors)  # elsewhere viewers would multiply it by the factors
         units = [Unit(size, axis.unit) for size, axis in zip(level.scale, self._axes, strict=True)]
-        form = part.form.replaced(
+        template = part.template.replaced(
             {
                 "names": tuple(axis.name for axis in self._axes),
                 "units": tuple(units) if full else (),
                 "attributes": {
-                    **part.form.attributes,
+                    **part.template.attributes,
                     **self._layout.level_attributes(self._axes, self._levels[0], level),
                 },
             }
         )
-        return part._replace(form=form)
+        return part._replace(template=template)
 
     def _notes(self) -> list[str]:
         image, viewer = self._image, self._layout.viewer

@@ -5,51 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chunkwise.api.attributes import write_first_attributes
-from chunkwise.api.blockwise import work_through
-from chunkwise.api.consolidated import update_consolidated
 from chunkwise.api.copy import BlockCopy
-from chunkwise.api.form import Form
-from chunkwise.api.journal import Journal
-from chunkwise.api.location import Location
-from chunkwise.api.new_array import check_free, clear, create_parents, open_array
-from chunkwise.api.node import JOURNAL
 from chunkwise.api.open import open as open_spec
-from chunkwise.api.target import target_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.engine.blockwise import work_through
+from chunkwise.hierarchy.attributes import write_first_attributes
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.new_location import check_free, clear, create_parents
+from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.spec.context import Context
+from chunkwise.tools.array_template import ArrayTemplate
+from chunkwise.tools.journal import Journal
+from chunkwise.tools.new_array import open_array
+from chunkwise.tools.target import target_spec
 
 __all__ = ["LevelWriter"]
 
 
 class LevelWriter:
-    """An array that is made of another one, block by block.
-
-    Parameters
-    ----------
-    location : Location
-        Where it is to be.
-    format : {"zarr3", "zarr2", "n5"}
-    form : Form
-        What it is to be like.
-    task : mapping
-        JSON; an unfinished level is gone on with only if it is the same.
-    block_nbytes : int
-        Size that blocks don't exceed, unless one chunk does.
-    sync : bool
-        Whether each chunk is on the disk before its block counts as done.
-
-    Attributes
-    ----------
-    nbytes : int
-        Size of all elements.
-    """
+    """An array that is made of another one, block by block."""
 
     def __init__(
         self,
         location: Location,
         format: str,
-        form: Form,
+        template: ArrayTemplate,
         task: Mapping[str, Any],
         *,
         block_nbytes: int,
@@ -57,7 +38,7 @@ class LevelWriter:
     ) -> None:
         self._location, self._format, self._task = location, format, task
         self._block_nbytes = block_nbytes
-        target = target_spec(form, format, ("codec", "shards"))
+        target = target_spec(template, format, ("codec", "shards"))
         if format == "zarr2":
             target.spec["metadata"]["dimension_separator"] = "/"
         self._attributes = target.attributes
@@ -77,23 +58,13 @@ class LevelWriter:
         check_free(self._location, self._format)
 
     def is_begun(self) -> bool:
-        """Whether there is a part of the level."""
+        """Return True if there is a part of the level."""
         return self._location.kv.read(self._location.path + JOURNAL).value is not None
 
     def write(
         self, source: TensorStore, advance: Callable[[int], None], wanted: Callable[[], bool]
     ) -> TensorStore:
-        """Write all blocks that aren't written yet; return the array.
-
-        Parameters
-        ----------
-        source : TensorStore
-            With the domain of the level.
-        advance : callable
-            Called with the size of each block when it is done, from several threads.
-        wanted : callable
-            Says whether to go on; asked before each block.
-        """
+        """Write all blocks that aren't written yet, as long as they are `wanted`; return the array."""
         copy = BlockCopy(self._target, source, block_nbytes=self._block_nbytes)
         journal = Journal(
             self._location,

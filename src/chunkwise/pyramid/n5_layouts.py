@@ -1,4 +1,4 @@
-"""How viewers of N5 have an image in a container: which groups, and what these say.
+"""Layouts of images in N5 containers, by viewer: the groups and their attributes.
 
 All of them show stacks of up to 3 axes, so each channel and each time has a group of its own:
 
@@ -7,7 +7,7 @@ All of them show stacks of up to 3 axes, so each channel and each time has a gro
 * BigDataViewer: ``setup0/timepoint0/s0`` always, and voxel sizes in an XML file
   (:mod:`chunkwise.pyramid.bdv_xml`).
 
-All place the first voxel of a level in the middle of those of full resolution that it covers.  Where levels
+All put the first voxel of a level in the middle of those of full resolution that it covers.  Where levels
 lie elsewhere, n5-viewer has an affine transformation for that.
 """
 
@@ -27,36 +27,19 @@ _NEARLY = 1e-6  # of a voxel
 
 
 class Stack(NamedTuple):
-    """What a group has: one channel at one time.
+    """One channel at one time, in a group of its own."""
 
-    Attributes
-    ----------
-    path : str
-        Of the group that its levels are in.
-    channel, time : int or None
-        Their numbers; None if the image has no such axis.
-    """
-
-    path: str
-    channel: int | None
+    path: str  # of the group that its levels are in
+    channel: int | None  # None if the image has no such axis
     time: int | None
 
 
 class Layout(NamedTuple):
-    """A layout.
-
-    Attributes
-    ----------
-    name : str
-    viewer : str
-        The software that has it.
-    needs_z : bool
-        Whether stacks have 3 axes, so that an image of x and y gets a third one.
-    """
+    """A layout, and the viewer that has it."""
 
     name: str
     viewer: str
-    needs_z: bool
+    needs_z: bool  # stacks have 3 axes, so an image of x and y gets a third one
 
     def check(self, axes: Sequence[ImageAxis]) -> None:
         """Raise InvalidArgumentError unless there are 2 or 3 axes of space, of one unit."""

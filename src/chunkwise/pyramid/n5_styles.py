@@ -1,4 +1,4 @@
-"""Attributes of N5 pyramids, as n5-viewer and as COSEM (CellMap) have them.
+"""Attributes of N5 pyramids, as n5-viewer and COSEM (CellMap) have them.
 
 N5 lists are x first.  n5-viewer gives the voxel size of full resolution at every level and multiplies it by
 ``downsamplingFactors``; COSEM gives each level's own, in ``pixelResolution`` x first and in ``transform``

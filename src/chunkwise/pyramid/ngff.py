@@ -40,8 +40,6 @@ def check_ngff_axes(axes: Sequence[ImageAxis]) -> None:
 def ngff_unit(unit: str) -> str:
     """Return the UDUNITS-2 name of a unit as it is used in arrays; others as they are.
 
-    Examples
-    --------
     >>> ngff_unit("nm"), ngff_unit("µm"), ngff_unit("s"), ngff_unit("furlong")
     ('nanometer', 'micrometer', 'second', 'furlong')
     """
@@ -57,8 +55,6 @@ def ngff_unit(unit: str) -> str:
 def unit_symbol(unit: str) -> str:
     """Return the symbol of a metric length or time that OME-NGFF names; others as they are.
 
-    Examples
-    --------
     >>> unit_symbol("nanometer"), unit_symbol("micrometer"), unit_symbol("second"), unit_symbol("inch")
     ('nm', 'um', 's', 'inch')
     """
@@ -80,24 +76,7 @@ def ngff_attributes(
     source_image: str | None,
     labels: bool,
 ) -> dict[str, Any]:
-    """Return the attributes of the group.
-
-    Parameters
-    ----------
-    version : {"0.4", "0.5"}
-    axes : sequence of ImageAxis
-        Slowest first.
-    levels : sequence of (str, Level)
-        Names of the arrays, and what they are; the one of full resolution first.
-    name : str
-        Of the image.
-    method : str
-        How levels were made.
-    source_image : str or None
-        Relative path of the image that labels belong to.
-    labels : bool
-        Whether elements are labels.
-    """
+    """Return the attributes of the group, of axes slowest first and levels of full resolution first."""
     from importlib.metadata import version as package_version  # slow to load
 
     multiscale: dict[str, Any] = {

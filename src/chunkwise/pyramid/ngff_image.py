@@ -1,4 +1,4 @@
-"""Reading the image that an OME-NGFF group holds: its axes, and where the voxels of each level lie.
+"""The image in an OME-NGFF group: its axes, and the positions of the voxels of each level.
 
 A level's own transformations are applied first, those of the whole image after them; both are scales and
 translations, of which the last may be missing.
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.attributes import read_attributes
-from chunkwise.api.copy_source import CopySource, stored_source
-from chunkwise.api.location import Location
-from chunkwise.api.node import find_node
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.hierarchy.attributes import read_attributes
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import find_node
 from chunkwise.pyramid.image_axes import ImageAxis, axis_kind
 from chunkwise.pyramid.ngff import unit_symbol
+from chunkwise.tools.copy_source import CopySource, stored_source
 
 __all__ = ["ImageLevel", "NgffImage", "read_ngff_image"]
 
@@ -26,56 +26,26 @@ _VERSIONS = ("0.4", "0.5")
 
 
 class ImageLevel(NamedTuple):
-    """One resolution.
+    """One resolution; scale and translation are by dimension of the array."""
 
-    Attributes
-    ----------
-    path : str
-        Of the array, from the group on.
-    source : CopySource
-    scale, translation : tuple of float
-        By dimension of the array: size of a voxel, and where the first one has its centre.
-    """
-
-    path: str
+    path: str  # of the array, from the group on
     source: CopySource
-    scale: tuple[float, ...]
-    translation: tuple[float, ...]
+    scale: tuple[float, ...]  # size of a voxel
+    translation: tuple[float, ...]  # centre of the first voxel
 
 
 class NgffImage(NamedTuple):
-    """An image.
-
-    Attributes
-    ----------
-    name : str
-    axes : tuple of ImageAxis
-        By dimension of the arrays; scales are those of the first level, units are symbols.
-    levels : tuple of ImageLevel
-        Full resolution first.
-    labels : bool
-        Whether the group says that elements are labels.
-    attributes : mapping
-        What else the group has.
-    """
+    """An image."""
 
     name: str
-    axes: tuple[ImageAxis, ...]
-    levels: tuple[ImageLevel, ...]
+    axes: tuple[ImageAxis, ...]  # by dimension; scales are those of the first level, units are symbols
+    levels: tuple[ImageLevel, ...]  # full resolution first
     labels: bool
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, Any]  # all others of the group
 
 
 def read_ngff_image(location: Location) -> NgffImage:
-    """Return the image at `location`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the group has no ``multiscales``, or they are malformed.
-    UnsupportedError
-        If there are several images in it, or it is of another version than 0.4 and 0.5.
-    """
+    """Return the image at `location`, of OME-NGFF 0.4 or 0.5; raise if there is none that is understood."""
     attributes = dict(read_attributes(location))
     ome = attributes.get("ome")
     in_ome = isinstance(ome, dict)

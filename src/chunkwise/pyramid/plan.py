@@ -1,4 +1,4 @@
-"""What a pyramid is going to be: its axes, its levels and their arrays, before anything is written."""
+"""Plans of pyramids: axes, levels and their arrays, before anything is written."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chunkwise.api.compressor import parse_compressor
-from chunkwise.api.form import Form
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.driver.downsample.spec import check_method
 from chunkwise.errors import InvalidArgumentError
@@ -16,6 +14,8 @@ from chunkwise.pyramid.convention import Convention
 from chunkwise.pyramid.geometry import Level, choose_factors, first_level, next_level
 from chunkwise.pyramid.image_axes import ImageAxis, image_axes, slowest_first
 from chunkwise.spec.unit import Unit
+from chunkwise.tools.array_template import ArrayTemplate
+from chunkwise.tools.compressor import parse_compressor
 
 __all__ = ["PyramidOptions", "PyramidPlan", "plan_pyramid"]
 
@@ -25,7 +25,7 @@ _CODECS = {"n5": "gzip", "zarr2": "zstd", "zarr3": "zstd"}  # what any software 
 
 @dataclass(frozen=True)
 class PyramidOptions:
-    """What the caller says; see :func:`~chunkwise.pyramid.downsample_pyramid.downsample_pyramid`."""
+    """Options of the caller; see :func:`~chunkwise.pyramid.downsample_pyramid.downsample_pyramid`."""
 
     method: str = "mean"
     labels: bool = False
@@ -40,51 +40,21 @@ class PyramidOptions:
 
 @dataclass(frozen=True)
 class PyramidPlan:
-    """A pyramid.
-
-    Attributes
-    ----------
-    convention : Convention
-    method : str
-    axes : tuple of ImageAxis
-        In the order of the arrays.
-    source : TensorStore
-        With the dimensions in this order and their names as labels, from 0 on.
-    levels : tuple of Level
-        The one of full resolution first.
-    names : tuple of str
-        Of their arrays.
-    forms : tuple of Form
-        What these are like.
-    """
+    """A pyramid that is to be written."""
 
     convention: Convention
     method: str
-    axes: tuple[ImageAxis, ...]
-    source: TensorStore
-    levels: tuple[Level, ...]
-    names: tuple[str, ...]
-    forms: tuple[Form, ...]
+    axes: tuple[ImageAxis, ...]  # in the order of the arrays
+    source: TensorStore  # with its dimensions in this order and their names as labels, from 0 on
+    levels: tuple[Level, ...]  # full resolution first
+    names: tuple[str, ...]  # of the arrays
+    templates: tuple[ArrayTemplate, ...]
 
 
 def plan_pyramid(
     array: TensorStore, convention: Convention, options: PyramidOptions, *, first_name: str | None = None
 ) -> PyramidPlan:
-    """Plan a pyramid.
-
-    Parameters
-    ----------
-    array : TensorStore
-    convention : Convention
-    options : PyramidOptions
-    first_name : str, optional
-        Name of `array`, if it is the first level itself.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the options don't fit the array, or the convention.
-    """
+    """Plan a pyramid of `array`, which is its first level itself if that has a name."""
     check_method(options.method)
     if options.labels and options.method not in ("mode", "stride"):
         raise InvalidArgumentError(
@@ -117,7 +87,7 @@ def plan_pyramid(
         source,
         tuple(levels),
         tuple(_names(convention, len(levels), first_name)),
-        tuple(_form(source, axes, convention, level, chunks, options) for level in levels),
+        tuple(_template(source, axes, convention, level, chunks, options) for level in levels),
     )
 
 
@@ -151,14 +121,14 @@ def _names(convention: Convention, n: int, first: str | None) -> list[str]:
     return [f"{prefix}{i}" for i in range(n)]
 
 
-def _form(
+def _template(
     source: TensorStore,
     axes: Sequence[ImageAxis],
     convention: Convention,
     level: Level,
     chunks: tuple[int, ...],
     options: PyramidOptions,
-) -> Form:
+) -> ArrayTemplate:
     shards = None if options.shards is None else tuple(options.shards)
     if shards is not None and len(shards) != len(axes):
         raise InvalidArgumentError(f"shards: expected {len(axes)} numbers, but received {list(shards)}")
@@ -171,7 +141,7 @@ def _form(
             for size, axis in zip(level.scale, axes, strict=True)
         ]
     codec = _CODECS[convention.format] if options.codec is None else options.codec
-    return Form(
+    return ArrayTemplate(
         shape=level.shape,
         dtype=source.dtype,
         chunks=chunks,

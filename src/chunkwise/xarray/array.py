@@ -1,4 +1,4 @@
-"""What xarray takes for a lazy array: indices of its kinds become views that are read at once."""
+"""Arrays as xarray's lazy data: its kinds of indices become views that are read at once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ __all__ = ["LazyArray"]
 
 
 class LazyArray(BackendArray):
-    """A TensorStore as the data of a variable that nothing has been read of.
-
-    Parameters
-    ----------
-    store : TensorStore
-    """
+    """A TensorStore as the data of a variable that nothing has been read of."""
 
     __slots__ = ("_indexable", "dtype", "shape")
 

@@ -1,7 +1,7 @@
-"""What ``xarray.open_dataset(..., engine="chunkwise")`` and its relatives call.
+"""The backend behind ``xarray.open_dataset(..., engine="chunkwise")`` and its relatives.
 
-xarray decodes by the CF conventions, chunks with dask when asked to, and opens files; this is the part that
-makes variables of the arrays of a group.
+xarray decodes by the CF conventions, chunks with dask when asked to, and opens files; this module makes
+variables of the arrays of a group.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from xarray import Dataset, DataTree
 from xarray.backends import AbstractDataStore, BackendEntrypoint, StoreBackendEntrypoint
 
-from chunkwise.hierarchy.group import Group
+from chunkwise.groups.group import Group
 from chunkwise.xarray.members import group_at, groups_below, members_of
 from chunkwise.xarray.variable import open_variable
 
@@ -22,16 +22,7 @@ __all__ = ["ChunkwiseBackendEntrypoint", "ChunkwiseDataStore"]
 
 
 class ChunkwiseDataStore(AbstractDataStore):
-    """The variables and attributes of a group, not decoded.
-
-    Parameters
-    ----------
-    group : Group
-    drop_variables : iterable of str
-        Arrays that are not even opened.
-    fill_value_as_mask : bool or None
-        As for :func:`~chunkwise.xarray.variable.open_variable`.
-    """
+    """The variables and attributes of a group, not decoded; arrays that are dropped are not even opened."""
 
     def __init__(self, group: Group, drop_variables: Iterable[str], fill_value_as_mask: bool | None) -> None:
         self._group = group
@@ -152,10 +143,8 @@ class ChunkwiseBackendEntrypoint(BackendEntrypoint):
         return DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **options))
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether it looks like something that no other engine opens.
-
-        N5 always; Zarr where zarr-python isn't installed, so that nobody's engine changes unasked.
-        """
+        """Return True if it looks like something that no other engine opens."""
+        # Zarr only where zarr-python is not installed, so that nobody's engine changes unasked.
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
         name = os.fspath(filename_or_obj).rstrip("/")

@@ -1,4 +1,4 @@
-"""Making the array of an encoded variable."""
+"""Creation of the array of an encoded variable."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from chunkwise.api.compressor import Compressor, parse_compressor
-from chunkwise.api.form import NAMES, Form
-from chunkwise.api.location import Location
-from chunkwise.api.new_array import create_array
-from chunkwise.api.target import target_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.hierarchy.location import Location
+from chunkwise.tools.array_template import NAMES, ArrayTemplate
+from chunkwise.tools.compressor import Compressor, parse_compressor
+from chunkwise.tools.new_array import create_array
+from chunkwise.tools.target import target_spec
 from chunkwise.xarray.encode import Encoded
 
 __all__ = ["create_variable"]
@@ -24,26 +24,7 @@ __all__ = ["create_variable"]
 def create_variable(
     location: Location, name: str, encoded: Encoded, format: str, *, asked: bool
 ) -> TensorStore:
-    """Make an array for a variable, without its elements.
-
-    Parameters
-    ----------
-    location : Location
-        Where nothing is.
-    name : str
-    encoded : Encoded
-    format : {"zarr3", "zarr2", "n5"}
-    asked : bool
-        Whether its layout was asked for; otherwise it is that of where the variable came from, and is
-        dropped where it doesn't fit.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the format can't hold it.
-    AlreadyExistsError
-        If there is something.
-    """
+    """Make an array for a variable, without its elements; a layout not `asked` for is dropped if need be."""
     try:
         variable = encoded.variable
         dtype = DataType(encoded.dtype)
@@ -52,7 +33,7 @@ def create_variable(
         attributes = encoded.attributes_in(format)
         if format == "zarr2":
             attributes[NAMES] = list(names)
-        form = Form(
+        template = ArrayTemplate(
             shape=tuple(variable.shape),
             dtype=dtype,
             chunks=chunks,
@@ -63,7 +44,7 @@ def create_variable(
             attributes=attributes,
         )
         given = [field for field in ("codec", "shards") if encoded.layout.get(field) is not None and asked]
-        target = target_spec(form, format, given)
+        target = target_spec(template, format, given)
         if format == "zarr2" and encoded.fill_value is None:
             # Any other fill value would stand for a missing one.
             target = replace(target, spec={**target.spec, "metadata": _with_null(target.spec["metadata"])})

@@ -1,4 +1,4 @@
-"""Variables as they are to be stored: encoded by xarray, then said in a format's words."""
+"""Encoding of variables: by xarray, then in a format's words."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.attribute_value import NonFinite, to_json_value
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
 from chunkwise.xarray.fill_value import FILL_VALUE, fill_value_to_json
 from chunkwise.xarray.n5_attributes import hide_attributes
 
@@ -23,27 +23,13 @@ _LEFT_OVER = ("dtype", "preferred_chunks", "source", "original_shape", "coordina
 
 
 class Encoded(NamedTuple):
-    """A variable as it is stored.
+    """A variable as it is stored."""
 
-    Attributes
-    ----------
-    variable : xarray.Variable
-        With the elements in the type in which they are stored, lazy if they were.
-    dtype : numpy.dtype or str
-        What the array is made with; ``"ustring"`` for text of any length.
-    fill_value : scalar or None
-        What stands for a missing value.
-    attributes : dict
-        As JSON, without ``_FillValue``.
-    layout : dict
-        Members of :data:`LAYOUT` that were asked for, or that the variable came with.
-    """
-
-    variable: Any
-    dtype: Any
-    fill_value: Any
-    attributes: dict[str, Any]
-    layout: dict[str, Any]
+    variable: Any  # with the elements in the type in which they are stored, lazy if they were
+    dtype: Any  # of the array; "ustring" for text of any length
+    fill_value: Any  # stands for a missing value
+    attributes: dict[str, Any]  # as JSON, without "_FillValue"
+    layout: dict[str, Any]  # members of LAYOUT that were asked for, or that the variable came with
 
     @property
     def element_type(self) -> np.dtype[Any]:
@@ -67,25 +53,7 @@ def encode_variable(
     encoding: Mapping[str, Any] | None = None,
     non_finite: NonFinite = "literal",
 ) -> Encoded:
-    """Encode a variable by the CF conventions.
-
-    Parameters
-    ----------
-    xr : module
-    name : str
-    variable : xarray.Variable
-    format : {"zarr3", "zarr2", "n5"}
-    encoding : mapping, optional
-        Takes the place of the variable's own.
-    non_finite : {"literal", "string", "error"}
-        What becomes of NaN and infinities in attributes.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is something in `encoding` that neither xarray nor chunkwise knows, or in an attribute
-        that JSON can't hold.
-    """
+    """Encode a variable by the CF conventions; `encoding` takes the place of its own."""
     variable = variable.copy(deep=False)
     if encoding is not None:
         variable.encoding = dict(encoding)

@@ -1,9 +1,9 @@
-"""The attribute ``_FillValue`` of CF, which says which value stands for a missing one.
+"""The attribute ``_FillValue`` of CF: the value that stands for a missing one.
 
-In Zarr v2 the fill value of the array is taken for it.  In Zarr v3 it is an attribute, which xarray writes
-so that every value has a place in JSON: floating-point numbers as the base64 of a little-endian float64,
-complex numbers as two of these, bytes as base64, all else as it is.  In N5 it is an attribute too, a
-number, or its name if it isn't finite, as in Zarr's own metadata.
+In Zarr v2 it is the fill value of the array.  In Zarr v3 it is an attribute, which xarray writes so that
+every value has a place in JSON: floating-point numbers as the base64 of a little-endian float64, complex
+numbers as two of these, bytes as base64, all else as it is.  In N5 it is an attribute too, a number, or its
+name if it isn't finite, as in Zarr's own metadata.
 """
 
 from __future__ import annotations
@@ -26,17 +26,8 @@ _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def fill_value_to_json(value: Any, dtype: np.dtype[Any], format: str) -> Any:
-    """Return the attribute for a value.
+    """Return the attribute for a value of an array of type `dtype`.
 
-    Parameters
-    ----------
-    value : scalar
-    dtype : numpy.dtype
-        Of the stored array.
-    format : {"zarr3", "n5", ...}
-
-    Examples
-    --------
     >>> fill_value_to_json(float("nan"), np.dtype("f4"), "zarr3")
     'AAAAAAAA+H8='
     >>> fill_value_to_json(float("nan"), np.dtype("f4"), "n5")
@@ -58,13 +49,7 @@ def fill_value_to_json(value: Any, dtype: np.dtype[Any], format: str) -> Any:
 
 
 def fill_value_from_json(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return the value of an attribute, plain numbers included.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is none of the type.
-    """
+    """Return the value of an attribute, plain numbers included; raise if it is none of the type."""
     kind = dtype.kind
     try:
         if kind in "iu":

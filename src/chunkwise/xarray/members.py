@@ -1,31 +1,23 @@
-"""The arrays of one group, with what a dataset shows of them; and the groups below it."""
+"""Arrays of one group, as a dataset shows them, and the groups below it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chunkwise.api.location import locate
-from chunkwise.api.node import Node
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
-from chunkwise.hierarchy.group import Group
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import split_path
-from chunkwise.hierarchy.open_group import open_group
 
 __all__ = ["Member", "group_at", "groups_below", "members_of"]
 
 
 class Member(NamedTuple):
-    """An array.
-
-    Attributes
-    ----------
-    store : TensorStore
-    node : Node
-        Its format and metadata.
-    attributes : mapping
-    """
+    """An array."""
 
     store: TensorStore
     node: Node
@@ -40,27 +32,7 @@ class Member(NamedTuple):
 def group_at(
     place: Any, path: str | None, *, format: str | None = None, consolidated: bool | None = None
 ) -> Group:
-    """Open a group for reading.
-
-    Consolidated metadata of `place` itself tell of the group too; failing these, its own are used.
-
-    Parameters
-    ----------
-    place : Group, or what :func:`chunkwise.open_group` takes
-    path : str or None
-        Of the group in `place`.
-    format : str, optional
-        By default what is found.
-    consolidated : bool, optional
-        Whether to use consolidated metadata; by default if there are any.
-
-    Raises
-    ------
-    NotFoundError
-        If there is no such group.
-    InvalidArgumentError
-        If it is an array, or an open group is to be opened in another way.
-    """
+    """Open a group for reading, by the consolidated metadata of `place`, or else by its own."""
     names = split_path(path or "")
     if isinstance(place, Group):
         if format is not None or consolidated is not None:
@@ -85,10 +57,8 @@ def _below(group: Group, names: list[str]) -> Group:
 
 
 def members_of(group: Group, dropped: Collection[str] = ()) -> dict[str, Member]:
-    """Return the arrays of a group by their names; those that are dropped are not opened.
-
-    Links to arrays count; those that lead nowhere, or out of the tree, are left out.
-    """
+    """Return the arrays of a group by their names; those that are dropped are not opened."""
+    # Links to arrays count; those that lead nowhere, or out of the tree, are left out.
     found = {}
     links = group.links()
     for name in group:

@@ -1,4 +1,4 @@
-"""Attributes of a variable in N5, where some names say how a dataset is stored.
+"""Attributes of a variable in N5, where some names are members of the dataset's metadata.
 
 ``units`` of CF is text, while that of N5 is a list with the unit of each dimension, and other software
 refuses a dataset in which it is anything else.  So attributes with such names, and those that are null,
@@ -21,8 +21,6 @@ _TAKEN = (*DATASET_MEMBERS, "compressionType", "codecs", "n5", _MEMBER)
 def hide_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes that N5 can hold.
 
-    Examples
-    --------
     >>> hide_attributes({"units": "m", "long_name": "height"})
     {'long_name': 'height', 'xarray': {'units': 'm'}}
     """

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chunkwise.api.form import NAMES
+from chunkwise.tools.array_template import NAMES
 
 __all__ = ["dimension_names"]
 
@@ -24,24 +24,7 @@ _NCZARR = "_NCZARR_ARRAY"
 def dimension_names(
     variable: str, rank: int, format: str, document: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names, and which attributes they are no more than.
-
-    Parameters
-    ----------
-    variable : str
-        Name of the array.
-    rank : int
-    format : {"zarr3", "zarr2", "zarr1", "n5"}
-    document : mapping
-        Metadata of the array.
-    attributes : mapping
-
-    Returns
-    -------
-    names : tuple of str
-    hidden : tuple of str
-        Attributes that a dataset doesn't show.
-    """
+    """Return the names, and the attributes that a dataset doesn't show, since they are nothing but names."""
     found: Any = None
     hidden: tuple[str, ...] = ()
     if format == "n5":

@@ -1,4 +1,4 @@
-"""Where in the stored arrays of a group a dataset belongs."""
+"""Regions of the stored arrays of a group that a dataset is written to."""
 
 from __future__ import annotations
 
@@ -15,25 +15,7 @@ __all__ = ["find_region"]
 
 
 def find_region(xr: Any, dataset: Any, region: Any, require: Callable[[str], Member]) -> dict[Any, slice]:
-    """Return the slice of each dimension of a region, after a check of what was given.
-
-    Parameters
-    ----------
-    xr : module
-    dataset : xarray.Dataset
-    region : "auto" or mapping of str to (slice or "auto")
-        ``"auto"`` looks for the coordinates of `dataset` among those that are stored.
-    require : callable
-        Returns the stored array of a variable.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a dimension is unknown, a slice has a step, coordinates are not found one after the other, or a
-        variable has no dimension of the region.
-    NotFoundError
-        If a dimension that is looked for has no stored coordinates.
-    """
+    """Return the slice of each dimension of a region; ``"auto"`` looks for the coordinates of the dataset."""
     if isinstance(region, str):
         if region != "auto":
             raise InvalidArgumentError(f'region: expected "auto" or slices, not {region!r}')

@@ -1,18 +1,18 @@
-"""The group that a dataset is written to: opened, emptied, made, and finished."""
+"""Groups that a dataset is written to: opened, emptied, made, and finished."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
 
-from chunkwise.api.attribute_value import NonFinite
-from chunkwise.api.location import Location, locate
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
-from chunkwise.hierarchy.group import Group
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.attribute_value import NonFinite
+from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node_name import check_new_names, split_path
-from chunkwise.hierarchy.open_group import open_group
 from chunkwise.xarray.create import create_variable
 from chunkwise.xarray.encode import Encoded
 from chunkwise.xarray.members import Member, member_of, members_of
@@ -23,31 +23,7 @@ _FORMATS = ("zarr3", "zarr2", "n5")
 
 
 class DatasetTarget:
-    """A group, there or not, that a dataset is to be written to.  Nothing is changed before :meth:`prepare`.
-
-    Parameters
-    ----------
-    place : Group, or what :func:`chunkwise.open_group` takes
-    path : str or None
-        Of the group in `place`.
-    format : {"zarr3", "zarr2", "n5"}, optional
-    mode : {"w-", "w", "a", "r+"}
-    non_finite : {"literal", "string", "error"}
-        What becomes of NaN and infinities in attributes.
-
-    Attributes
-    ----------
-    format : {"zarr3", "zarr2", "n5"}
-
-    Raises
-    ------
-    AlreadyExistsError
-        If there is something, and `mode` is ``"w-"``.
-    NotFoundError
-        If there is nothing, and `mode` is ``"r+"``.
-    InvalidArgumentError
-        If what is there has another format, or is an array.
-    """
+    """A group, there or not, that a dataset is to be written to; nothing changes before :meth:`prepare`."""
 
     def __init__(
         self, place: Any, path: str | None, format: str | None, mode: str, non_finite: NonFinite
@@ -91,13 +67,7 @@ class DatasetTarget:
         return {} if self._group is None else members_of(self._group)
 
     def require(self, name: str) -> Member:
-        """Return the stored array of a variable.
-
-        Raises
-        ------
-        NotFoundError
-            If there is none.
-        """
+        """Return the stored array of a variable; raise NotFoundError if there is none."""
         store = None if self._group is None else self._group.get(name)
         if not isinstance(store, TensorStore):
             raise NotFoundError(f"there is no variable {dump(name)} in {self._location.text}")
@@ -151,12 +121,6 @@ class DatasetTarget:
             self._group.attrs.update(attributes)
 
     def consolidate(self) -> None:
-        """Write the consolidated metadata of the group.
-
-        Raises
-        ------
-        InvalidArgumentError
-            In N5, which has none.
-        """
+        """Write the consolidated metadata of the group; raise InvalidArgumentError in N5, which has none."""
         assert self._group is not None
         self._group.consolidate()

@@ -1,4 +1,4 @@
-"""Adding to variables that are stored: encoded as they are, and placed in or behind them."""
+"""Additions to variables that are stored: encoded as they are, and written in or behind them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ __all__ = ["check_lengths", "encode_like", "place_in"]
 
 
 def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
-    """Encode a variable with the scale, the units and the type of a stored one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If its dimensions, its type or its units aren't those of the stored one, or if times are too fine
-        for the units that are stored.
-    """
+    """Encode a variable with the scale, the units and the type of a stored one; raise if they don't fit."""
     from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
 
     stored = open_variable(name, member, None)
@@ -65,7 +58,7 @@ def encode_like(xr: Any, name: str, variable: Any, member: Member) -> Encoded:
 
 
 def _same_units(xr: Any, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether numbers mean the same times with the attributes `a` as with `b`, however these say it."""
+    """Return True if numbers mean the same times with the attributes `a` as with `b`."""
     kept = [{key: x[key] for key in ("units", "calendar") if key in x} for x in (a, b)]
     if kept[0] == kept[1]:
         return True
@@ -77,7 +70,7 @@ def _same_units(xr: Any, a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 
 def _fits(new: np.dtype[Any], stored: np.dtype[Any]) -> bool:
-    """Whether elements keep their values, but for the precision that the stored ones have."""
+    """Return True if elements keep their values, but for the precision that the stored ones have."""
     text = "UOT"
     return (new.kind in text and stored.kind in text) or np.can_cast(new, stored, "same_kind")
 
@@ -89,13 +82,7 @@ def place_in(
     append_dim: Hashable | None,
     region: Mapping[Any, slice] | None,
 ) -> Callable[[], TensorStore]:
-    """Return what gives the view of a stored array that a variable is to be written to.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the sizes don't fit.
-    """
+    """Return the function that gives the view of a stored array that a variable is to be written to."""
     store = member.store
     dims = variable.dims
     if append_dim in dims:
@@ -117,13 +104,7 @@ def place_in(
 
 
 def check_lengths(members: Mapping[str, Member], variables: Mapping[str, Any], append_dim: Hashable) -> None:
-    """Check that all variables of a group are as long along `append_dim` once these are appended.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If some would be longer than others: xarray can't open such a group.
-    """
+    """Raise if some variables would be longer along `append_dim`: xarray can't open such a group."""
     from chunkwise.xarray.variable import open_variable  # xarray itself is loaded when it is needed
 
     lengths: dict[str, int] = {}

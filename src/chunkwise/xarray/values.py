@@ -18,18 +18,7 @@ __all__ = ["write_values"]
 
 
 def write_values(jobs: Sequence[tuple[Any, TensorStore]], *, compute: bool) -> Delayed | None:
-    """Write variables to views of their shapes.
-
-    Parameters
-    ----------
-    jobs : sequence of (xarray.Variable, TensorStore)
-    compute : bool
-        Whether to write now what dask computes.
-
-    Returns
-    -------
-    None, or dask.delayed.Delayed if not `compute`
-    """
+    """Write variables to views of their shapes; return a Delayed of what dask computes, unless `compute`."""
     lazy = [(variable.data, view) for variable, view in jobs if variable.chunks is not None]
     for variable, view in jobs:
         if variable.chunks is None:

@@ -1,4 +1,4 @@
-"""One array as a variable that is not decoded yet: names, attributes, encoding, lazy data."""
+"""Arrays as variables that are not decoded yet: names, attributes, encoding, lazy data."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from xarray import Variable
 from xarray.core import indexing
 
-from chunkwise.api.compressor import Compressor
-from chunkwise.api.form import compressor_of
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.tools.array_template import compressor_of
+from chunkwise.tools.compressor import Compressor
 from chunkwise.xarray.array import LazyArray
 from chunkwise.xarray.fill_value import FILL_VALUE, fill_value_from_json
 from chunkwise.xarray.members import Member
@@ -20,20 +20,7 @@ __all__ = ["open_variable"]
 
 
 def open_variable(name: str, member: Member, fill_value_as_mask: bool | None) -> Variable:
-    """Return the variable of an array, as it is stored.
-
-    Parameters
-    ----------
-    name : str
-    member : Member
-    fill_value_as_mask : bool or None
-        Whether the fill value of the array stands for missing values; None is true of Zarr v2 only.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If ``_FillValue`` is no value of the array's type.
-    """
+    """Return the variable of an array, as it is stored."""
     array = LazyArray(member.store)
     attributes = dict(member.attributes)
     format = member.format

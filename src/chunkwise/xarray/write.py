@@ -1,7 +1,7 @@
 """``write_dataset``: a dataset as a group of arrays.
 
-1. The dataset is encoded by xarray; what the group has already decides how, where it is added to.
-2. Arrays are made, or grown, or found.
+1. The dataset is encoded by xarray, or like the variables that are there, where it is added to them.
+2. Arrays are made, grown, or found.
 3. What is in memory, or lazy without dask, is written block by block; then dask writes the rest, in one
    graph and without a lock.
 4. Attributes of the group, then consolidated metadata.
@@ -13,10 +13,10 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from chunkwise.api.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
+from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
 from chunkwise.xarray.encode import Encoded, encode_variable
 from chunkwise.xarray.target import DatasetTarget
 from chunkwise.xarray.update import check_lengths, encode_like, place_in

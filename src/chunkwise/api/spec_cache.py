@@ -1,0 +1,82 @@
+"""Cache of parsed specs of local arrays: programs open the same ones again and again.
+
+A parsed spec is a function of its JSON, and is never changed but replaced, so it can be shared.  Most specs
+of a program differ in nothing but the path, and then one of them is moved to where the next one is.  Only
+those of files are cached: what else a spec may name can depend on the environment.
+"""
+
+from __future__ import annotations
+
+import marshal
+from typing import Any, NamedTuple
+
+from chunkwise.driver.stack.alike import elsewhere, is_movable
+from chunkwise.index_space import IndexTransform
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.kvstores.file import FileKvStoreSpec
+from chunkwise.spec.spec import Spec
+
+__all__ = ["SpecKey", "cache_spec", "cached_spec", "spec_key"]
+
+_MAX_ENTRIES = 128
+_MAX_NBYTES = 1 << 12
+_TYPES_ONLY = 2  # format of marshal without references, so that equal values give equal bytes
+
+_specs: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}
+
+
+class SpecKey(NamedTuple):
+    """Key of a spec: its content, and the path of its kvstore if the content leaves that out."""
+
+    content: bytes
+    path: str | None
+
+
+def spec_key(spec: object, flags: tuple[object, ...]) -> SpecKey | None:
+    """Return the key of a spec that is to be updated with `flags`; None if it should not be cached."""
+    path: str | None = None
+    said: Any = spec
+    if type(spec) is dict:
+        kvstore = spec.get("kvstore")
+        if (
+            type(kvstore) is not dict
+            or kvstore.get("driver") != "file"
+            or type(kvstore.get("path")) is not str
+        ):
+            return None
+        if "path" not in spec:
+            path = kvstore["path"]
+            said = {**spec, "kvstore": {**kvstore, "path": None}}
+        elif kvstore["path"][:1] != "/":
+            return None
+    elif type(spec) is not str or spec[:1] != "/":
+        return None
+    try:
+        content = marshal.dumps((said, flags), _TYPES_ONLY)  # type: ignore[arg-type]
+    except ValueError:  # something that is no JSON
+        return None
+    return SpecKey(content, path) if len(content) <= _MAX_NBYTES else None
+
+
+def cached_spec(key: SpecKey) -> Spec | None:
+    """Return the spec of a key, or another one that differs in its path alone, with the path of the key."""
+    found = _specs.get(key.content)
+    if found is None:
+        return None
+    driver, transform = found
+    if key.path is not None:
+        try:
+            path = FileKvStoreSpec.normal_path(key.path)
+        except ValueError:  # parsing it tells what is wrong
+            return None
+        driver = elsewhere(driver, path if not path or path.endswith("/") else path + "/")
+    return Spec._of(driver, transform)
+
+
+def cache_spec(key: SpecKey, spec: Spec) -> None:
+    """Put a spec, as it is now, into the cache."""
+    if key.path is not None and not is_movable(spec._driver):
+        return
+    if len(_specs) >= _MAX_ENTRIES:
+        _specs.clear()
+    _specs[key.content] = (spec._driver, spec._transform)

@@ -1,0 +1,67 @@
+"""Opening an array whose metadata document has been read already, as part of a tree for example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise.arrays.cache_pool import cached
+from chunkwise.arrays.chunked import ChunkedArray
+from chunkwise.arrays.shared_metadata import SharedMetadata
+from chunkwise.driver.chunked.known_documents import parse_known
+from chunkwise.driver.chunked.open_flow import Opened
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.engine.pool import pool_of
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["open_from_document"]
+
+
+def open_from_document(
+    spec: ChunkedSpec,
+    kv: KvStoreDriver,
+    path: str,
+    document: Any,
+    *,
+    generation: bytes,
+    time: float,
+    readable: bool,
+    writable: bool,
+) -> ChunkedArray:
+    """Open an array without asking the store.
+
+    Parameters
+    ----------
+    spec : ChunkedSpec
+        Bound; demands nothing of the metadata.
+    kv : KvStoreDriver
+        Where the array is, under the prefix `path`.
+    path : str
+    document : JSON
+        The metadata.
+    generation : bytes
+        Of the key that they were read from; empty if unknown.
+    time : float
+        Seconds since the epoch at which they were current.
+    readable, writable : bool
+        What it is opened for.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If the metadata, or a codec, isn't understood.
+    """
+    request = spec.open_request(path, kv.describe)
+    try:
+        metadata = parse_known(request.format, document)
+    except ChunkwiseError as e:
+        raise FailedPreconditionError(f"Error reading {request.name}: {e.message}") from e
+    return ChunkedArray(
+        spec,
+        request,
+        SharedMetadata(Opened(metadata, generation, time)),
+        cached(spec, kv, request.path),
+        pool_of(spec.resource("data_copy_concurrency")),
+        readable=readable,
+        writable=writable,
+    )

@@ -1,0 +1,125 @@
+"""Options of ``create`` and ``cp`` on the properties of the new array."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from chunkwise.cli.command import UsageError
+from chunkwise.cli.options import parse_codec, parse_names, parse_sizes
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.new_location import suggested_format
+from chunkwise.spec.unit import Unit
+from chunkwise.tools.compressor import Compressor, parse_compressor
+
+__all__ = [
+    "FORMATS",
+    "add_template_arguments",
+    "check_ranks",
+    "choose_format",
+    "fill_value_of",
+    "template_options",
+]
+
+FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
+_WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
+
+
+def add_template_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what both commands have."""
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="by default that of the group around it, or what the name says: *.n5, or *.zarr for zarr3",
+    )
+    parser.add_argument("--chunk", metavar="SIZES", help="chunk shape, such as 64,64,32")
+    parser.add_argument("--shard", metavar="SIZES", help="shard shape (zarr3), or none")
+    parser.add_argument(
+        "--codec",
+        metavar="CODEC",
+        help="none, zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, bz2:LEVEL, xz:LEVEL, "
+        "zlib:LEVEL, with +crc32c behind it for a checksum (zarr3), or JSON in the format's own words",
+    )
+    parser.add_argument(
+        "--checksum", action="store_true", help="have a checksum in each chunk, which `verify` compares"
+    )
+    parser.add_argument("--fill-value", metavar="VALUE", help="what missing chunks read as")
+    parser.add_argument("--dtype", metavar="TYPE", help="data type, such as uint16")
+    parser.add_argument(
+        "--dimension-names", "--labels", metavar="NAMES", dest="names", help="dimension names, such as x,y,z"
+    )
+    parser.add_argument("--units", metavar="UNITS", help="units of the dimensions, such as '4 nm,4 nm,40 nm'")
+
+
+def choose_format(arguments: argparse.Namespace, location: Location, source: str | None = None) -> str:
+    """Return the format that was asked for, or else the one that the location suggests."""
+    format: str | None = arguments.format or suggested_format(location, source)
+    if format is None:
+        raise UsageError(f"--format is needed: one of {', '.join(FORMATS)}")
+    return format
+
+
+def template_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
+    """Return the fields of an ArrayTemplate that were asked for; `dtype` is that of the source."""
+    options: dict[str, Any] = {}
+    if arguments.chunk is not None:
+        options["chunks"] = parse_sizes(arguments.chunk, "chunk")
+    if arguments.shard is not None:
+        none = arguments.shard.strip() == "none"
+        options["shards"] = None if none else parse_sizes(arguments.shard, "shard")
+    if arguments.codec is not None:
+        options["codec"] = _codec(arguments.codec)
+    if arguments.checksum:
+        options["checksum"] = True
+    if arguments.dtype is not None:
+        options["dtype"] = dtype = _dtype(arguments.dtype)
+    if arguments.fill_value is not None:
+        if dtype is None:
+            raise UsageError("--fill-value needs a --dtype")
+        options["fill_value"] = fill_value_of(arguments.fill_value, dtype)
+    if arguments.names is not None:
+        options["names"] = tuple(name or None for name in parse_names(arguments.names))
+    if arguments.units is not None:
+        options["units"] = tuple(Unit(unit) if unit else None for unit in parse_names(arguments.units))
+    return options
+
+
+def check_ranks(options: dict[str, Any], rank: int) -> None:
+    """Raise UsageError if an option has not one value for each of `rank` dimensions."""
+    names = {"chunks": "chunk", "shards": "shard", "names": "dimension-names", "units": "units"}
+    for field, name in names.items():
+        values = options.get(field)
+        if values is not None and len(values) != rank:
+            raise UsageError(f"--{name} has {len(values)} values, but the array has {rank} dimensions")
+
+
+def _codec(text: str) -> Compressor | Any:
+    codec = parse_codec(text)
+    try:
+        return parse_compressor(codec) if isinstance(codec, str) else codec
+    except InvalidArgumentError as e:
+        raise UsageError(f"--codec: {e.message}") from None
+
+
+def _dtype(text: str) -> DataType:
+    try:
+        return DataType(text)
+    except (ValueError, TypeError) as e:
+        raise UsageError(f"--dtype: {e}") from None
+
+
+def fill_value_of(text: str, dtype: DataType) -> Any:
+    """Return the fill value of `dtype` that `text` means: JSON as in Zarr v3 metadata, or a bare word."""
+    value: Any
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = _WORDS.get(text.lower(), text)
+    try:
+        return parse_fill_value_zarr3(value, dtype)
+    except InvalidArgumentError as e:
+        raise UsageError(f'--fill-value: "{text}" is no {dtype.name}: {e.message}') from None

@@ -1,0 +1,391 @@
+"""``Group``: a mapping from names, or paths, to groups and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.errors import (
+    AlreadyExistsError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
+from chunkwise.groups.new_array import new_array
+from chunkwise.groups.readable_group import ReadableGroup
+from chunkwise.hierarchy.change import delete_node, make_link, move_node
+from chunkwise.hierarchy.consolidated_tree import consolidate
+from chunkwise.hierarchy.create import check_no_link, make_group, make_groups
+from chunkwise.hierarchy.link import Link
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.new_location import clear
+from chunkwise.hierarchy.node_name import check_new_names, split_path
+from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
+from chunkwise.hierarchy.tree import Tree, check_format
+from chunkwise.tools.array_template import data_type
+from chunkwise.tools.narrowing import Cast
+from chunkwise.tools.tree_copy import CopyReport, copy_node
+
+__all__ = ["Group", "Member"]
+
+Member: TypeAlias = "Group | TensorStore"
+
+
+class Group(ReadableGroup):
+    """A group of a tree; :func:`open_group` opens one.
+
+    Paths are names joined by "/", from this group, or with a leading "/" from the root of the tree that was
+    opened.  Iterating gives names and opens nothing; arrays are opened, not read, when they are looked up.
+    """
+
+    __slots__ = ()
+
+    # -- making ---------------------------------------------------------------------------------
+
+    def create_group(
+        self, path: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> Group:
+        """Make a group, and those above it that are missing.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is a group or array already, and `overwrite` is false.
+        InvalidArgumentError
+            If a name is reserved, an attribute can't be, or the tree was opened for reading.
+        """
+        self._tree.check_writable()
+        names = split_path(path, self.path)
+        if overwrite and path in self:
+            del self[path]
+        node = make_group(self._tree, names, attributes or {}, known=self._known(names))
+        return Group._make(self._tree, names, node)
+
+    def require_group(self, path: str, *, attributes: Mapping[str, Any] | None = None) -> Group:
+        """Return the group at `path`, after making it, with `attributes`, if it is missing."""
+        names = split_path(path, self.path)
+        node = self._tree.find(names, self._node.format)
+        if node is None or node.implicit or node.kind == "array":
+            self._tree.check_writable()
+            node = make_group(self._tree, names, attributes or {}, known=self._known(names), exist_ok=True)
+        return Group._make(self._tree, names, node)
+
+    def _known(self, names: Sequence[str]) -> int:
+        return len(self._names) if tuple(names[: len(self._names)]) == self._names else 0
+
+    def create_array(
+        self,
+        path: str,
+        data: Any = None,
+        *,
+        shape: Sequence[int] | int | None = None,
+        dtype: Any = None,
+        chunks: Sequence[int] | str | None = "auto",
+        shards: Sequence[int] | None = None,
+        codec: Any = None,
+        checksum: bool = False,
+        fill_value: Any = None,
+        dimension_names: Sequence[str | None] | None = None,
+        dimension_units: Sequence[Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        format: str | None = None,
+        overwrite: bool = False,
+        **schema_options: Any,
+    ) -> TensorStore:
+        """Make an array, and the groups above it that are missing.
+
+        Parameters
+        ----------
+        path : str
+        data : array_like or TensorStore, optional
+            What is written to it; shape and data type are by default those of the data.
+        shape : sequence of int, or int
+        dtype : dtype_like
+        chunks : sequence of int or "auto"
+            Of inner chunks, where there are shards.  ``"auto"``: about a megabyte each.
+        shards : sequence of int, optional
+            Zarr v3 only.
+        codec : str, JSON or CodecSpec, optional
+            ``"zstd:5"``, ``"gzip:6"``, ``"blosc:lz4:5:shuffle"``, ``"none"``, ...; or in the words of the
+            format.  In Zarr v3 ``"zstd:5+crc32c"`` has a checksum.
+        checksum : bool
+            Whether each chunk is to have a checksum, by which reads and ``chunkwise verify`` find damage:
+            ``crc32c`` in Zarr v3, that of the compressor elsewhere.
+        fill_value : scalar, optional
+            What is read where nothing is stored.  N5 has none but 0.
+        dimension_names : sequence of (str or None), optional
+            Zarr v2 keeps them in the attribute ``_ARRAY_DIMENSIONS``, N5 in ``axes``.
+        dimension_units : sequence of (Unit, str or None), optional
+            Size of a step along each dimension, such as ``"4 nm"``.
+        attributes : mapping, optional
+        metadata : mapping, optional
+            Members of the metadata document, in place of what would be chosen.
+        format : {"zarr3", "zarr2", "zarr1"}, optional
+            If it is not to be that of the tree.
+        overwrite : bool
+            Delete an array that is there.
+        **schema_options
+            ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see :func:`chunkwise.open`.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is something at `path`.
+        InvalidArgumentError
+            If the format can't hold it, a name is reserved, or parameters contradict each other; then
+            nothing is written.
+
+        Examples
+        --------
+        >>> import chunkwise
+        >>> group = chunkwise.create_group("memory://")
+        >>> array = group.create_array("raw/s0", shape=(512, 512), dtype="uint8", dimension_names=["y", "x"])
+        >>> array.name, array.domain.labels
+        ('/raw/s0', ('y', 'x'))
+        """
+        self._tree.check_writable()
+        names = split_path(path, self.path)
+        known = self._known(names)
+        kind = check_format(format) if format else self._tree.format
+        check_new_names(names[known:], kind)
+        if (kind == "n5") != (self._tree.format == "n5"):
+            raise InvalidArgumentError(f"format: an {kind} array can't be in an {self._tree.format} tree")
+        if not names:
+            raise InvalidArgumentError("the root of a tree is a group; an array needs a name")
+
+        def before(_: DataType) -> None:
+            if overwrite:
+                clear(self._tree.location(names))
+            make_groups(self._tree, names[:-1], min(known, len(names) - 1))
+            check_no_link(self._tree, names)
+
+        store = new_array(
+            self._tree.location(names),
+            format=kind,
+            shape=(shape,) if isinstance(shape, int) else shape,
+            dtype=dtype,
+            data=data,
+            chunks=chunks,
+            shards=shards,
+            codec=codec,
+            checksum=checksum,
+            fill_value=fill_value,
+            dimension_names=dimension_names,
+            dimension_units=dimension_units,
+            attributes=attributes or {},
+            metadata=metadata or {},
+            schema_options=schema_options,
+            non_finite=self._tree.non_finite,
+            before=before,
+        )
+        node = self._tree.find(names, kind)
+        assert node is not None
+        return TensorStore._make(store._array, store._transform, None, self._tree.array_node(names, node))
+
+    def require_array(
+        self, path: str, *, shape: Sequence[int] | int | None = None, dtype: Any = None, **options: Any
+    ) -> TensorStore:
+        """Return the array at `path`, after making it if it is missing.
+
+        Parameters
+        ----------
+        path : str
+        shape, dtype
+            What an array that is there must have, where they are given.
+        **options
+            What a new array is to have; see :meth:`create_array`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is a group, or an array with another shape or data type.
+        """
+        member: Member | None = self.get(path)
+        if member is None:
+            return self.create_array(path, shape=shape, dtype=dtype, **options)
+        if isinstance(member, Group):
+            raise InvalidArgumentError(f"{member.location.text} is a group, not an array")
+        wanted = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        if wanted is not None and wanted != member.shape:
+            raise InvalidArgumentError(f"{member.name} has the shape {member.shape}, not {wanted}")
+        if dtype is not None and data_type(dtype) != member.dtype:
+            raise InvalidArgumentError(
+                f"{member.name} is of {member.dtype.name}, not {data_type(dtype).name}"
+            )
+        return member
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def __delitem__(self, path: str) -> None:
+        self._tree.check_writable()
+        delete_node(self._tree, split_path(path, self.path))
+
+        self._changed()
+
+    def _changed(self) -> None:
+        """Look at the group again after its links may have changed."""
+        node = self._tree.find(self._names, self._node.format)
+        if node is not None:
+            self._node = node
+            self._attributes = None
+
+    def create_link(self, path: str, target: str, *, source: str = ".") -> None:
+        """Put a link into the tree.
+
+        Parameters
+        ----------
+        path : str
+            Of the link.
+        target : str
+            Path of what it stands for, which need not exist; with a leading "/" from the root of the tree,
+            else from the group that the link is in.
+        source : str
+            The tree that the target is in, if it is another one: a path relative to the root of this tree,
+            an absolute path or a URL.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is something at `path`.
+        InvalidArgumentError
+            If `target` is above the root of the tree.
+        """
+        self._tree.check_writable()
+        make_link(self._tree, split_path(path, self.path), Link(target, source))
+        self._changed()
+
+    def get_link(self, path: str) -> Link | None:
+        """Return the link at `path`, None if there is none; links above it are followed."""
+        names = split_path(path, self.path)
+        parent = resolve(self._tree, names[:-1]) if names else None
+        return None if parent is None else group_links(*parent).get(names[-1])
+
+    def move(self, source: str, target: str) -> None:
+        """Move the array or group at `source`, with everything below it, to `target`.
+
+        Groups above `target` are made.  What other nodes say about it, links for example, stays as it is.
+
+        Raises
+        ------
+        NodeNotFoundError
+            If there is nothing at `source`.
+        AlreadyExistsError
+            If there is something at `target`.
+        """
+        self._tree.check_writable()
+        move_node(self._tree, split_path(source, self.path), split_path(target, self.path))
+        self._changed()
+
+    def copy(
+        self,
+        source: str | Group | TensorStore,
+        path: str,
+        *,
+        options: Mapping[str, Any] | None = None,
+        resume: bool = False,
+        verify: bool = False,
+        strict: bool = False,
+        sync: bool = True,
+        cast: Cast = "error",
+        progress: Callable[[str, int], None] = lambda path, nbytes: None,
+    ) -> CopyReport:
+        """Copy an array, or a group with everything below it, into this tree and its format.
+
+        Parameters
+        ----------
+        source : str, Group or TensorStore
+            A path in this tree; or a group or whole array of any tree, format and store.
+        path : str
+            Where the copy is to be; groups above it are made.
+        options : mapping, optional
+            What the arrays are to have other than in the source: ``chunks``, ``shards``, ``codec``,
+            ``checksum``, ``fill_value``, ``dtype``.
+        resume : bool
+            Go on with an unfinished copy: what is there already is kept.
+        verify : bool
+            Read each array again and compare.
+        strict : bool
+            Raise if this format can't hold an array, instead of leaving it out.
+        sync : bool
+            Whether chunks are on the disk before an array is there; without, a power failure can leave a copy
+            that looks whole but isn't.
+        cast : {"error", "clamp", "wrap", "scale"}
+            What becomes of values that another ``dtype`` can't hold: an error, the nearest value that it has,
+            what is left of an integer that wraps around, or all values scaled to its range.
+        progress : callable
+            Called with the path of an array, from the top of the copy, and a number of bytes copied.
+
+        Returns
+        -------
+        CopyReport
+            Also of what this format can't hold.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is something at `path`.
+        InvalidArgumentError
+            If the copy would be inside what is copied.
+        """
+        found = self._find(source) if isinstance(source, str) else _resolved(source)
+        names = split_path(path, self.path)
+        self._tree.check_writable()
+        if not resume and names and self._tree.find(names) is not None:
+            raise AlreadyExistsError(
+                f"there is an array or group at {self._tree.location(names).text} already"
+            )
+        make_groups(self._tree, names[:-1])
+        report = copy_node(
+            found,
+            self._tree,
+            names,
+            options=options,
+            resume=resume,
+            verify=verify,
+            strict=strict,
+            sync=sync,
+            cast=cast,
+            progress=progress,
+        )
+        self._changed()
+        return report
+
+    def consolidate(self) -> list[str]:
+        """Write the consolidated metadata of the tree below this group, in place of those that there are.
+
+        Changes that are made with this library keep them true.
+
+        Returns
+        -------
+        list of str
+            Paths of nodes of another format, which consolidated metadata can't tell of.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the tree was opened for reading, or the group is none of Zarr.
+        FailedPreconditionError
+            If a document in the tree can't be read.
+        """
+        self._tree.check_writable()
+        return consolidate(self._node.location).left_out
+
+
+def _resolved(source: Group | TensorStore) -> ResolvedNode:
+    if isinstance(source, Group):
+        return ResolvedNode(source._tree, source._names, source._node)
+    if not isinstance(source, TensorStore):
+        raise TypeError(f"expected a path, a Group or a TensorStore, got {type(source).__name__}")
+    node = source._find_node().node
+    if node is None:
+        raise InvalidArgumentError("an array that is stored nowhere can't be copied; write it to a new array")
+    if source.domain != source._array.domain:
+        raise InvalidArgumentError("a view of an array can't be copied as a node; write it to a new array")
+    tree = Tree(root=node.location, format=node.format or "zarr3", writable=False, open_other=_no_other)
+    return ResolvedNode(tree, (), node)
+
+
+def _no_other(location: Location, tree: Tree) -> Tree:
+    raise UnsupportedError("an array has no links")

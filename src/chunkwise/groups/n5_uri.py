@@ -1,0 +1,89 @@
+"""N5 URIs: ``n5://container?group#attribute``, as n5-java and its relatives have them.
+
+The container is a path or a URL, with or without ``n5:`` or ``n5://`` in front.  A URI names a group, an
+array, or a value in their attributes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import MISSING, dump
+from chunkwise.driver.n5.attribute_path import normalize_group_path
+from chunkwise.driver.n5.uri import N5Uri, parse_n5_uri
+from chunkwise.errors import InvalidArgumentError, NodeNotFoundError
+from chunkwise.groups.group import Group
+from chunkwise.groups.lazy_array import open_array
+from chunkwise.groups.open_group import Mode, open_group
+from chunkwise.spec.context import Context
+
+__all__ = ["open_n5_uri", "parse_container"]
+
+
+def parse_container(uri: str) -> N5Uri:
+    """Split a URI, with the container as a path or URL that can be opened.
+
+    >>> parse_container("n5://s3://bucket/key.n5?a/b#c[2]")
+    N5Uri(container='s3://bucket/key.n5', group='a/b', attribute='c[2]')
+    """
+    parsed = parse_n5_uri(uri)
+    container = parsed.container
+    for word in ("n5://", "n5:"):
+        if container.startswith(word):
+            container = container[len(word) :]
+            break
+    if not container:
+        raise InvalidArgumentError(f"the N5 URI {dump(uri)} names no container")
+    return parsed._replace(container=container)
+
+
+def open_n5_uri(uri: str, mode: Mode = "r", *, context: Context | None = None) -> Group | TensorStore | Any:
+    """Open what an N5 URI names.
+
+    Parameters
+    ----------
+    uri : str
+    mode : {"r", "r+"}
+    context : Context, optional
+
+    Returns
+    -------
+    Group, TensorStore or JSON value
+        The value, if the URI names an attribute; ``#/`` is all attributes.
+
+    Raises
+    ------
+    NodeNotFoundError
+        If there is no such group, array or attribute.
+    InvalidArgumentError
+        If the URI leads out of its container.
+
+    Examples
+    --------
+    >>> import chunkwise, tempfile
+    >>> path = tempfile.mkdtemp() + "/data.n5"
+    >>> group = chunkwise.create_group(path)
+    >>> group.create_group("raw", attributes={"scales": [[1, 1], [2, 2]]}).path
+    'raw'
+    >>> open_n5_uri(f"n5://{path}?raw#scales[1]")
+    [2, 2]
+    """
+    if mode not in ("r", "r+"):
+        raise InvalidArgumentError(f'mode: expected "r" or "r+", not {mode!r}; an N5 URI names what is there')
+    parsed = parse_container(uri)
+    path = normalize_group_path(parsed.group or "")
+    root = open_group(parsed.container, mode, format="n5", context=context)
+    node: Group | TensorStore
+    if path:
+        node = root[path]
+    elif root._node.kind == "array":  # a container that is a dataset itself
+        node = open_array(root._tree, (), root._node)
+    else:
+        node = root
+    if parsed.attribute is None:
+        return node
+    value = node.attrs.get_path(parsed.attribute, MISSING)
+    if value is MISSING:
+        raise NodeNotFoundError(f"there is no attribute {dump(parsed.attribute)} at {uri}")
+    return value

@@ -1,0 +1,205 @@
+"""Creation of an array in a group: choosing its metadata, and writing everything in a safe order.
+
+Defaults are chunks of about a megabyte; ``zstd:3`` in Zarr v3; Blosc in Zarr v2, as zarr-python had it for
+long; ``gzip`` in N5, which every N5 reader has.  The metadata document is written last, so nothing looks like
+an array before it is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import dump
+from chunkwise.dtypes.as_array import as_array
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.attribute_value import NonFinite, to_json_value
+from chunkwise.hierarchy.attributes import write_first_attributes
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.new_location import check_free
+from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.unit import Unit
+from chunkwise.tools.array_template import ArrayTemplate, data_type
+from chunkwise.tools.compressor import Compressor, parse_compressor
+from chunkwise.tools.target import target_spec
+
+__all__ = ["SCHEMA_OPTIONS", "auto_chunks", "data_type", "new_array"]
+
+SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "schema", "context")
+"""What :func:`chunkwise.open` takes too, and :meth:`Group.create_array` passes on."""
+
+_CODEC_MEMBERS = ("codecs", "compressor", "compression")
+_TARGET_NBYTES = 1 << 20
+_LARGEST_NBYTES = 1 << 24
+
+
+def auto_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Return chunks of about a megabyte, more for large arrays, of similar extent in all dimensions.
+
+    >>> auto_chunks((10_000, 10_000), 2)
+    (512, 1024)
+    >>> auto_chunks((100,), 8)
+    (100,)
+    """
+    if not shape:
+        return ()
+    nbytes = math.prod(max(n, 1) for n in shape) * itemsize
+    # Arrays of terabytes get larger chunks, or there would be too many of them.
+    target = min(_LARGEST_NBYTES, max(_TARGET_NBYTES, 1 << max(0, (nbytes >> 16).bit_length())))
+    chunks = [max(n, 1) for n in shape]
+    while math.prod(chunks) * itemsize > target * 1.5 and max(chunks) > 1:
+        longest = max(range(len(chunks)), key=lambda d: chunks[d])
+        n = chunks[longest]
+        chunks[longest] = 1 << ((n - 1).bit_length() - 1)  # the next smaller power of two
+    return tuple(chunks)
+
+
+def new_array(
+    location: Location,
+    *,
+    format: str,
+    shape: Sequence[int] | None,
+    dtype: Any,
+    data: Any,
+    chunks: Sequence[int] | str | None,
+    shards: Sequence[int] | None,
+    codec: Any,
+    checksum: bool,
+    fill_value: Any,
+    dimension_names: Sequence[str | None] | None,
+    dimension_units: Sequence[Any] | None,
+    attributes: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    schema_options: Mapping[str, Any],
+    non_finite: NonFinite,
+    before: Callable[[DataType], None],
+) -> TensorStore:
+    """Make an array at `location`, where nothing is; see :meth:`Group.create_array` for most parameters."""
+    unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
+    if unknown:
+        raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")
+    template = _template(shape, dtype, data, schema_options)
+    given: dict[str, Any] = {}
+    if shards is not None:
+        given["shards"] = tuple(shards)
+    if isinstance(chunks, str) and chunks != "auto":
+        raise InvalidArgumentError(f'chunks: expected sizes or "auto", not {chunks!r}')
+    if chunks is not None and not isinstance(chunks, str):
+        given["chunks"] = tuple(int(n) for n in chunks)
+    schema = schema_options.get("schema")
+    layout_given = schema_options.get("chunk_layout") is not None or (
+        schema is not None and "chunk_layout" in schema.to_json()
+    )
+    if "chunks" not in given and not layout_given and "chunk_grid" not in metadata:
+        outer = given.get("shards") or template.shape
+        given["chunks"] = _auto(outer, template.dtype, exact="shards" in given)
+    options = {name: value for name, value in schema_options.items() if value is not None}
+    schema_codec = codec if isinstance(codec, CodecSpec) else None if schema is None else schema.codec
+    if isinstance(codec, CodecSpec):
+        options["codec"] = codec
+    if format == "zarr3" and "codecs" in metadata:
+        given["codec"] = metadata["codecs"]
+    elif codec is not None and not isinstance(codec, CodecSpec):
+        given["codec"] = parse_compressor(codec) if isinstance(codec, str) else codec
+    elif format == "zarr3" and schema_codec is not None:
+        given["codec"] = schema_codec.to_json().get("codecs", [])
+    elif format == "n5" and schema_codec is None and "compression" not in metadata:
+        given["codec"] = Compressor("gzip", 6)
+    if checksum:
+        if schema_codec is not None or any(name in metadata for name in _CODEC_MEMBERS):
+            raise InvalidArgumentError(
+                "checksum: the codecs are given by `metadata`, `schema` or a CodecSpec, which can say it"
+            )
+        given["checksum"] = True
+    if fill_value is not None:
+        given["fill_value"] = as_array(fill_value, template.dtype).reshape(())
+    if dimension_names is not None:
+        given["names"] = tuple(dimension_names)
+    if dimension_units is not None:
+        given["units"] = tuple(None if unit is None else Unit(unit) for unit in dimension_units)
+    for name in ("names", "units", "chunks", "shards"):
+        if name in given and len(given[name]) != len(template.shape):
+            raise InvalidArgumentError(
+                f"{name}: {len(given[name])} values for an array of {len(template.shape)} dimensions"
+            )
+    values = {
+        name: to_json_value(value, f"attribute {dump(name)}", non_finite)
+        for name, value in attributes.items()
+    }
+    if format == "n5":  # where these are members that the array is made with, and null is kept when asked for
+        own_members = [n for n in values if n in ("axes", "units", "resolution") or values[n] is None]
+        metadata = {**{n: values.pop(n) for n in own_members}, **metadata}
+    target = target_spec(template.replaced({**given, "attributes": values}), format, list(given))
+    left_out = [note for note in target.notes if note.startswith("attribute ")]
+    if left_out:
+        raise InvalidArgumentError("; ".join(left_out))
+    own = {**target.spec["metadata"], **metadata}
+    spec: dict[str, Any] = {**target.spec, "metadata": own, "kvstore": location.kvstore()}
+    if format == "zarr2" and fill_value is None and "fill_value" not in metadata and "filters" not in own:
+        own["fill_value"] = None  # xarray takes any other for the value of what is missing
+    if format == "zarr3":
+        own["codecs"] = target.spec["metadata"]["codecs"]  # those of `metadata`, in shards if there are any
+        if layout_given and "codecs" not in metadata:
+            # The layout says whether there are shards around the codecs, and in which order elements lie.
+            layout = {"read_chunk": {"shape": given["chunks"]}} if "chunks" in given else {}
+            codec_spec = {"driver": "zarr3", "codecs": own.pop("codecs")}
+            spec["schema"] = {"codec": codec_spec, "chunk_layout": layout}
+    elif schema_codec is not None and "codec" not in given:
+        for name in ("compressor", "compression"):
+            own.pop(name, None)
+    # Nothing is to be left of an array that can't be made.
+    open_spec({**spec, "open": True, "assume_metadata": True}, **options).result()
+    before(template.dtype)
+    check_free(location, format)
+    write_first_attributes(location, format, target.attributes)
+    store = open_spec({**spec, "create": True}, **options).result()
+    if format != "n5":
+        update_consolidated(location.kv, location.path)
+    if data is not None:
+        store.write(data).result()
+    return store
+
+
+def _auto(outer: Sequence[int], dtype: DataType, *, exact: bool) -> tuple[int, ...]:
+    itemsize = max(1, dtype.memory_dtype.itemsize)
+    if not exact:
+        return auto_chunks(outer, itemsize)
+    chunks = auto_chunks(outer, itemsize)
+    # Inner chunks have to divide the shard.
+    return tuple(
+        max(n for n in range(1, chunk + 1) if size % n == 0)
+        for size, chunk in zip(outer, chunks, strict=True)
+    )
+
+
+def _template(
+    shape: Sequence[int] | None, dtype: Any, data: Any, schema_options: Mapping[str, Any]
+) -> ArrayTemplate:
+    """Return the template with nothing but shape and data type."""
+    schema: Schema | None = schema_options.get("schema")
+    domain = schema_options.get("domain")
+    if domain is None and schema is not None:
+        domain = schema.domain
+    if shape is None and domain is not None:
+        shape = domain.shape
+    if dtype is None and schema is not None:
+        dtype = schema.dtype
+    if data is not None and not isinstance(data, TensorStore):
+        data = np.asarray(data)
+    if data is not None:
+        shape = data.shape if shape is None else shape
+        dtype = data.dtype if dtype is None else dtype
+    if shape is None:
+        raise InvalidArgumentError("an array needs a shape, or data")
+    if dtype is None:
+        raise InvalidArgumentError("an array needs a dtype, or data")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    return ArrayTemplate(shape=tuple(int(n) for n in sizes), dtype=data_type(dtype))

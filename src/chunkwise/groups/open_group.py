@@ -1,0 +1,245 @@
+"""``open_group``: the root of the tree that a path, a URL, a spec or a kvstore names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from chunkwise.driver.n5.version import check_version
+from chunkwise.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
+from chunkwise.groups.group import Group
+from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
+from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
+from chunkwise.hierarchy.create import make_group
+from chunkwise.hierarchy.document import load_json
+from chunkwise.hierarchy.location import Location, LocationLike, locate
+from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, create_parents
+from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
+from chunkwise.hierarchy.snapshot import parse_snapshot
+from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.spec.context import Context
+
+__all__ = ["Mode", "create_group", "open_group"]
+
+Mode: TypeAlias = Literal["r", "r+", "a", "w", "w-"]
+
+_MODES = ("r", "r+", "a", "w", "w-")
+
+
+def open_group(
+    place: LocationLike,
+    mode: Mode = "r",
+    *,
+    format: str | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    consolidated: bool | None = None,
+    context: Context | None = None,
+    non_finite: NonFinite = "error",
+    external_links: ExternalLinks = False,
+) -> Group:
+    """Open a group, or make one.
+
+    Parameters
+    ----------
+    place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+        Where it is.
+    mode : {"r", "r+", "a", "w", "w-"}
+        ``r``: it must exist, nothing is changed.  ``r+``: it must exist.  ``a``: it is made if it is
+        missing.  ``w``: it is made, and what is there is deleted.  ``w-``: it is made, nothing may be there.
+    format : {"zarr3", "zarr2", "n5"}, optional
+        Which documents to look for; what to make.  By default what is there; for a new one what the name
+        says, ``*.n5``, or else Zarr v3.  A directory without a document is a group of that format, and
+        none without, except in an N5 container.
+    attributes : mapping, optional
+        Of a group that is made.
+    consolidated : bool, optional
+        Whether to take the whole tree from its consolidated metadata, without a look at the nodes
+        themselves.  By default with mode ``r``, if there are any; true demands them.
+    context : Context, optional
+        Where the resources of a spec, and of arrays, come from.
+    non_finite : {"error", "string", "literal"}
+        What is done with NaN and infinities in attributes.
+    external_links : bool or callable
+        Whether links that lead to other trees are followed.  A function gets the source as the link has it,
+        and the URL that it means, and returns whether it may be followed.  The other tree is opened
+        for reading.
+
+    Raises
+    ------
+    NotFoundError, AlreadyExistsError
+        If it is missing and not to be made, or the other way round.
+    """
+    if mode not in _MODES:
+        raise InvalidArgumentError(f"mode: expected one of {', '.join(_MODES)}, not {mode!r}")
+    check_non_finite(non_finite)
+    if isinstance(place, str) and place.startswith("n5:"):
+        raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")
+    context = context or Context()
+    location = locate(place, context)
+    wanted = None if format is None else check_format(format, group=True)
+    if consolidated and mode != "r":
+        raise InvalidArgumentError(
+            f'consolidated metadata are for reading: open with mode "r", not {mode!r}, to use them'
+        )
+    options: dict[str, Any] = {
+        "root": location,
+        "non_finite": non_finite,
+        "context": context,
+        "external_links": external_links,
+        "open_other": _open_other,
+    }
+    if mode == "r" and consolidated is not False:
+        group = _from_snapshot(location, wanted, options)
+        if group is not None and (group._tree.snapshot is not None or not consolidated):
+            return group
+        if consolidated:
+            raise NotFoundError(f"there are no consolidated metadata at {location.text}")
+    node = find_node(location, wanted)
+    if node is not None and wanted is not None and node.format not in (wanted, None):
+        if mode == "w":
+            _clear(node)
+        elif mode in ("r", "r+"):
+            raise NotFoundError(
+                f"there is no {wanted} group at {location.text}, but a {node.format} {node.kind}"
+            )
+        node = None
+    if node is not None and mode == "w":
+        _clear(node)
+        node = None
+    is_missing = node is None or (node.implicit and mode in ("a", "w-"))
+    if node is None or is_missing:
+        if mode in ("r", "r+"):
+            raise nothing_at(location, "group")
+        return _create(wanted or _suggested(location), attributes or {}, options)
+    if node.implicit:
+        _check_implicit(node)
+    if mode == "w-":
+        raise AlreadyExistsError(f"{location.text} is a {node.kind} already ({node.format})")
+    return _opened(node, wanted, options, writable=mode != "r")
+
+
+def _check_implicit(node: Node) -> None:
+    """Raise NotFoundError if a directory without a document is no group unless somebody says so."""
+    location = node.location
+    array = array_above(location)
+    if array is not None:
+        raise NotFoundError(f"there is no group at {location.text}, which is inside the array {array.text}")
+    if node.format is None:
+        raise NotFoundError(
+            f"there is no group at {location.text}, but a directory without metadata; it is looked into "
+            'as a group of the format that is given: format="zarr3", "zarr2" or "n5"'
+        )
+
+
+def _open_other(location: Location, tree: Tree) -> Tree:
+    """Open the tree that an external link in `tree` leads to."""
+    other = open_group(
+        location, context=tree.context, non_finite=tree.non_finite, external_links=tree.external_links
+    )
+    return other._tree
+
+
+def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, writable: bool) -> Group:
+    location = node.location
+    if node.error:
+        raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
+    holds_nodes = node.format == "n5" and "n5" in node.document and not writable  # a container, as found
+    if node.kind == "array" and not holds_nodes:
+        raise InvalidArgumentError(f"{location.text} is an array, not a group ({node.format})")
+    check_group(node)
+    if node.format == "n5" and "n5" in node.document:
+        check_version(node.document["n5"])
+    elif node.format == "n5":
+        check_container(location)
+    tree = Tree(format=node.format or wanted or _suggested(location), writable=writable, **options)
+    return Group._make(tree, (), node)
+
+
+def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
+    """Open a group whose consolidated metadata tell of the tree; None if there are none."""
+    kv, path = location.kv, location.path
+    for format, key in (("zarr3", "zarr.json"), ("zarr2", ".zmetadata")):
+        found = kv.read(path + key) if wanted in (None, format) else None
+        if found is None or found.value is None:
+            continue
+        if key == ".zmetadata":
+            snapshot = parse_snapshot(key, load_json(found.value), found.time)
+        else:
+            node = node_of(location, key, found)
+            is_group = not node.error and node.kind == "group"
+            snapshot = parse_snapshot(key, node.document, found.time) if is_group else None
+            if snapshot is None:
+                return _opened(node, "zarr3", options, writable=False)
+        if snapshot is not None:
+            tree = Tree(format=snapshot.format, writable=False, snapshot=snapshot, **options)
+            root = tree.find(())
+            assert root is not None
+            return Group._make(tree, (), root)
+    return None
+
+
+def create_group(
+    place: LocationLike,
+    *,
+    format: str | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    context: Context | None = None,
+    non_finite: NonFinite = "error",
+    external_links: ExternalLinks = False,
+) -> Group:
+    """Make a group and open it for reading and writing; see :func:`open_group`."""
+    return open_group(
+        place,
+        "w" if overwrite else "w-",
+        format=format,
+        attributes=attributes,
+        context=context,
+        non_finite=non_finite,
+        external_links=external_links,
+    )
+
+
+def _suggested(location: Location) -> FormatName:
+    return "n5" if any(name.endswith(".n5") for name in location.path.split("/")) else "zarr3"
+
+
+def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str, Any]) -> Group:
+    location: Location = options["root"]
+    tree = Tree(format=format, writable=True, **options)
+    check_outside_arrays(location)
+    if format == "n5":
+        check_container(location)
+    # The group itself must not be there before it is made: in N5 the container above is what is marked.
+    above = location.parent if format == "n5" else location
+    if above is not None:
+        create_parents(above, format)
+    node = make_group(tree, (), attributes)
+    if format == "n5":
+        if container_root(location) is None:
+            create_container(location)
+        else:
+            mark_container(location)
+        found = find_node(location, format)
+        assert found is not None
+        node = found
+    return Group._make(tree, (), node)
+
+
+def _clear(node: Node) -> None:
+    location = node.location
+    if node.implicit:
+        if not location.kv.list_children(location.path).prefixes:
+            return
+        raise FailedPreconditionError(
+            f"{location.text} is a directory that is neither group nor array and not empty; "
+            "delete it yourself if nothing in it is needed"
+        )
+    keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+    location.kv.delete_range(keys.start, keys.stop)

@@ -1,0 +1,240 @@
+"""Groups without the methods that change something: names, members, links, attributes, drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Self
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import dump
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NodeNotFoundError
+from chunkwise.groups.drawing import Drawing
+from chunkwise.groups.lazy_array import lazy_array, open_array
+from chunkwise.hierarchy.link import Link
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.node_attributes import Attributes
+from chunkwise.hierarchy.node_name import split_path
+from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
+from chunkwise.hierarchy.tree import Tree
+
+__all__ = ["ReadableGroup"]
+
+_SHOWN = 20
+
+
+class ReadableGroup:
+    """A group and everything that can be done with it without changing it."""
+
+    __slots__ = ("__weakref__", "_attributes", "_names", "_node", "_tree")
+
+    _tree: Tree
+    _names: tuple[str, ...]
+    _node: Node
+    _attributes: Attributes | None
+
+    def __init__(self) -> None:
+        raise TypeError("cannot create 'Group' instances; use chunkwise.open_group")
+
+    @classmethod
+    def _make(cls, tree: Tree, names: Sequence[str], node: Node) -> Self:
+        self = cls.__new__(cls)
+        self._tree = tree
+        self._names = tuple(names)
+        self._node = node
+        self._attributes = None
+        return self
+
+    # -- what it is -----------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """Path from the root of the tree that was opened; empty for the root itself."""
+        return "/".join(self._names)
+
+    @property
+    def name(self) -> str:
+        """The path with a "/" in front."""
+        return "/" + self.path
+
+    @property
+    def basename(self) -> str:
+        """Last component of the path; empty for the root."""
+        return self._names[-1] if self._names else ""
+
+    @property
+    def format(self) -> str:
+        """``"zarr3"``, ``"zarr2"`` or ``"n5"``."""
+        return self._node.format or self._tree.format
+
+    @property
+    def mode(self) -> str:
+        """``"r"`` or ``"r+"``."""
+        return "r+" if self._tree.writable else "r"
+
+    @property
+    def implicit(self) -> bool:
+        """True for a group that has no document, only something below it."""
+        return self._node.implicit
+
+    @property
+    def location(self) -> Location:
+        """Location of the group."""
+        return self._node.location
+
+    @property
+    def root(self) -> Self:
+        """The root of the tree."""
+        return self["/"]  # type: ignore[return-value]
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes."""
+        if self._attributes is None:
+            self._attributes = self._tree.attributes(self._names, self._node)
+        return self._attributes
+
+    # -- looking up -----------------------------------------------------------------------------
+
+    def _find(self, path: str) -> ResolvedNode:
+        found = resolve(self._tree, split_path(path, self.path), self._node.format)
+        if found is None:
+            raise NodeNotFoundError(f"{dump(path)} in {self._tree.location(self._names).text}")
+        return found
+
+    @classmethod
+    def _open(cls, found: ResolvedNode) -> Self | TensorStore:
+        tree, names, node = found
+        if node.kind == "group" or (not names and node.format == "n5"):
+            return cls._make(tree, names, node)
+        entry = None if tree.snapshot is None else tree.snapshot.find("/".join(names))
+        return open_array(tree, names, node) if entry is None else lazy_array(tree, names, entry)
+
+    def __getitem__(self, path: str) -> Self | TensorStore:
+        return self._open(self._find(path))
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """Return the group or array at `path`, `default` if there is none."""
+        try:
+            return self[path]
+        except NodeNotFoundError:
+            return default
+
+    def __contains__(self, path: object) -> bool:
+        if not isinstance(path, str):
+            return False
+        try:
+            self._find(path)
+        except (NodeNotFoundError, InvalidArgumentError):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        below = dict.fromkeys(self._tree.children(self._names, self._node))
+        return iter(sorted(below | dict.fromkeys(self.links())))
+
+    def links(self) -> dict[str, Link]:
+        """Return the links in this group, by name; none is followed."""
+        return group_links(self._tree, self._names, self._node)
+
+    def keys(self) -> list[str]:
+        """Return the names of all members, links included, in order; one listing, and none is opened."""
+        return list(iter(self))  # `list(self)` would ask for the length too
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def items(self) -> Iterator[tuple[str, Self | TensorStore]]:
+        """Yield name and member, for each, in the order of their names.
+
+        Links are followed; those that lead nowhere, or where the caller may not go, are left out.  So are
+        directories that hold neither group nor array.
+        """
+        links = self.links()
+        for name in self:
+            try:
+                member = self.get(name)
+            except ChunkwiseError:
+                if name not in links:
+                    raise
+                continue
+            if member is not None:
+                yield name, member
+
+    def values(self) -> Iterator[Self | TensorStore]:
+        """Yield the members."""
+        return (member for _, member in self.items())
+
+    def groups(self) -> Iterator[tuple[str, Self]]:
+        """Yield the names of groups right below this one, and the groups."""
+        return ((name, member) for name, member in self.items() if isinstance(member, ReadableGroup))
+
+    def arrays(self) -> Iterator[tuple[str, TensorStore]]:
+        """Yield the names of arrays right below this group, and the arrays."""
+        return ((name, member) for name, member in self.items() if isinstance(member, TensorStore))
+
+    def walk(self) -> Iterator[tuple[str, Self | TensorStore]]:
+        """Yield path and member, from this group, for everything below it, a group before what it holds.
+
+        Links are not followed.
+        """
+        snapshot = self._tree.snapshot
+        for name in self._tree.children(self._names, self._node):
+            names = (*self._names, name)
+            entry = None if snapshot is None else snapshot.find("/".join(names))
+            if entry is not None and entry.kind == "array":
+                yield name, lazy_array(self._tree, names, entry)
+                continue
+            node = self._tree.find(names, self._node.format)
+            if node is None:
+                continue
+            member = self._open(ResolvedNode(self._tree, names, node))
+            below = member.walk() if isinstance(member, ReadableGroup) else iter(())
+            if node.implicit and node.format != "n5":
+                # A directory in a Zarr tree is a group only if it leads to a node.
+                first = next(below, None)
+                if first is None:
+                    continue
+                below = chain((first,), below)
+            yield name, member
+            for path, inner in below:
+                yield f"{name}/{path}", inner
+
+    def visit(self, function: Callable[[str, Self | TensorStore], Any]) -> Any:
+        """Call ``function(path, member)`` for everything below; stop at, and return, what isn't None."""
+        for path, member in self.walk():
+            result = function(path, member)
+            if result is not None:
+                return result
+        return None
+
+    # -- looks ----------------------------------------------------------------------------------
+
+    def tree(self, depth: int | None = None, *, attributes: bool = False) -> Drawing:
+        """Return a drawing of everything below: text when printed, HTML in a notebook.
+
+        Parameters
+        ----------
+        depth : int, optional
+            How many levels to show; by default all.
+        attributes : bool
+            Whether to show attributes.
+        """
+        return Drawing(self._tree, self._names, self._node, depth=depth, attributes=attributes)
+
+    def _drawing(self) -> Drawing:
+        return Drawing(self._tree, self._names, self._node, depth=1, attributes=True, most=_SHOWN)
+
+    def __repr__(self) -> str:
+        head = f"<chunkwise.Group {self.name} ({self.format}, mode {self.mode!r}) in {self._tree.root.text}>"
+        try:
+            return f"{head}\n{self._drawing()}"
+        except ChunkwiseError as e:  # it is gone, or the store is
+            return f"{head}\n{e}"
+
+    def _repr_html_(self) -> str:
+        return self._drawing()._repr_html_()

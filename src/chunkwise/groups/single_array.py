@@ -1,0 +1,157 @@
+"""Arrays by their location alone: made with their contents, and read, with one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.groups.new_array import new_array
+from chunkwise.hierarchy.attribute_value import NonFinite
+from chunkwise.hierarchy.location import LocationLike, locate
+from chunkwise.hierarchy.new_location import (
+    check_free,
+    check_outside_arrays,
+    clear,
+    create_parents,
+    suggested_format,
+)
+from chunkwise.hierarchy.node_name import check_new_names
+from chunkwise.hierarchy.tree import check_format
+from chunkwise.spec.context import Context
+from chunkwise.tools.new_array import open_array
+
+__all__ = ["create_array", "read"]
+
+
+def create_array(
+    place: LocationLike,
+    data: Any = None,
+    *,
+    shape: Sequence[int] | int | None = None,
+    dtype: Any = None,
+    chunks: Sequence[int] | str | None = "auto",
+    shards: Sequence[int] | None = None,
+    codec: Any = None,
+    checksum: bool = False,
+    fill_value: Any = None,
+    dimension_names: Sequence[str | None] | None = None,
+    dimension_units: Sequence[Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    format: str | None = None,
+    overwrite: bool = False,
+    context: Context | None = None,
+    non_finite: NonFinite = "error",
+    **schema_options: Any,
+) -> TensorStore:
+    """Make an array, with `data` in it if there are any.
+
+    Parameters
+    ----------
+    place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+        Where nothing is.
+    data : array_like or TensorStore, optional
+        What is written to it; shape and data type are by default those of the data.
+    format : {"zarr3", "zarr2", "zarr1", "n5"}, optional
+        By default that of the group that it is in; failing that what the name says, ``*.n5``, or else
+        Zarr v3.
+    overwrite : bool
+        Delete an array that is there.
+    context : Context, optional
+        Where the resources of a spec come from.
+    non_finite : {"error", "string", "literal"}
+        What is done with NaN and infinities in attributes.
+    shape, dtype, chunks, shards, codec, checksum, fill_value
+        As for :meth:`Group.create_array`.
+    dimension_names, dimension_units, attributes, metadata
+        As for :meth:`Group.create_array`.
+    **schema_options
+        ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see :func:`chunkwise.open`.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is something, or an array is above it.
+    InvalidArgumentError
+        If the format can't hold it, or parameters contradict each other; then nothing is written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> store = chunkwise.create_array(path, np.arange(6).reshape(2, 3), chunks=(1, 3))
+    >>> store.shape, store.chunk_layout.read_chunk.shape
+    ((2, 3), (1, 3))
+    >>> chunkwise.read(path)
+    array([[0, 1, 2],
+           [3, 4, 5]])
+    """
+    location = locate(place, context)
+    kind = check_format(format) if format else suggested_format(location) or "zarr3"
+    if location.name:
+        check_new_names([location.name], kind)
+    check_outside_arrays(location)
+
+    def before(dtype: DataType) -> None:
+        if overwrite:
+            clear(location)
+        check_free(location, kind)
+        create_parents(location, kind, text=dtype.name == "ustring")
+
+    new_array(
+        location,
+        format=kind,
+        shape=(shape,) if isinstance(shape, int) else shape,
+        dtype=dtype,
+        data=data,
+        chunks=chunks,
+        shards=shards,
+        codec=codec,
+        checksum=checksum,
+        fill_value=fill_value,
+        dimension_names=dimension_names,
+        dimension_units=dimension_units,
+        attributes=attributes or {},
+        metadata=metadata or {},
+        schema_options={**schema_options, "context": context},
+        non_finite=non_finite,
+        before=before,
+    )
+    return open_array(location)
+
+
+def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[Any]:
+    """Read a whole array, of whatever format; :func:`chunkwise.open` opens one to read parts of it.
+
+    Parameters
+    ----------
+    place : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+        Where it is.
+    context : Context, optional
+        Where the resources of a spec come from.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    InvalidArgumentError
+        If it is a group.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.n5"
+    >>> chunkwise.create_array(path, [1.5, 2.5]).shape
+    (2,)
+    >>> chunkwise.read(path)
+    array([1.5, 2.5])
+    """
+    return np.asarray(open_array(locate(place, context), read=True).read().result())

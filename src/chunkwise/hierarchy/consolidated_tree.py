@@ -1,0 +1,223 @@
+"""Consolidated metadata of a whole tree: writing and checking them.
+
+They are as zarr-python writes them: nodes in the order of their depth, and in each copy of a group an empty
+``consolidated_metadata`` of its own.
+
+A process that changes a node while the tree is walked finds no consolidated metadata that it would have to
+update.  So the tree is walked again after they were written, until nothing has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.driver.zarr3.metadata import parse_metadata
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+)
+from chunkwise.hierarchy.consolidated import EMPTY, update_consolidated
+from chunkwise.hierarchy.document import change_document, read_document
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node, find_node, require_node
+from chunkwise.hierarchy.walk import walk
+
+__all__ = [
+    "Gathered",
+    "check_consolidated",
+    "consolidate",
+    "copies_of",
+    "gather",
+    "remove_consolidated",
+    "subtree_copies",
+]
+
+_ATTEMPTS = 20
+
+
+class Gathered(NamedTuple):
+    """Copies of the documents of a tree, and the paths of nodes of other formats, which are left out."""
+
+    documents: dict[str, Any]
+    left_out: list[str]
+
+
+def consolidate(location: Location) -> Gathered:
+    """Write the consolidated metadata of a Zarr group; raise AbortedError if the tree keeps changing."""
+    for _ in range(_ATTEMPTS):
+        node = _zarr_group(location)
+        gathered = gather(node)
+        _write(node, gathered.documents)
+        if _problems(node, _stored(_zarr_group(location)), gather(node).documents) == []:
+            update_consolidated(location.kv, location.path)
+            return gathered
+    raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times while it was gone through")
+
+
+def remove_consolidated(location: Location) -> bool:
+    """Delete the consolidated metadata of a group; return whether there were any."""
+    node = _zarr_group(location)
+    there = _stored(node) is not None
+    if node.format == "zarr2":
+        location.kv.delete(location.path + ".zmetadata")
+        return there
+
+    def without(document: Any) -> Any:
+        if not isinstance(document, dict):
+            return document
+        return {name: value for name, value in document.items() if name != "consolidated_metadata"}
+
+    change_document(location.kv, location.path + "zarr.json", without)
+    return there
+
+
+def check_consolidated(node: Node) -> list[str]:
+    """Return the mistakes in the consolidated metadata of a group; nothing if it has none."""
+    if node.kind != "group" or node.error or node.format not in ("zarr3", "zarr2"):
+        return []
+    try:
+        stored = _stored(node)
+    except FailedPreconditionError as e:
+        return [e.message]
+    if stored is None:
+        return []
+    return _problems(node, stored, gather(node, errors=False).documents)
+
+
+def _zarr_group(location: Location) -> Node:
+    node = require_node(location)
+    if node.kind != "group" or not node.key or node.format not in ("zarr3", "zarr2"):
+        what = "an implicit group" if not node.key else f"an {node.format} {node.kind}"
+        raise InvalidArgumentError(
+            f"{location.text} is {what}; only groups of Zarr v2 and v3 have consolidated metadata"
+        )
+    return node
+
+
+def gather(node: Node, *, errors: bool = True) -> Gathered:
+    """Return the documents of a tree; those that can't be read raise if `errors`, else are left out."""
+    found: list[tuple[int, str, Node]] = []
+    left_out: list[str] = []
+    for name, below in walk(node):
+        if below.error:
+            if errors:
+                raise FailedPreconditionError(f"{below.location.text}: {below.error}")
+            continue
+        if below.format != node.format:
+            left_out.append(name)
+        elif below.key:
+            found.append((name.count("/") + 1 if name else 0, name, below))
+    found.sort(key=lambda item: item[0])
+    documents: dict[str, Any] = {}
+    for _, name, below in found:
+        if name or node.format == "zarr2":  # a zarr.json has no copy of itself
+            documents.update(copies_of(name, below))
+    return Gathered(documents, left_out)
+
+
+def subtree_copies(location: Location) -> dict[str, dict[str, Any]]:
+    """Return by format the copies that groups above have of a node and of all below it; names from there."""
+    out: dict[str, dict[str, Any]] = {"zarr3": {}, "zarr2": {}}
+    node = find_node(location)
+    for name, below in () if node is None else walk(node):
+        if below.format in out and below.key and not below.error:
+            out[below.format].update(copies_of(name, below))
+    return out
+
+
+def copies_of(name: str, node: Node) -> dict[str, Any]:
+    """Return what consolidated metadata have of one node, with the path `name`."""
+    document = {key: value for key, value in node.document.items() if key != "consolidated_metadata"}
+    if node.format == "zarr3":
+        if node.kind == "group":
+            document["consolidated_metadata"] = EMPTY
+        return {name: document}
+    location = node.location
+    attributes = read_document(location.kv, location.path + ".zattrs")
+    under = f"{name}/" if name else ""
+    return {f"{under}{node.key}": document, f"{under}.zattrs": {} if attributes is None else attributes}
+
+
+def _write(node: Node, documents: Mapping[str, Any]) -> None:
+    kv, path = node.location.kv, node.location.path
+    if node.format == "zarr2":
+        whole = {"metadata": dict(documents), "zarr_consolidated_format": 1}
+        change_document(kv, path + ".zmetadata", lambda _: whole)
+        return
+
+    def with_copies(document: Any) -> Any:
+        if not isinstance(document, dict):
+            raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
+        return {**document, "consolidated_metadata": {**EMPTY, "metadata": dict(documents)}}
+
+    change_document(kv, path + "zarr.json", with_copies)
+
+
+def _stored(node: Node) -> dict[str, Any] | None:
+    """Return the copies that a group has, None if it has none; raise FailedPreconditionError for bad ones."""
+    location = node.location
+    if node.format == "zarr2":
+        key, (member, kind) = ".zmetadata", ("zarr_consolidated_format", 1)
+        document = read_document(location.kv, location.path + key)
+    else:
+        key, (member, kind) = "zarr.json", ("kind", "inline")
+        document = node.document.get("consolidated_metadata")
+    if document is None:
+        return None
+    known = isinstance(document, dict) and document.get(member) == kind
+    copies = document.get("metadata") if known else None
+    if not isinstance(copies, dict):
+        raise FailedPreconditionError(f"{location.path}{key}: consolidated metadata of an unknown kind")
+    return copies
+
+
+def _problems(node: Node, stored: Mapping[str, Any] | None, true: Mapping[str, Any]) -> list[str]:
+    if stored is None:
+        return ["there are no consolidated metadata"]
+    out = []
+    for name, copy in stored.items():
+        if name not in true:
+            if not (name.endswith(".zattrs") and copy == {}):
+                out.append(f'consolidated metadata have "{name}", which does not exist')
+        elif _comparable(copy) != _comparable(true[name]):
+            out.append(f'consolidated metadata of "{name}" are not those that the node has')
+    for name, document in true.items():
+        if name not in stored and not (name.endswith(".zattrs") and document == {}):
+            out.append(f'consolidated metadata lack "{name}"')
+    return out
+
+
+def _comparable(document: Any) -> str:
+    """Return text that is the same for documents that say the same, whoever wrote them."""
+    if isinstance(document, dict):
+        document = {key: value for key, value in document.items() if key not in _SAYS_NOTHING}
+        if document.get("node_type") == "array":
+            document = _normal_zarr3(document)
+        if document.get("attributes") == {}:
+            del document["attributes"]
+    return json.dumps(document, sort_keys=True)  # in which NaN equals NaN
+
+
+_SAYS_NOTHING = ("consolidated_metadata", "storage_transformers")
+
+
+def _normal_zarr3(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an array with every option of its codecs, which a copy may lack or have."""
+    try:
+        metadata = parse_metadata(document)
+    except (ChunkwiseError, ValueError):
+        return document
+    rest = ("codecs", "data_type", "fill_value", "chunk_key_encoding", "dimension_names")
+    out = {key: value for key, value in document.items() if key not in rest}
+    return {
+        **out,
+        "codecs": metadata.chain,
+        "data_type": metadata.dtype.name,
+        "fill_value": metadata.fill_value.tobytes().hex(),
+        "chunk_key_encoding": repr(metadata.keys),
+        "dimension_names": metadata.dimension_names,
+    }

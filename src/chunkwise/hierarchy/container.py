@@ -1,0 +1,95 @@
+"""N5 containers: directories whose root names the version of the format.
+
+Tools open the container and find datasets below it; some refuse a root without the attribute ``n5``.
+
+Specification: N5 README, "File-system specification", item 3.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from chunkwise.driver.n5.document import load_document
+from chunkwise.driver.n5.version import NUMERIC_VERSION, STRING_VERSION, check_version, parse_version
+from chunkwise.errors import FailedPreconditionError, PermissionDeniedError, SpecError
+from chunkwise.hierarchy.document import change_document, read_document
+from chunkwise.hierarchy.location import Location, locate
+
+__all__ = ["check_container", "container_root", "create_container", "mark_container"]
+
+
+_SUFFIX = ".n5"
+
+
+def container_root(location: Location) -> Location | None:
+    """Return the root of the N5 container that `location` is in, itself included; None if there is none."""
+    # That is the nearest group with a version; failing that, the nearest whose name ends in ".n5".
+    named = None
+    at: Location | None = location
+    while at is not None:
+        try:
+            document = read_document(at.kv, at.path + "attributes.json", load_document)
+        except (PermissionDeniedError, SpecError):  # somebody else's, or no document of N5
+            document = None
+        if isinstance(document, dict) and "n5" in document:
+            return at
+        if named is None and at.name.endswith(_SUFFIX):
+            named = at
+        at = at.parent
+    return named
+
+
+def create_container(path: str | os.PathLike[str] | Location, *, text: bool = False) -> None:
+    """Make an N5 container, or make sure that what is there is one.
+
+    A version that is there already is kept; so are all other attributes.
+
+    Parameters
+    ----------
+    path : str, path or Location
+        The container, conventionally named ``*.n5``.
+    text : bool, default False
+        Whether datasets of text will be in it: old readers, who don't know them, are then kept out.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is a container of a version above 4.
+    FailedPreconditionError
+        If its ``attributes.json`` isn't JSON.
+    """
+    location = locate(path)
+
+    def mark(document: Any) -> Any:
+        document = {} if document is None else document
+        if not isinstance(document, dict):
+            raise FailedPreconditionError(
+                f"{location.kv.describe(location.path + 'attributes.json')}: Expected object"
+            )
+        if parse_version(document.get("n5")) is None:
+            return {
+                "n5": STRING_VERSION if text else NUMERIC_VERSION,
+                **{k: v for k, v in document.items() if k != "n5"},
+            }
+        check_version(document["n5"])
+        return document
+
+    change_document(location.kv, location.path + "attributes.json", mark, load=load_document)
+
+
+def check_container(location: Location) -> None:
+    """Raise UnsupportedError if a dataset at `location` would be in a container of a version above 4."""
+    root = container_root(location)
+    if root is None:
+        return
+    document = read_document(root.kv, root.path + "attributes.json", load_document)
+    if isinstance(document, dict):
+        check_version(document.get("n5"))
+
+
+def mark_container(location: Location, *, text: bool = False) -> None:
+    """Write the version at the root of the container of a new dataset, perhaps of `text`, if it is in one."""
+    root = container_root(location)  # which has to exist already if the dataset is the root itself
+    if root is not None:
+        create_container(root, text=text)

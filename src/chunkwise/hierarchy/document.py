@@ -1,0 +1,73 @@
+"""JSON documents: reading them, and changing them so that no other writer's change is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from chunkwise.errors import FailedPreconditionError, GenerationMismatchError, prefix
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["change_document", "dump_like", "load_json", "read_document"]
+
+_ATTEMPTS = 100
+_INDENT = re.compile(rb"\A\s*[{\[][ \t]*\r?\n([ \t]*)")
+
+
+def load_json(raw: bytes | bytearray | memoryview) -> Any:
+    """Return the JSON value of a document; raise FailedPreconditionError if it isn't JSON."""
+    try:
+        return json.loads(bytes(raw))
+    except (ValueError, RecursionError) as e:
+        raise FailedPreconditionError(f"Invalid JSON: {e}") from None
+
+
+def read_document(kv: KvStoreDriver, key: str, load: Callable[[bytes], Any] = load_json) -> Any:
+    """Return the value of a document, None if it is missing; errors name the key."""
+    raw = kv.read(key).value
+    try:
+        return None if raw is None else load(bytes(raw))
+    except Exception as e:
+        raise prefix(e, f"Error reading {kv.describe(key)}") from None
+
+
+def change_document(
+    kv: KvStoreDriver,
+    key: str,
+    change: Callable[[Any], Any],
+    *,
+    load: Callable[[bytes], Any] = load_json,
+) -> Any:
+    """Replace a document by what `change` makes of it; return the new value."""
+    # `change` gets None for a missing document, returns None to delete it, and must not modify its argument.
+    for _ in range(_ATTEMPTS):
+        stored = kv.read(key)
+        raw = None if stored.value is None else bytes(stored.value)
+        try:
+            before = None if raw is None else load(raw)
+        except Exception as e:
+            raise prefix(e, f"Error reading {kv.describe(key)}") from None
+        after = change(before)
+        if after == before and repr(after) == repr(before):  # 1 is not 1.0, nor true
+            return after
+        if after is None:
+            done = kv.delete(key, if_equal=stored.generation)
+        else:
+            done = kv.write(key, dump_like(after, raw or b""), if_equal=stored.generation)
+        if done is not None:
+            return after
+    raise GenerationMismatchError(f"{kv.describe(key)} was changed by others {_ATTEMPTS} times; try again")
+
+
+def dump_like(value: Any, before: bytes) -> bytes:
+    """Return JSON text with the indentation of the text `before`; compact if that has none."""
+    # NaN and infinities are written by their names, as the software of these formats does.
+    found = _INDENT.match(before)
+    indent = found[1].decode() if found else None
+    separators = (",", ":") if indent is None else (",", ": ")
+    try:
+        return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8
+        return json.dumps(value, indent=indent, separators=separators).encode()

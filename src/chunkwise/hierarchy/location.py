@@ -1,0 +1,147 @@
+"""Locations of nodes in a key-value store, and what names one: paths, URLs, specs, open kvstores."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from chunkwise.catalogue import DRIVERS
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.kvstore.protocol import KvStoreDriver, is_store
+from chunkwise.spec.context import Context
+from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
+from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
+from chunkwise.spec.spec import Spec
+from chunkwise.spec.spec_members import kvstore_from_url
+from chunkwise.spec.url import is_url, spec_json_from_path, spec_json_from_url
+
+__all__ = ["Locatable", "Location", "LocationLike", "locate", "location_of"]
+
+LocationLike: TypeAlias = (
+    "str | os.PathLike[str] | Mapping[str, Any] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
+)
+"""A path, a URL, a spec of an array or a kvstore or its JSON, an open kvstore, or a location."""
+
+
+class Locatable(ABC):
+    """An open kvstore that users have."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _bound_spec(self) -> KvStoreSpec:
+        """Return the bound spec of the keys under its prefix; raise UnsupportedError in a transaction."""
+
+
+class Location(NamedTuple):
+    """Location of a node, which need not be there."""
+
+    kv: KvStoreDriver
+    path: str  # prefix of the keys of the node: empty or ending in "/"
+    text: str  # as the user gave it
+    base: Mapping[str, Any]  # JSON spec of the store's root: `path` is to be appended to its "path"
+    store: KvStoreSpec  # the same, bound to live resources
+
+    @property
+    def name(self) -> str:
+        """Last component of the path; empty for the root of the store."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+    @property
+    def parent(self) -> Location | None:
+        """The node that this one is in; None for the root of the store."""
+        if not self.path:
+            return None
+        return self.at(self.path[: self.path[:-1].rfind("/") + 1])
+
+    def child(self, name: str) -> Location:
+        """Return the node below this one with the given name or relative path."""
+        return self.at(f"{self.path}{name}/")
+
+    def at(self, path: str) -> Location:
+        """Return the node of the same store with another path."""
+        return self._replace(path=path, text=self.kv.describe(path))
+
+    def kvstore_json(self) -> dict[str, Any]:
+        """Return the ``kvstore`` member of a spec for the node."""
+        return {**self.base, "path": self.base.get("path", "") + self.path}
+
+    @property
+    def url(self) -> str:
+        """URL of the node; how the store names it, if there is none."""
+        try:
+            return self.kvstore().url
+        except (ValueError, NotImplementedError):
+            return self.kv.describe(self.path)
+
+    def kvstore(self) -> KvStoreSpec:
+        """Return the bound spec of a kvstore with the keys of the node."""
+        return self.store.with_path(self.store.path + self.path)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _OpenStore(KvStoreSpec):
+    """A kvstore that is open already and has no spec."""
+
+    driver: ClassVar[str] = "open"
+
+    kv: KvStoreDriver
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        return self.kv, self.path
+
+
+def locate(place: LocationLike, context: Context | None = None) -> Location:
+    """Return the location that `place` names; raise InvalidArgumentError if it names none."""
+    if isinstance(place, Location):
+        return place
+    if isinstance(place, Locatable):
+        return location_of(place._bound_spec())
+    if isinstance(place, StoreSpec):
+        return location_of(place._record.bind(context or Context()))
+    if isinstance(place, Spec):
+        return _of_json(place.to_json(), str(place.kvstore), context)
+    if isinstance(place, Mapping):
+        return _of_json(place, "the spec", context)
+    if not isinstance(place, str | os.PathLike):
+        if is_store(place):
+            return location_of(_OpenStore(kv=place))
+        raise TypeError(
+            f"expected a path, a URL, a spec, a KvStore or a location, got {type(place).__name__}"
+        )
+    text = os.fspath(place)
+    if not text:
+        raise InvalidArgumentError("the path is empty")
+    json = spec_json_from_url(text) if is_url(text) else spec_json_from_path(text)
+    return _of_json(json, text, context)
+
+
+def _of_json(json: Mapping[str, Any], text: str, context: Context | None) -> Location:
+    kvstore = json.get("kvstore", json)
+    if kvstore is json and (json.get("driver") in DRIVERS or "driver" not in json):
+        raise InvalidArgumentError(f'"{text}" names a view of an array, not where one is stored')
+    spec = parse_kvstore_spec(kvstore, kvstore_from_url)
+    if isinstance(json.get("path"), str) and kvstore is not json:
+        spec = spec.joined(json["path"])
+    return location_of(spec.bind(context or Context()), text)
+
+
+def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
+    """Return the location that the path of a bound spec names."""
+    spec = spec.as_directory()
+    if spec.driver == "file":
+        # From the root of the file system, so that there is something above.
+        absolute = os.path.abspath(spec.path or ".")
+        anchor = os.path.splitdrive(absolute)[0] + os.sep
+        relative = os.path.relpath(absolute, anchor).replace(os.sep, "/")
+        path = "" if relative == "." else relative + "/"
+        store = spec.with_path(anchor)
+        kv, _ = store.open_driver()
+        return Location(kv, path, text or kv.describe(path), {"driver": "file", "path": anchor}, store)
+    kv, path = spec.open_driver()
+    store = spec.with_path(spec.path[: len(spec.path) - len(path)])
+    base = {**store.strip().to_json(), "path": store.path}
+    return Location(kv, path, text or kv.describe(path), base, store)

@@ -1,0 +1,60 @@
+"""Walks through a hierarchy, from a node down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from chunkwise.hierarchy.node import JOURNAL, Node, find_node, is_listed
+
+__all__ = ["WalkedNode", "walk"]
+
+
+class WalkedNode(NamedTuple):
+    """A node, and its path relative to the node that the walk began at, whose own is empty."""
+
+    name: str
+    node: Node
+
+
+def walk(node: Node) -> Iterator[WalkedNode]:
+    """Yield `node` and all nodes below, each group before its children, these in natural order."""
+    yield from _walk("", node)
+
+
+def _walk(name: str, node: Node) -> Iterator[WalkedNode]:
+    # Arrays have no children, except that an N5 container may be a dataset itself.
+    is_leaf = node.kind == "array" and not (node.format == "n5" and "n5" in node.document)
+    if is_leaf or node.key == JOURNAL:
+        yield WalkedNode(name, node)
+        return
+    below = (walked for child, at in _children(name, node) for walked in _walk(child, at))
+    if not node.implicit or not name:
+        yield WalkedNode(name, node)
+        yield from below
+        return
+    first = next(below, None)
+    # Every directory is a group in N5; elsewhere one that leads to no node is just a directory.
+    if first is not None or node.format == "n5":
+        yield WalkedNode(name, node)
+    if first is not None:
+        yield first
+        yield from below
+
+
+def _children(name: str, node: Node) -> Iterator[tuple[str, Node]]:
+    location = node.location
+    prefixes = location.kv.list_children(location.path).prefixes
+    names = sorted((prefix[len(location.path) :] for prefix in prefixes), key=_natural)
+    for child in names:
+        if (node.kind == "array" and child.isdigit()) or not is_listed(child, node.format):
+            continue  # blocks; what Zarr v3 reserves
+        found = find_node(location.child(child), node.format)
+        if found is not None:
+            yield f"{name}/{child}" if name else child, found
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    parts = re.split(r"([0-9]+)", name)
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part]

@@ -1,0 +1,96 @@
+"""N5 label multisets as an array whose elements are lists of ``[id, count]``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.kvstore_values import TimestampedStorageGeneration
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.api.virtual_chunked import virtual_chunked
+from chunkwise.codec.n5_label_multiset import BACKGROUND
+from chunkwise.hierarchy.location import Location
+from chunkwise.index_space import IndexDomain
+from chunkwise.n5.blocks import N5Blocks, open_n5_blocks
+from chunkwise.spec.chunk_layout import ChunkLayout
+from chunkwise.spec.context import Context
+
+__all__ = ["open_label_multisets"]
+
+
+def open_label_multisets(
+    place: str | os.PathLike[str] | Location,
+    *,
+    default: Sequence[Sequence[int]] = ((BACKGROUND, 1),),
+    context: Context | None = None,
+) -> TensorStore:
+    """Open a dataset of label multisets as an array of data type ``json``.
+
+    Parameters
+    ----------
+    place : str, path or Location
+        The dataset, as Paintera writes it.
+    default : sequence of (id, count)
+        What the elements of a block that is not stored are; as in Paintera once the background.
+    context : Context, optional
+        Where threads and the cache pool come from.
+
+    Returns
+    -------
+    TensorStore
+        Each element is a list of ``[id, count]``.  It can be indexed, read and written like any other
+        array; what other writers put into a block that is written in part is kept.
+
+    Raises
+    ------
+    NotFoundError, FailedPreconditionError, UnsupportedError
+        As :func:`~chunkwise.n5.blocks.open_n5_blocks`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from chunkwise.n5.blocks import create_n5_blocks
+    >>> place = tempfile.mkdtemp()
+    >>> _ = create_n5_blocks(
+    ...     place, dimensions=[4], block_size=[2], data_type="uint8", attributes={"isLabelMultiset": True}
+    ... )
+    >>> labels = open_label_multisets(place)
+    >>> labels[1] = [[7, 3], [8, 5]]
+    >>> labels[0:3].read().result().tolist()
+    [[[0, 1]], [[7, 3], [8, 5]], [[0, 1]]]
+    """
+    blocks = open_n5_blocks(place, kind="label_multiset")
+    missing = [list(map(int, entry)) for entry in default]
+
+    def read(domain: IndexDomain, array: npt.NDArray[Any], params: Any) -> TimestampedStorageGeneration:
+        now = time.time()
+        value, generation = blocks._read(_cell(blocks, domain))
+        for at in np.ndindex(array.shape):
+            array[at] = missing if value is None else [list(entry) for entry in value[at]]
+        return TimestampedStorageGeneration(generation, now)
+
+    def write(domain: IndexDomain, array: npt.NDArray[Any], params: Any) -> TimestampedStorageGeneration:
+        now = time.time()
+        cell = _cell(blocks, domain)
+        kv, key = blocks._location.kv, blocks._keys.key(cell)
+        raw = blocks._encode(cell, array)
+        done = kv.write(key, raw, if_equal=params.if_equal or None)
+        return TimestampedStorageGeneration(done or b"", now)
+
+    return virtual_chunked(
+        read,
+        write,
+        dtype="json",
+        shape=blocks.dimensions,
+        chunk_layout=ChunkLayout(chunk_shape=blocks.block_size),
+        context=context,
+    )
+
+
+def _cell(blocks: N5Blocks, domain: IndexDomain) -> tuple[int, ...]:
+    return tuple(at // size for at, size in zip(domain.origin, blocks.block_size, strict=True))

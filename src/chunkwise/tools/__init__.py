@@ -1,0 +1,1 @@
+"""Work on whole arrays and trees: copying, migrating, verifying, comparing."""

@@ -1,0 +1,194 @@
+"""``ArrayTemplate``: the properties of an array in the words that all formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.driver.zarr1.document import to_zarr2
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.node import Node
+from chunkwise.spec.unit import Unit
+from chunkwise.tools.compressor import compressor_from_json
+
+__all__ = ["NAMES", "UNITS", "ArrayTemplate", "compressor_of", "data_type", "inner_chain", "template_of"]
+
+NAMES = "_ARRAY_DIMENSIONS"
+"""Attribute of a Zarr v2 array that xarray has the dimension names in."""
+
+UNITS = "dimension_units"
+"""Attribute of a Zarr v3 array that TensorStore has the units in."""
+
+
+@dataclass(frozen=True)
+class ArrayTemplate:
+    """Properties of an array that is there, or that is to be made."""
+
+    shape: tuple[int, ...]
+    dtype: DataType
+    chunks: tuple[int, ...] | None = None  # inner ones where there are shards; None for the format's default
+    shards: tuple[int, ...] | None = None
+    codec: Any = None  # a Compressor, or JSON in the words of the target's format; None for its default
+    checksum: bool = False  # of each chunk
+    fill_value: npt.NDArray[Any] | None = None  # of shape (); None for zero
+    names: tuple[str | None, ...] = ()
+    units: tuple[Unit | None, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    format: str | None = None  # of the array that this was read off
+    document: Mapping[str, Any] = field(default_factory=dict)  # its metadata
+
+    def subset(self, shape: Sequence[int], dims: Sequence[int], steps: Sequence[int]) -> ArrayTemplate:
+        """Return the template of a part: its `shape`, the dimensions that are left, and their steps."""
+        units = tuple(self.units[d] for d in dims) if self.units else ()
+        chunks, shards = (
+            None if sizes is None else tuple(sizes[d] for d in dims) for sizes in (self.chunks, self.shards)
+        )
+        part = replace(
+            self,
+            shape=tuple(shape),
+            chunks=chunks,
+            shards=shards,
+            names=tuple(self.names[d] for d in dims) if self.names else (),
+            units=tuple(
+                None if unit is None else unit * abs(n) for unit, n in zip(units, steps, strict=bool(units))
+            ),
+        )
+        return replace(part, document=_part_document(part, len(self.shape)))
+
+    def arranged(self, dims: Sequence[int], n_new: int) -> ArrayTemplate:
+        """Return the template with the dimensions in another order and `n_new` of size 1 behind them."""
+
+        def order(values: Any, new: Any) -> Any:
+            return tuple(values[dim] for dim in dims) + (new,) * n_new if values else values
+
+        return replace(
+            self,
+            shape=tuple(self.shape[dim] for dim in dims) + (1,) * n_new,
+            chunks=order(self.chunks, 1),
+            shards=order(self.shards, 1),
+            names=order(self.names, None),
+            units=order(self.units, None),
+            document={},  # which is of the order that was
+        )
+
+    def replaced(self, options: Mapping[str, Any]) -> ArrayTemplate:
+        """Return the template with some fields replaced."""
+        return replace(self, **options)
+
+
+def data_type(dtype: Any) -> DataType:
+    """Return a data type, also for what only NumPy calls so, such as ``"<u2"`` or ``"f4"``."""
+    try:
+        return DataType(dtype)
+    except ValueError:
+        try:
+            return DataType(np.dtype(dtype))
+        except TypeError:
+            raise InvalidArgumentError(f"dtype: there is no data type {dtype!r}") from None
+
+
+def template_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -> ArrayTemplate:
+    """Return the template of an open array, given its node and attributes."""
+    layout = store.chunk_layout
+    chunks, shards = _known(layout.read_chunk.shape), _known(layout.write_chunk.shape)
+    names: tuple[str | None, ...] = tuple(label or None for label in store.domain.labels)
+    units = store.dimension_units
+    kept = dict(attributes)
+    rank = store.rank
+    if node.format == "zarr3" and isinstance(node.document.get("dimension_names"), list):
+        names = tuple(node.document["dimension_names"])
+    if node.format in ("zarr2", "zarr1"):
+        if (found := _dimension_names(kept.get(NAMES), rank)) is not None:
+            names = found
+            del kept[NAMES]
+        if (found_units := _dimension_units(kept.get(UNITS), rank)) is not None:
+            units = found_units
+            del kept[UNITS]
+    if node.format == "zarr3" and any(unit is not None for unit in units):
+        kept.pop(UNITS, None)
+    if node.format == "n5":
+        for name, understood in (("axes", any(names)), ("units", any(units)), ("resolution", any(units))):
+            if understood:
+                kept.pop(name, None)
+        kept.pop("n5", None)
+    return ArrayTemplate(
+        shape=store.shape,
+        dtype=store.dtype,
+        chunks=chunks,
+        shards=None if shards == chunks else shards,
+        codec=compressor_of(node),
+        fill_value=store.fill_value,
+        names=names,
+        units=units,
+        attributes=kept,
+        format=node.format,
+        document=node.document,
+    )
+
+
+def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, Any]:
+    """Return the metadata of an array of `rank` dimensions as far as they hold for a part of it."""
+    document, outer = part.document, part.shards or part.chunks
+    if part.format != "zarr3":
+        return document
+    if outer is None:  # of chunks whose sizes differ
+        return {}
+    codecs = document["codecs"]
+    if len(part.shape) != rank:
+        codecs, shard = inner_chain(codecs)
+        codecs = [e for e in codecs if isinstance(e, str) or e.get("name") not in ("transpose", "reshape")]
+        if part.shards is not None:
+            options = {**shard, "chunk_shape": list(part.chunks or ()), "codecs": codecs}
+            codecs = [{"name": "sharding_indexed", "configuration": options}]
+    grid = {"name": "regular", "configuration": {"chunk_shape": list(outer)}}
+    return {**document, "chunk_grid": grid, "codecs": codecs}
+
+
+def inner_chain(codecs: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the chain of the innermost chunks, and the options of the shards around it."""
+    chain, shard = list(codecs), {}
+    for entry in codecs:
+        if isinstance(entry, Mapping) and entry.get("name") == "sharding_indexed":
+            options = dict(entry.get("configuration", {}))
+            chain, _ = inner_chain(options.pop("codecs", []))
+            shard = options
+    return chain, shard
+
+
+def compressor_of(node: Node) -> Any:
+    """Return the compressor as a Compressor, or as the format's own JSON if that says more."""
+    document = node.document
+    if node.format == "n5":
+        compression = document.get("compression", {"type": document.get("compressionType")})
+        return compressor_from_json(compression, "n5") or compression
+    if node.format == "zarr3":
+        chain = [e if isinstance(e, Mapping) else {"name": e} for e in inner_chain(document["codecs"])[0]]
+        # That elements become bytes is no news, and in which order they do is for the target to say.
+        rest = [entry for entry in chain if entry.get("name") not in ("bytes", "transpose", "crc32c")]
+        return compressor_from_json(rest, "zarr3") or rest
+    compressor = (to_zarr2(document) if node.format == "zarr1" else document).get("compressor")
+    return compressor_from_json(compressor, "zarr2") or compressor
+
+
+def _known(shape: Any) -> tuple[int, ...] | None:
+    return None if shape is None or not all(shape) else tuple(shape)
+
+
+def _dimension_names(value: Any, rank: int) -> tuple[str | None, ...] | None:
+    if isinstance(value, list) and len(value) == rank and all(v is None or isinstance(v, str) for v in value):
+        return tuple(value)
+    return None
+
+
+def _dimension_units(value: Any, rank: int) -> tuple[Unit | None, ...] | None:
+    texts = _dimension_names(value, rank)
+    try:
+        return None if texts is None else tuple(None if text is None else Unit(text) for text in texts)
+    except ValueError:
+        return None

@@ -1,0 +1,192 @@
+"""Compressors in words that all formats share: ``zstd:5``, ``blosc:lz4:5:shuffle``, ``none``.
+
+Each format names the same compressors differently.  The table is used to create arrays, and to keep a
+compressor when an array is copied to another format.
+
+=================================  ======================  ===============  ==========================
+text                               zarr3                   zarr2, zarr1     n5
+=================================  ======================  ===============  ==========================
+``none``                           nothing                 null             ``raw``
+``zstd[:level]``                   ``zstd``                ``zstd``         ``zstd``
+``gzip[:level]``                   ``gzip``                ``gzip``         ``gzip``
+``zlib[:level]``                   ``numcodecs.zlib``      ``zlib``         ``gzip`` with ``useZlib``
+``blosc[:cname[:level[:shuffle]]]``  ``blosc``             ``blosc``        ``blosc``
+``lz4``                            ``numcodecs.lz4``       ``lz4``          ``lz4``, in Java's framing
+``bz2[:level]``                    ``numcodecs.bz2``       ``bz2``          ``bzip2``
+``xz[:preset]``                    ``numcodecs.lzma``      ``lzma``         ``xz``
+=================================  ======================  ===============  ==========================
+
+Behind any of them ``+crc32c`` stands for the Zarr v3 codec of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from chunkwise.errors import InvalidArgumentError
+
+__all__ = ["Compressor", "compressor_from_json", "compressor_to_json", "parse_compressor"]
+
+SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+_LEVELS = {"zstd": 3, "gzip": 6, "zlib": 6, "bz2": 9, "xz": 6}
+_NAMES = ("none", "raw", "zstd", "gzip", "zlib", "blosc", "lz4", "bz2", "bzip2", "xz", "lzma")
+_ALIASES = {"raw": "none", "bzip2": "bz2", "lzma": "xz", "null": "none"}
+_ZARR = {"zstd": "zstd", "gzip": "gzip", "zlib": "zlib", "lz4": "lz4", "bz2": "bz2", "xz": "lzma"}
+_N5 = {"zstd": "zstd", "gzip": "gzip", "bz2": "bzip2", "xz": "xz"}
+_OPTIONS = {"bz2": "blockSize", "xz": "preset"}  # of N5, where they aren't called level
+
+
+class Compressor(NamedTuple):
+    """A compressor, named as in the table."""
+
+    name: str
+    level: int | None = None  # None where there is no such thing
+    cname: str = "lz4"  # of Blosc, as is `shuffle`
+    shuffle: str = "shuffle"
+    crc32c: bool = False
+
+    def __str__(self) -> str:
+        """Return the text that :func:`parse_compressor` reads."""
+        end = "+crc32c" if self.crc32c else ""
+        if self.name == "blosc":
+            return f"blosc:{self.cname}:{self.level}:{self.shuffle}{end}"
+        return (self.name if self.level is None else f"{self.name}:{self.level}") + end
+
+
+def parse_compressor(text: str) -> Compressor:
+    """Parse a compressor as in the table above.
+
+    >>> parse_compressor("blosc:zstd:3")
+    Compressor(name='blosc', level=3, cname='zstd', shuffle='shuffle', crc32c=False)
+    """
+    head, plus, tail = text.strip().partition("+")
+    if plus:
+        if tail.strip() != "crc32c":
+            raise InvalidArgumentError(f'codec "{text}": only crc32c can follow a "+", not "{tail}"')
+        return parse_compressor(head)._replace(crc32c=True)
+    name, *options = head.split(":")
+    name = _ALIASES.get(name, name)
+    if name not in _NAMES:
+        near = get_close_matches(name, _NAMES, 1)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise InvalidArgumentError(
+            f'codec "{name}" is not known{hint} (known: {", ".join(_NAMES)}; others as JSON)'
+        )
+    if name == "blosc":
+        return _blosc(text, *options)
+    if name in ("none", "lz4"):
+        if options:
+            raise InvalidArgumentError(f'codec "{text}": {name} has no level')
+        return Compressor(name)
+    if len(options) > 1:
+        raise InvalidArgumentError(f'codec "{text}": expected {name} or {name}:LEVEL')
+    return Compressor(name, _level(text, options[0]) if options else _LEVELS[name])
+
+
+def _blosc(
+    text: str, cname: str = "lz4", level: str = "5", shuffle: str = "shuffle", *rest: str
+) -> Compressor:
+    known = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+    if rest or cname not in known or shuffle not in SHUFFLES:
+        raise InvalidArgumentError(
+            f'codec "{text}": expected blosc:CNAME:LEVEL:SHUFFLE with CNAME one of {", ".join(known)} '
+            f"and SHUFFLE one of {', '.join(SHUFFLES)}"
+        )
+    return Compressor("blosc", _level(text, level), cname, shuffle)
+
+
+def _level(text: str, level: str) -> int:
+    try:
+        return int(level)
+    except ValueError:
+        raise InvalidArgumentError(f'codec "{text}": expected an integer level, not "{level}"') from None
+
+
+def compressor_to_json(compressor: Compressor, format: str) -> Any:
+    """Return ``codecs`` of zarr3, ``compressor`` of zarr2 and zarr1, or ``compression`` of n5; or raise."""
+    name, level, cname, shuffle, crc32c = compressor
+    if crc32c:
+        if format != "zarr3":
+            raise InvalidArgumentError(
+                f'codec "{compressor}": only Zarr v3 has crc32c behind a compressor, not {format}; '
+                "a checksum of the compressor's own is what --checksum, or checksum=True, asks for"
+            )
+        return [*compressor_to_json(compressor._replace(crc32c=False), format), {"name": "crc32c"}]
+    if format == "zarr3":
+        if name == "none":
+            return []
+        if name == "blosc":
+            options: dict[str, Any] = {"cname": cname, "clevel": level, "shuffle": shuffle, "blocksize": 0}
+            return [{"name": "blosc", "configuration": options}]
+        own = name in ("zstd", "gzip")
+        options = {} if level is None else {"preset" if name == "xz" else "level": level}
+        if name == "zstd":
+            options["checksum"] = False
+        return [{"name": name if own else f"numcodecs.{_ZARR[name]}", "configuration": options}]
+    if format in ("zarr2", "zarr1"):
+        if name == "none":
+            return None
+        if name == "blosc":
+            number = SHUFFLES.index(shuffle)
+            return {"id": "blosc", "cname": cname, "clevel": level, "shuffle": number, "blocksize": 0}
+        return {
+            "id": _ZARR[name],
+            **({} if level is None else {"preset" if name == "xz" else "level": level}),
+        }
+    if name == "none":
+        return {"type": "raw"}
+    if name == "blosc":
+        number = SHUFFLES.index(shuffle)
+        return {"type": "blosc", "cname": cname, "clevel": level, "shuffle": number, "blocksize": 0}
+    if name == "lz4":
+        return {"type": "lz4", "blockSize": 65536}
+    if name == "zlib":
+        return {"type": "gzip", "level": level, "useZlib": True}
+    return {"type": _N5[name], _OPTIONS.get(name, "level"): level}
+
+
+def compressor_from_json(value: Any, format: str) -> Compressor | None:
+    """Return the compressor that a metadata member stands for; None if the table doesn't have it."""
+    if format == "zarr3":
+        if not isinstance(value, list) or len(value) > 1:
+            return None
+        if not value:
+            return Compressor("none")
+        entry = value[0]
+        name = str(entry.get("name", "")).removeprefix("numcodecs.")
+        return _from_options(name, entry.get("configuration", {}))
+    if value is None:
+        return Compressor("none")
+    if not isinstance(value, Mapping):
+        return None
+    if format == "n5":
+        name = str(value.get("type"))
+        if name == "lz4":
+            return Compressor("lz4")
+        if name == "gzip" and value.get("useZlib"):
+            name = "zlib"
+        return _from_options(
+            name, {**value, "level": value.get(_OPTIONS.get(_ALIASES.get(name, name), "level"))}
+        )
+    return _from_options(str(value.get("id")), value)
+
+
+def _from_options(name: str, options: Mapping[str, Any]) -> Compressor | None:
+    name = _ALIASES.get(name, name)
+    if name in ("none", "lz4"):
+        return Compressor(name)
+    if name == "blosc":
+        shuffle = options.get("shuffle")
+        if isinstance(shuffle, int):
+            shuffle = SHUFFLES[shuffle] if 0 <= shuffle <= 2 else "shuffle"
+        return Compressor(
+            "blosc", options.get("clevel", 5), str(options.get("cname", "lz4")), shuffle or "shuffle"
+        )
+    if name not in _LEVELS:
+        return None
+    level = options.get("preset" if name == "xz" else "level", options.get("level"))
+    if not isinstance(level, int) or level < 0:  # -1 is the library's default, which has no name elsewhere
+        level = _LEVELS[name]
+    return Compressor(name, level)

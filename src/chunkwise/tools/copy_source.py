@@ -1,0 +1,123 @@
+"""Sources of copies: an array that is stored, or one that a spec in a file makes of others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hierarchy.attributes import read_attributes
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import require_node
+from chunkwise.index_space import d, newaxis
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.spec.kvstore_spec import KvStoreSpec
+from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
+from chunkwise.tools.array_template import ArrayTemplate, template_of
+from chunkwise.tools.new_array import open_array
+
+__all__ = ["CopySource", "check_apart", "source_in_file", "stored_source"]
+
+
+class CopySource(NamedTuple):
+    """An array to be copied."""
+
+    store: TensorStore  # with origin 0
+    template: ArrayTemplate
+    location: Any  # JSON, for a journal
+    digest: str  # of its metadata, for a journal
+    is_stored: bool  # it lies in chunks, so that it can tell which of them are missing
+
+    def part(self, index: tuple[int | slice, ...]) -> CopySource:
+        """Return the region that one index or slice for each dimension selects; its bounds begin at 0."""
+        store = self.store
+        # With bounds that could be others by then, what is outside would be found when it is read.
+        view = store[d[:].mark_bounds_implicit[False]][index] if index else store
+        view = view.translate_to[(0,) * view.rank] if view.rank else view
+        slices = {dim: term for dim, term in enumerate(index) if isinstance(term, slice)}
+        template = self.template.subset(
+            view.shape, list(slices), [term.step or 1 for term in slices.values()]
+        )
+        return self._replace(store=view, template=template, digest=_digest([self.digest, repr(index)]))
+
+    def arranged(self, dims: Sequence[int], *, n_new: int = 0) -> CopySource:
+        """Return the array with its dimensions in another order, and `n_new` of size 1 behind them."""
+        view = self.store.transpose(dims) if dims else self.store
+        view = view[(..., *[newaxis] * n_new)]
+        return self._replace(
+            store=view.translate_to[(0,) * view.rank] if view.rank else view,
+            template=self.template.arranged(dims, n_new),
+            digest=_digest([self.digest, list(dims), n_new]),
+        )
+
+    def uses(self, location: Location, *, below: bool) -> bool:
+        """Return True if anything that is read, archives included, lies at `location`, or also `below` it."""
+        store, top = _store_and_path(location.kv, location.path)
+        for kv, path in (kvstore.open_driver() for kvstore in _kvstores(self.store._array.spec())):
+            identity, at = _store_and_path(kv, path)
+            if identity == store and (at.startswith(top) if below else at == top):
+                return True
+        return False
+
+
+def stored_source(location: Location) -> CopySource:
+    """Return the array that is stored at `location`."""
+    node = require_node(location)
+    store = open_array(location, read=True)
+    template = template_of(store, node, read_attributes(location))
+    return CopySource(store, template, location.kvstore_json(), _digest(dict(node.document)), True)
+
+
+def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
+    """Return the array of a spec that was read from the file `path`; its bounds begin at 0 in the copy."""
+    store = open_spec(spec, read=True).result()
+    store = store.translate_to[(0,) * store.rank] if store.rank else store
+    chunks = store.chunk_layout.read_chunk.shape
+    template = ArrayTemplate(
+        shape=store.shape,
+        dtype=store.dtype,
+        chunks=None if not chunks or None in chunks else tuple(n or 1 for n in chunks),
+        fill_value=store.fill_value,
+        names=tuple(label or None for label in store.domain.labels),
+        units=tuple(store.dimension_units),
+    )
+    return CopySource(store, template, os.path.abspath(path), _digest(spec), False)
+
+
+def check_apart(source: Location, destination: Location) -> None:
+    """Raise InvalidArgumentError if one is, or holds, the other."""
+    store, here = _store_and_path(source.kv, source.path)
+    other, there = _store_and_path(destination.kv, destination.path)
+    if store == other and (here.startswith(there) or there.startswith(here)):
+        how = "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
+        raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")
+
+
+def _digest(document: Any) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _kvstores(spec: DriverSpec | KvStoreSpec) -> Iterator[KvStoreSpec]:
+    """Yield the kvstores of all arrays that a bound spec is made of, and those that they adapt."""
+    if isinstance(spec, KvStoreSpec):
+        yield spec
+        for base in spec.bases() if isinstance(spec, AdapterKvStoreSpec) else ():
+            yield from _kvstores(base)
+        return
+    if spec.kvstore is not None:
+        yield from _kvstores(spec.kvstore)
+    for part in spec.parts():
+        yield from _kvstores(part)
+
+
+def _store_and_path(kv: KvStoreDriver, path: str) -> tuple[Any, str]:
+    if isinstance(kv, FileStore):
+        return "file", os.path.join(os.path.realpath(kv.root + path), "")
+    return kv.identity, path

@@ -1,0 +1,223 @@
+"""Differences of two trees or arrays, whatever their formats: nodes, links, metadata, attributes, values.
+
+Metadata are compared by meaning: names and units of dimensions are no attributes, in any format, and neither
+is the version of an N5 container.  Chunks, compression and the format itself are compared only if asked for.
+Values are compared block by block; NaN equals NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.copy import divide
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.binding import MISSING, dump
+from chunkwise.dtypes.fill_value import same_fill, same_object
+from chunkwise.engine.blockwise import work_through
+from chunkwise.errors import FailedPreconditionError
+from chunkwise.fork import new_lock
+from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.link import Link, parse_links, without_links
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.hierarchy.walk import walk
+from chunkwise.index_space import IndexDomain
+from chunkwise.tools.array_template import ArrayTemplate, template_of
+from chunkwise.tools.new_array import open_array
+
+__all__ = ["Difference", "differences"]
+
+Progress: TypeAlias = Callable[[int], object]
+
+
+class Difference(NamedTuple):
+    """One difference."""
+
+    name: str  # path of the node, relative to the two that are compared
+    what: str  # "structure", "link", "shape", "dtype", "attribute", "values" ...
+    left: Any
+    right: Any
+    detail: str = ""  # which attribute; how many values, and where the first is
+
+    def __str__(self) -> str:
+        name = self.name or "."
+        what = self.what + (f" {self.detail}" if self.detail else "")
+        if self.what == "structure":
+            return f"{name}: {self.left or 'nothing'} | {self.right or 'nothing'}"
+        return f"{name}: {what}: {dump(self.left)} | {dump(self.right)}"
+
+
+def differences(
+    left: Location,
+    right: Location,
+    *,
+    attributes: bool = True,
+    values: bool = True,
+    layout: bool = False,
+    progress: Progress = lambda nbytes: None,
+) -> Iterator[Difference]:
+    """Yield the differences in the order of the names; `layout` is format, chunks and compression."""
+    nodes = [_nodes(location) for location in (left, right)]
+    for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
+        a, b = nodes[0].get(name), nodes[1].get(name)
+        if a is None or b is None or a.kind != b.kind:
+            yield Difference(name, "structure", a and a.kind, b and b.kind)
+        elif a.kind == "array":
+            yield from _arrays(name, a, b, attributes, values, layout, progress)
+        else:
+            if layout and a.format != b.format:
+                yield Difference(name, "format", a.format, b.format)
+            found = [_group_attributes(node) for node in (a, b)]
+            yield from _links(name, *map(parse_links, found))
+            if attributes:
+                yield from _attributes(name, *map(without_links, found))
+
+
+def _nodes(location: Location) -> dict[str, Node]:
+    nodes = {}
+    for name, node in walk(require_node(location)):
+        if node.error:
+            where = node.location.kv.describe(node.location.path + node.key)
+            raise FailedPreconditionError(f"{where}: {node.error}")
+        nodes[name] = node
+    return nodes
+
+
+def _group_attributes(node: Node) -> dict[str, Any]:
+    attributes = {} if node.implicit else node_attributes(node)
+    return {name: value for name, value in attributes.items() if node.format != "n5" or name != "n5"}
+
+
+def _links(name: str, a: Mapping[str, Link], b: Mapping[str, Link]) -> Iterator[Difference]:
+    for link in sorted({*a, *b}):
+        if a.get(link) != b.get(link):
+            left, right = (str(links[link]) if link in links else None for links in (a, b))
+            yield Difference(f"{name}/{link}" if name else link, "link", left, right)
+
+
+def _arrays(
+    name: str, a: Node, b: Node, attributes: bool, values: bool, layout: bool, progress: Progress
+) -> Iterator[Difference]:
+    stores = [open_array(node.location, read=True) for node in (a, b)]
+    x, y = (
+        template_of(store, node, node_attributes(node)) for store, node in zip(stores, (a, b), strict=True)
+    )
+    if x.shape != y.shape:
+        yield Difference(name, "shape", x.shape, y.shape)
+    if x.dtype != y.dtype:
+        yield Difference(name, "dtype", x.dtype.name, y.dtype.name)
+    if attributes:
+        if any((*x.names, *y.names)) and x.names != y.names:
+            yield Difference(name, "dimension_names", x.names, y.names)
+        if any((*x.units, *y.units)) and _units(x) != _units(y):
+            yield Difference(name, "dimension_units", _units(x), _units(y))
+        yield from _attributes(name, x.attributes, y.attributes)
+    if layout:
+        yield from _layouts(name, x, y)
+    if values and x.shape == y.shape and x.dtype == y.dtype:
+        yield from _values(name, stores[0], stores[1], progress)
+
+
+def _layouts(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
+    if x.format != y.format:
+        yield Difference(name, "format", x.format, y.format)
+    for what in ("chunks", "shards"):
+        if getattr(x, what) != getattr(y, what):
+            yield Difference(name, what, getattr(x, what), getattr(y, what))
+    if str(x.codec) != str(y.codec):
+        yield Difference(name, "codec", str(x.codec), str(y.codec))
+    if x.dtype == y.dtype and not same_fill(_fill(x), _fill(y)):
+        yield Difference(name, "fill_value", _json(_fill(x)[()]), _json(_fill(y)[()]))
+
+
+def _units(template: ArrayTemplate) -> list[str | None]:
+    return [None if unit is None else str(unit) for unit in template.units]
+
+
+def _fill(template: ArrayTemplate) -> npt.NDArray[Any]:
+    return template.dtype.zero() if template.fill_value is None else template.fill_value
+
+
+def _attributes(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:
+    for key in sorted({*a, *b}):
+        left, right = a.get(key, MISSING), b.get(key, MISSING)
+        if left is MISSING or right is MISSING or not _same(left, right):
+            left, right = (None if value is MISSING else value for value in (left, right))
+            yield Difference(name, "attribute", left, right, dump(key))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Return True if two JSON values are the same: 1 is 1.0, but not true; NaN is NaN."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return same_object(a, b)
+    return bool(a == b or (a != a and b != b))
+
+
+def _values(name: str, left: TensorStore, right: TensorStore, progress: Progress) -> Iterator[Difference]:
+    """Yield one difference if any element differs: how many do, and the first of them."""
+    lock = new_lock()
+    n_different = 0
+    first: tuple[list[int], Any, Any] | None = None
+    fills = [store.dtype.zero() if store.fill_value is None else store.fill_value for store in (left, right)]
+    same_fills = same_fill(*fills)
+
+    def work(block: IndexDomain) -> None:
+        nonlocal n_different, first
+        a, b = left[block], right[block]
+        if same_fills and all(
+            view.storage_statistics(query_not_stored=True).result().not_stored for view in (a, b)
+        ):
+            return
+        x, y = a.read().result(), b.read().result()
+        progress(x.nbytes)
+        different = _different(x, y)
+        n = int(np.count_nonzero(different))
+        if not n:
+            return
+        at = np.unravel_index(int(np.argmax(different)), different.shape)
+        where = [int(i) + lo for i, lo in zip(at, block.inclusive_min, strict=True)]
+        with lock:
+            n_different += n
+            if first is None or where < first[0]:
+                first = where, x[at], y[at]
+
+    work_through(divide(left, right).domains(), work).result()
+    if first is not None:
+        where, x, y = first
+        detail = f"({n_different:,} of {left.size:,} differ; the first at {where})"
+        yield Difference(name, "values", _json(x), _json(y), detail)
+
+
+def _different(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    if x.dtype.names is not None or (x.dtype.kind == "V" and not _is_number(x.dtype)):
+        bits = [np.ascontiguousarray(v).reshape(-1).view(np.uint8).reshape(v.size, -1) for v in (x, y)]
+        return np.asarray((bits[0] != bits[1]).any(axis=1)).reshape(x.shape)
+    if x.dtype.hasobject and y.dtype.hasobject:
+        pairs = zip(x.ravel().tolist(), y.ravel().tolist(), strict=True)
+        return np.array([not _same(a, b) for a, b in pairs], bool).reshape(x.shape)
+    different = np.asarray(x != y, bool).reshape(x.shape)
+    if x.dtype.kind in "fcmMV":
+        different &= ~(np.asarray(x != x) & np.asarray(y != y))
+    return different
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Return True if a type that NumPy itself doesn't have compares its values, as bfloat16 does."""
+    return dtype.isbuiltin == 2
+
+
+def _json(value: Any) -> Any:
+    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return value if isinstance(value, bool | int | float | str | list | dict | None) else str(value)

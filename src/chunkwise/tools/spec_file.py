@@ -1,0 +1,53 @@
+"""Files that hold the JSON spec of an array, such as a stack."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import FailedPreconditionError
+from chunkwise.hierarchy.location import locate
+from chunkwise.spec.url import is_url
+from chunkwise.tools.new_array import open_array
+
+__all__ = ["open_source", "read_spec_file", "write_spec_file"]
+
+SUFFIX = ".json"
+
+
+def read_spec_file(place: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return the spec in a local file called ``*.json``; None if `place` is no such file."""
+    text = os.fspath(place)
+    if is_url(text) or not text.endswith(SUFFIX) or not os.path.isfile(text):
+        return None
+    try:
+        spec = json.loads(Path(text).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as e:
+        raise FailedPreconditionError(f"{text}: Invalid JSON: {e}") from None
+    if not isinstance(spec, dict) or not isinstance(spec.get("driver"), str):
+        raise FailedPreconditionError(
+            f'{text}: expected the spec of an array, a JSON object with the member "driver"'
+        )
+    return spec
+
+
+def open_source(place: str | os.PathLike[str]) -> TensorStore:
+    """Open for reading the array that is stored at a path or URL, or whose spec is in a file."""
+    spec = read_spec_file(place)
+    if spec is None:
+        return open_array(locate(place), read=True)
+    return open_spec(spec, read=True).result()
+
+
+def write_spec_file(path: str | os.PathLike[str], spec: dict[str, Any]) -> None:
+    """Write a spec; whoever reads the file at the same time sees the old one or the new one."""
+    part = Path(f"{os.fspath(path)}.part")
+    try:
+        part.write_text(json.dumps(spec, indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

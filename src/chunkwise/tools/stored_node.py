@@ -1,0 +1,128 @@
+"""Stored arrays by their keys: chunks, strays, and how large they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from chunkwise.binding import Members
+from chunkwise.driver.chunked.format import Format
+from chunkwise.driver.n5.format import N5Format
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.zarr1.format import Zarr1Format
+from chunkwise.driver.zarr2.format import Zarr2Format
+from chunkwise.driver.zarr3.format import Zarr3Format
+from chunkwise.engine.count_stored import StoredCount, count_stored
+from chunkwise.errors import prefix
+from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, Node
+from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import KvStoreDriver, SizeListable, offers
+from chunkwise.plan.stored_cells import n_array_cells
+
+__all__ = ["ArrayKeys", "Occupancy", "list_keys", "occupancy", "stored_array"]
+
+_FORMATS: dict[str, type[Format]] = {
+    "zarr3": Zarr3Format,
+    "zarr2": Zarr2Format,
+    "zarr1": Zarr1Format,
+    "n5": N5Format,
+}
+
+
+def stored_array(node: Node) -> StoredArray:
+    """Return the array of a node, with keys in the node's own store."""
+    assert node.format is not None
+    format = _FORMATS[node.format]()
+    options = format.parse_options(Members({}))
+    try:
+        return format.stored_array(format.parse_metadata(node.document), node.location.path, options)
+    except Exception as e:
+        raise prefix(e, f"Error reading {node.location.kv.describe(node.location.path + node.key)}") from None
+
+
+class ArrayKeys(NamedTuple):
+    """The keys below an array that are no metadata."""
+
+    chunks: list[str]  # chunks, or shards, that the shape of the array reaches
+    outside: list[str]  # chunks beyond its shape
+    strays: list[str]  # all else
+
+
+def list_keys(node: Node, array: StoredArray) -> ArrayKeys:
+    """Sort all keys below an array."""
+    keys = _below(node)
+    return _sorted(node, array, node.location.kv.list(keys.start, keys.stop))
+
+
+def _below(node: Node) -> KeyRange:
+    path = node.location.path
+    return KeyRange.of_prefix(path) if path else KeyRange()
+
+
+def _sorted(node: Node, array: StoredArray, keys: Iterable[str]) -> ArrayKeys:
+    location = node.location
+    limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
+    found = ArrayKeys([], [], [])
+    for key in keys:
+        cell = array.keys.cell(key, array.grid.rank)
+        if cell is not None:
+            inside = all(number < limit for number, limit in zip(cell, limits, strict=True))
+            (found.chunks if inside else found.outside).append(key)
+        elif key[len(location.path) :] not in (*DOCUMENTS, JOURNAL):
+            found.strays.append(key)
+    return found
+
+
+class Occupancy(NamedTuple):
+    """Numbers of stored and possible chunks, and their bytes."""
+
+    n_stored: int  # chunks, or shards
+    n_possible: int
+    inner: StoredCount | None  # inner chunks, if there are shards
+    stored_nbytes: int
+    nbytes: int  # of all elements in memory
+
+    @property
+    def ratio(self) -> float | None:
+        """Size in memory divided by stored size; None if nothing is stored."""
+        return self.nbytes / self.stored_nbytes if self.stored_nbytes else None
+
+
+def occupancy(node: Node, array: StoredArray) -> Occupancy:
+    """Count the stored chunks of an array and their bytes."""
+    kv = node.location.kv
+    size: Callable[[str], int]
+    if offers(kv, SizeListable):
+        below = _below(node)
+        sizes = dict(kv.list_sizes(below.start, below.stop))
+        chunks, size = _sorted(node, array, sizes).chunks, sizes.__getitem__
+    else:
+        chunks, size = list_keys(node, array).chunks, _open_size(kv)
+    domain = IndexDomain(shape=array.shape)
+    inner = None
+    if array.shard is not None:
+        inner = count_stored(array, kv, IndexTransform.identity(domain))
+    return Occupancy(
+        n_stored=len(chunks),
+        n_possible=n_array_cells(array.grid, array.shape),
+        inner=inner,
+        stored_nbytes=sum(map(size, chunks)),
+        nbytes=domain.size * array.dtype.memory_dtype.itemsize,
+    )
+
+
+def _open_size(kv: KvStoreDriver) -> Callable[[str], int]:
+    """Return a function from a key to the size of its value."""
+    if isinstance(kv, FileStore):
+        root = kv.root
+        return lambda key: os.path.getsize(root + key)
+    fetch = kv.open_reader()
+
+    def size(key: str) -> int:
+        value = fetch(key)
+        return 0 if value is None else memoryview(value).nbytes
+
+    return size
