@@ -10,7 +10,7 @@ import pickle
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, Reader, Stamped
+from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 from chunkwise.plan.offset_grid import OffsetGrid
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ class ChunkFunctions:
         Dimensions of the arrays in memory, outermost first.
     cache : ValueCache or None
     """
+
+    traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
 
     def __init__(
         self,

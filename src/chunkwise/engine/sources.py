@@ -22,6 +22,7 @@ from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import Kept
 from chunkwise.kvstore.protocol import Readable
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["FILLED", "CacheSource", "Fetched", "Source", "StoreSource", "caches_chunks"]
 
@@ -66,8 +67,8 @@ class StoreSource:
         self._array = array
         self._kv = kv
         self._read = kv.open_reader()
-        open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
-        self._read_into = None if open_into is None or not array.chain.is_raw else open_into(kv)
+        open_into = traits_of(kv).open_into_reader if array.chain.is_raw else None
+        self._read_into = None if open_into is None else open_into()
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
         """Yield the chunks that are stored at the names of `batch`, which are keys."""

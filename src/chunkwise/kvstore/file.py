@@ -22,7 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -53,6 +53,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
+from chunkwise.kvstore.traits import DEFAULT_TRAITS, IntoReader, StoreTraits
 
 __all__ = ["FileStore"]
 
@@ -137,9 +138,14 @@ class FileStore:
         return "file", self._real
 
     @property
-    def write_concurrency(self) -> int | None:
-        """How many writes to keep under way, if they mostly wait; None if they don't."""
-        return _SYNC_CONCURRENCY if self.writing.sync else None
+    def traits(self) -> StoreTraits:
+        """Those of a local store; writes that wait for the disk are many at a time."""
+        return DEFAULT_TRAITS._replace(
+            write_concurrency=_SYNC_CONCURRENCY if self.writing.sync else None,
+            io_limit=self.io_limit,
+            open_writer=self.open_writer,
+            open_into_reader=self.open_into_reader,
+        )
 
     def describe(self, key: str) -> str:
         """Return ``local file`` and the quoted path."""
@@ -178,7 +184,7 @@ class FileStore:
 
         return read
 
-    def open_into_reader(self) -> Callable[[str, memoryview], int | None] | None:
+    def open_into_reader(self) -> IntoReader | None:
         """Return a reader that fills the caller's memory, None if files are read in another way."""
         return open_into_reader(self.root) if self.io_mode == "default" else None
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from chunkwise.fork import Lock
-from chunkwise.kvstore.adapter.traits import BaseTraits
 from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange
@@ -27,11 +26,12 @@ from chunkwise.kvstore.protocol import (
     Writer,
 )
 from chunkwise.kvstore.read_ranges import read_ranges
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["CacheStore"]
 
 
-class CacheStore(BaseTraits):
+class CacheStore:
     """`base` with its values kept in `cache`.
 
     Parameters
@@ -56,20 +56,17 @@ class CacheStore(BaseTraits):
         self._identity = base.identity
 
     @property
-    def remembered(self) -> Any:
-        """That of the base."""
-        return getattr(self.base, "remembered", None)
-
-    @property
-    def bucket(self) -> Any:
-        """That of the base."""
-        return getattr(self.base, "bucket", None)
-
-    @property
-    def io_limit(self) -> int | None:
-        """That of the base."""
-        found: int | None = getattr(self.base, "io_limit", None)
-        return found
+    def traits(self) -> StoreTraits:
+        """Those of the base; readers and writers go through the cache."""
+        base = traits_of(self.base)
+        open_base = base.open_writer
+        return base.adapted(
+            rename=None,
+            is_cached=self._is_cached,
+            shard_indexes=base.shard_indexes,
+            open_writer=None if open_base is None else lambda: _Writer(self, open_base()),
+            open_into_reader=None,
+        )
 
     @property
     def identity(self) -> Any:
@@ -134,9 +131,9 @@ class CacheStore(BaseTraits):
         """Keep what was decoded from the value of `kept` as `form`; see :meth:`ValueCache.put_chunk`."""
         self._cache.put_chunk(self._identity, key, kept.value, form, chunk, nbytes)
 
-    def holds(self, key: str, start: int = 0, stop: int | None = None) -> bool:
-        """Whether a reader would use what is kept, or what the base holds."""
-        return self._fresh(key) is not None or super().holds(key, start, stop)
+    def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
+        base = traits_of(self.base).is_cached
+        return self._fresh(key) is not None or (base is not None and base(key, start, stop))
 
     def _fresh(self, key: str) -> Kept | None:
         kept = self._cache.get(self._identity, key)
@@ -195,13 +192,6 @@ class CacheStore(BaseTraits):
                 else:
                     self._keep(key, None, MISSING_GENERATION, now)
         return generation
-
-    @property
-    def open_writer(self) -> Callable[[], Writer]:
-        """Opens a writer of the base, if that has such; what is kept of a key goes when it is written."""
-        base: Any = self.base
-        open_base = base.open_writer  # AttributeError: then this store has none either
-        return lambda: _Writer(self, open_base())
 
     def forget(self, key: str) -> None:
         """Keep nothing of `key`."""

@@ -28,6 +28,7 @@ from chunkwise.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.kvstore.read_ranges import read_ranges
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Change", "PendingStore"]
 
@@ -119,6 +120,26 @@ class PendingStore:
     def identity(self) -> Any:
         """Equal only for this store of this transaction."""
         return "pending", id(self), self.base.identity
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base, which is read now and written at the commit."""
+        base = traits_of(self.base)
+        return base.adapted(
+            rename=None,
+            is_cached=self._is_cached,
+            shard_indexes=None,  # a change has a generation that only this store knows
+            open_writer=None,
+            open_into_reader=None,
+        )
+
+    def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
+        with self._lock:
+            change = self._change_of(key)
+        base = traits_of(self.base).is_cached
+        if change is not None and not change.from_base:
+            return True
+        return base is not None and base(key, start, stop)
 
     def describe(self, key: str) -> str:
         """Name `key` the way that the base does."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from chunkwise.kvstore.adapter.traits import BaseTraits
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     Buffer,
@@ -20,11 +19,13 @@ from chunkwise.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.kvstore.read_ranges import read_ranges
+from chunkwise.kvstore.shard_index_cache import RenamedShardIndexes
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["PrefixStore"]
 
 
-class PrefixStore(BaseTraits):
+class PrefixStore:
     """`base` below `prefix`.
 
     Parameters
@@ -42,13 +43,22 @@ class PrefixStore(BaseTraits):
     def __repr__(self) -> str:
         return f"PrefixStore({self.base!r}, {self.prefix!r})"
 
-    def keeps_conditions(self, key: str) -> bool:
-        """Whether the base promises that no change of a part of `key` is lost."""
-        return super().keeps_conditions(self.prefix + key)
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base, by the keys of this store; whole chunks go past neither."""
+        base = traits_of(self.base)
+        cached, indexes = base.is_cached, base.shard_indexes
+        return base.adapted(
+            rename=self.rename,
+            is_cached=None if cached is None else lambda key, *span: cached(self.prefix + key, *span),
+            shard_indexes=None if indexes is None else RenamedShardIndexes(indexes, self.rename),
+            open_writer=None,
+            open_into_reader=None,
+        )
 
-    def holds(self, key: str, start: int = 0, stop: int | None = None) -> bool:
-        """Whether a reader would get these bytes of `key` without a request."""
-        return super().holds(self.prefix + key, start, stop)
+    def rename(self, key: str) -> str:
+        """Return the key of the base."""
+        return self.prefix + key
 
     @property
     def identity(self) -> Any:

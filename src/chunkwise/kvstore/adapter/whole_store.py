@@ -36,6 +36,7 @@ def whole_store(store: KvStoreDriver) -> tuple[KvStoreDriver, str]:
             "locking": store.writing.locking,
             "acquire_timeout": store.writing.timeout,
             "io_mode": store.io_mode,
+            "io_limit": store.io_limit,
         }
         below = path.replace(os.sep, "/").strip("/")
         return FileStore(drive + "/", **options), below + "/" if below else ""

@@ -24,6 +24,7 @@ from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key
 from chunkwise.kvstore.file_write import fsync_directory
 from chunkwise.kvstore.key_range import encode_key
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver, Readable
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["Exported", "export_archive"]
 
@@ -107,7 +108,7 @@ def _values(source: Readable, keys: Sequence[str]) -> Iterator[tuple[str, Buffer
             raise AbortedError(f'"{key}" was deleted while it was to be copied')
         return value
 
-    n = getattr(source, "request_concurrency", None) or 1
+    n = traits_of(source).request_concurrency or 1
     if n == 1:
         yield from ((key, read(key)) for key in keys)
         return
