@@ -6,7 +6,7 @@ a buffer that comes back not quite full has had all of the file.  An I/O error i
 file makes the kernel return what was read before it, which ends at a sector; only such lengths are
 compared with the size, to find the error that the rest gives.
 
-An interrupt leaves no file open: see :mod:`chunkwise.kvstore.file_lock`.
+An interrupt leaves no file open: see :mod:`chunkwise.kvstore.file_protocol`.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class RequestSlots:
     def call(self, request: Callable[..., T], *arguments: Any) -> T:
         """Return what `request` returns, which has a slot while it runs."""
         free = self._free
-        [_] = map(free.get, (True,))  # unpacked: see chunkwise.kvstore.file_lock
+        [_] = map(free.get, (True,))  # unpacked: see chunkwise.kvstore.file_protocol
         try:
             return request(*arguments)
         finally:
