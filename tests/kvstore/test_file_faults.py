@@ -81,7 +81,6 @@ def test_each_step_of_a_write_fails(tmp_path, monkeypatch, call, code, kind, tex
     store.write("k", b"old")
     for module in (file_protocol, file_write):
         monkeypatch.setattr(module, "os", System(**{call: failing(code)}))
-    monkeypatch.setattr("chunkwise.kvstore.file_generation.os", System(**{call: failing(code)}))
     with pytest.raises(kind, match=text) as e:
         store.write("k", b"new value")
     monkeypatch.undo()
@@ -264,7 +263,7 @@ def test_the_time_of_a_write_is_the_precise_one(tmp_path, monkeypatch):
     """Inodes come back within a tick of the kernel's clock; the times that are set tell versions apart."""
     store = FileStore(tmp_path, sync=False)
     now = 1_700_000_000_123_456_789
-    monkeypatch.setattr("chunkwise.kvstore.file_generation.time", SimpleNamespace(time_ns=lambda: now))
+    monkeypatch.setattr("chunkwise.kvstore.file_protocol.time", SimpleNamespace(time_ns=lambda: now))
     generation = store.write("k", b"1")
     status = os.stat(tmp_path / "k")
     assert status.st_mtime_ns == now

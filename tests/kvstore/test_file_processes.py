@@ -146,7 +146,7 @@ def fork(fd, _):
             os._exit(0 if ok else 1)
     return False
 
-under_lock(sys.argv[1] + "/k", "os", 1, fork, None)
+under_lock(sys.argv[1] + "/k", "os", 1, fork, None, sync=False, stamped=None)
 store.write("k", b"2" * 6000)       # the child has the descriptor too, yet the lock is gone
 os.write(begin[1], b"x")
 assert os.waitpid(child, 0)[1] == 0

@@ -18,13 +18,12 @@ import chunkwise.kvstore
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.fault import FaultStore
 from chunkwise.kvstore.adapter.kvstack import Layer, StackStore
-from chunkwise.kvstore.adapter.pending import PendingStore
-from chunkwise.kvstore.adapter.prefix import PrefixStore
+from chunkwise.kvstore.adapter.pending import PendingPart, PendingStore
+from chunkwise.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.kvstore.adapter.read_through import ReadThroughStore
 from chunkwise.kvstore.adapter.read_through_memory import MemoryEntries
 from chunkwise.kvstore.adapter.trace import TraceStore
 from chunkwise.kvstore.adapter.value_cache import ValueCache
-from chunkwise.kvstore.adapter.whole_store import PendingPart, whole_store
 from chunkwise.kvstore.adapter.zip import ZipStore
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.foreign_bucket import ForeignBucket

@@ -31,17 +31,17 @@ from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgument
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
-from chunkwise.kvstore.file_generation import generation_of
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
 from chunkwise.kvstore.file_path import check_key, is_suspect, real_directory, root_directory
-from chunkwise.kvstore.file_protocol import remove_stale
+from chunkwise.kvstore.file_protocol import generation_of, remove_stale
 from chunkwise.kvstore.file_read import (
+    LOADERS,
     open_file_reader,
+    open_for_reading,
     open_into_reader,
     read_file_ranges,
     regular_status,
 )
-from chunkwise.kvstore.file_read_modes import LOADERS, open_for_reading
 from chunkwise.kvstore.file_write import (
     FileWriter,
     Writing,
@@ -85,7 +85,7 @@ class FileStore:
     acquire_timeout : float
         Seconds to wait for another writer.
     io_mode : {"default", "memmap", "direct"}
-        How values are read; see :mod:`chunkwise.kvstore.file_read_modes`.
+        How values are read; see :mod:`chunkwise.kvstore.file_read`.
     io_limit : int, optional
         How many threads of one read or write of an array may use the store at a time.
 

@@ -1,4 +1,4 @@
-"""The steps in which a file is replaced or deleted: lock, write, rename.
+"""The steps in which a file is replaced or deleted: lock, compare generations, write, stamp, rename.
 
 The lock of a key is the file ``<key>.__lock``, used the way TensorStore uses it, so that both can write.
 
@@ -11,6 +11,13 @@ process that dies; a file left behind is harmless, as it is truncated before use
 but a process that dies leaves the key locked until somebody removes the file.
 
 ``none``: the file has a name that nobody else uses, so it excludes nobody.
+
+The generation of a file is 25 bytes, the same that TensorStore computes: a zero byte, then device, inode and
+modification time in nanoseconds, each a 64-bit little-endian integer.  Kernels take the time of a write from
+a clock with ticks of some milliseconds, and give the inode of a deleted file to the next one, so that two
+versions within a tick could look the same.  :func:`stamp` therefore sets the time to that of the precise
+clock: an inode is free for reuse only after the write that made it is over, hence the next time is another
+one.
 
 A lock belongs to its file descriptor, not to the process: threads exclude each other too, and it has to be
 dropped explicitly, since a child forked meanwhile has the descriptor as well.
@@ -26,6 +33,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import struct
 import sys
 import time
@@ -35,14 +43,25 @@ from typing import TypeVar
 from chunkwise.binding import dump
 from chunkwise.errors import DeadlineExceededError
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
+from chunkwise.kvstore.protocol import MISSING_GENERATION
 
-__all__ = ["attempt_under_lock", "lock_flags", "remove_stale", "under_lock"]
+__all__ = [
+    "attempt_under_lock",
+    "current_generation",
+    "generation_of",
+    "lock_flags",
+    "remove_stale",
+    "stamp",
+    "under_lock",
+]
 
 T = TypeVar("T")
 
 _OPEN = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = _OPEN | os.O_EXCL
 _HELD = (errno.EAGAIN, errno.EACCES)
+_pack = struct.Struct("<xQQq").pack
+_MASK = 2**64 - 1
 
 if sys.platform == "linux":
     # struct flock: l_type, l_whence, l_start, l_len, l_pid; from 0 with length 0 is the whole file.
@@ -60,17 +79,28 @@ def lock_flags(locking: str) -> int:
     return _OPEN if locking == "os" else _CREATE
 
 
-def under_lock(path: str, locking: str, timeout: float, work: Callable[[int, T], bool], value: T) -> None:
-    """Lock the key whose file is `path`, waiting for others, and do what :func:`attempt_under_lock` does.
+def under_lock(
+    path: str,
+    locking: str,
+    timeout: float,
+    work: Callable[[int, T], bool],
+    value: T,
+    *,
+    sync: bool,
+    stamped: Callable[[bytes], None] | None,
+) -> None:
+    """Do what :func:`attempt_under_lock` does, waiting for other holders of the lock.
 
     Parameters
     ----------
     path : str
     locking : {"os", "lockfile", "none"}
     timeout : float
-        Seconds to wait for another holder.
+        Seconds to wait.
     work : callable
     value : object
+    sync : bool
+    stamped : callable, optional
 
     Raises
     ------
@@ -81,14 +111,23 @@ def under_lock(path: str, locking: str, timeout: float, work: Callable[[int, T],
     """
     lock = path + (LOCK_SUFFIX if locking != "none" else f"_{os.urandom(8).hex()}{LOCK_SUFFIX}")
     flags, pauses = lock_flags(locking), _pauses(lock, timeout)
-    while not attempt_under_lock(path, lock, flags, work, value):
+    while not attempt_under_lock(path, lock, flags, work, value, sync, stamped):
         next(pauses)
 
 
-def attempt_under_lock(path: str, lock: str, flags: int, work: Callable[[int, T], bool], value: T) -> bool:
-    """Call ``work(fd, value)`` with the descriptor of the lock file, or return False if another holds it.
+def attempt_under_lock(
+    path: str,
+    lock: str,
+    flags: int,
+    work: Callable[[int, T], bool],
+    value: T,
+    sync: bool,
+    stamped: Callable[[bytes], None] | None,
+) -> bool:
+    """Lock a key and call ``work(fd, value)`` with an empty file; return False if another holds the lock.
 
-    The file is empty.  It becomes the file `path` if `work` returns True, and is removed if not.
+    If `work` returns True, the file becomes the file `path`, with `sync` once it is on disk; `stamped` is
+    told its generation before.
     """
     mine: bool | None = (
         flags == _CREATE
@@ -107,6 +146,11 @@ def attempt_under_lock(path: str, lock: str, flags: int, work: Callable[[int, T]
                 if size:
                     os.ftruncate(fd, 0)
             if work(fd, value):
+                stamp(fd)
+                if stamped is not None:
+                    stamped(generation_of(os.fstat(fd)))
+                if sync:
+                    os.fsync(fd)
                 try:
                     [mine] = map(os.rename, (lock,), (path,))
                 except FileNotFoundError:  # the lock file has gone, and is not ours to remove
@@ -173,3 +217,23 @@ def _pauses(lock: str, timeout: float) -> Iterator[None]:
         time.sleep(min(pause, left))
         pause = min(pause * 1.5, 0.01)
         yield
+
+
+def generation_of(status: os.stat_result) -> bytes:
+    """Return the generation of the file that `status` is of."""
+    return _pack(status.st_dev & _MASK, status.st_ino & _MASK, status.st_mtime_ns)
+
+
+def current_generation(path: str) -> bytes:
+    """Return the generation of the file `path`; MISSING_GENERATION if it is missing or a directory."""
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return MISSING_GENERATION
+    return MISSING_GENERATION if stat.S_ISDIR(status.st_mode) else generation_of(status)
+
+
+def stamp(fd: int) -> None:
+    """Give the open file `fd` a modification time of its own."""
+    now = time.time_ns()
+    os.utime(fd, ns=(now, now))

@@ -12,16 +12,21 @@ race.  ``non_atomic`` writes in place, for file systems that can't rename; reade
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from chunkwise.errors import ChunkwiseError
 from chunkwise.fork import Lock
 from chunkwise.kvstore.file_error import file_error
-from chunkwise.kvstore.file_generation import current_generation, stamp
 from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key, is_suspect
-from chunkwise.kvstore.file_protocol import attempt_under_lock, lock_flags, under_lock
+from chunkwise.kvstore.file_protocol import (
+    attempt_under_lock,
+    current_generation,
+    generation_of,
+    lock_flags,
+    stamp,
+    under_lock,
+)
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 
 __all__ = ["FileWriter", "Writing", "delete_file", "fsync_directory", "replace_file", "write_all"]
@@ -34,7 +39,7 @@ _PATIENCE = 0.002  # seconds
 
 
 class Writing(NamedTuple):
-    """How files are written.
+    """Options of writing files.
 
     Attributes
     ----------
@@ -92,7 +97,7 @@ def delete_file(path: str, if_equal: bytes | None, how: Writing) -> bytes | None
 
     if how.locking in ("os", "lockfile"):
         try:
-            under_lock(path, how.locking, how.timeout, work, None)
+            under_lock(path, how.locking, how.timeout, work, None, sync=how.sync, stamped=None)
         except FileNotFoundError:  # no directory, hence no file
             return MISSING_GENERATION if not if_equal or if_equal == MISSING_GENERATION else None
     else:
@@ -110,16 +115,16 @@ def _replace_by_rename(
     generation: bytes | None = None
 
     def work(fd: int, value: T) -> bool:
-        nonlocal generation
         if if_equal and current_generation(path) != if_equal:
             return False
         fill(fd, value)
-        generation = stamp(fd)
-        if how.sync:
-            os.fsync(fd)
         return True
 
-    under_lock(path, how.locking, how.timeout, work, value)
+    def stamped(new: bytes) -> None:
+        nonlocal generation
+        generation = new
+
+    under_lock(path, how.locking, how.timeout, work, value, sync=how.sync, stamped=stamped)
     return generation
 
 
@@ -131,10 +136,10 @@ def _replace_in_place(
     [fd] = map(os.open, [path], [os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC], [0o666])
     try:
         fill(fd, value)
-        generation = stamp(fd)
+        stamp(fd)
         if how.sync:
             os.fsync(fd)
-        return generation
+        return generation_of(os.fstat(fd))
     finally:
         os.close(fd)
 
@@ -263,17 +268,13 @@ def _open_write(
     # Workers take turns at small files.  Each system call gives up the interpreter lock, and two threads in
     # the middle of a write would wake each other at every call; so one encodes while the other writes.  Who
     # waits long for a turn takes none any more: where files are slow, several are written at the same time.
-    flags, os_write, os_utime, now_ns = lock_flags("os"), os.write, os.utime, time.time_ns
+    flags, os_write = lock_flags("os"), os.write
 
     def work(fd: int, value: Buffer) -> bool:
         if os_write(fd, value) != (value.nbytes if type(value) is memoryview else len(value)):
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
             write_all(fd, value)
-        now = now_ns()  # as in stamp()
-        os_utime(fd, ns=(now, now))
-        if sync:
-            os.fsync(fd)
         return True
 
     def write(key: str, value: Buffer) -> None:
@@ -288,7 +289,7 @@ def _open_write(
                 [mine] = map(turn.acquire, (True,), (_PATIENCE,))
                 if not mine:
                     turn = None
-            replaced = attempt_under_lock(path, path + LOCK_SUFFIX, flags, work, value)
+            replaced = attempt_under_lock(path, path + LOCK_SUFFIX, flags, work, value, sync, None)
         except FileNotFoundError:
             pass  # there is no directory yet, or none any more
         except OSError as e:

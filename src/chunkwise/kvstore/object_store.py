@@ -24,11 +24,9 @@ from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.object_failure import Failure, Kind
-from chunkwise.kvstore.object_generation import e_tag_in, generation_of, version_in
 from chunkwise.kvstore.object_key import check_object_key, is_object_key
-from chunkwise.kvstore.object_list import Pages
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
-from chunkwise.kvstore.object_read import Found, fetch
+from chunkwise.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
 from chunkwise.kvstore.object_requests import Requests
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,

@@ -13,7 +13,7 @@ from typing import Any
 
 from chunkwise.fork import Lock
 from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
-from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.byte_range import read_ranges, resolve_range
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -25,7 +25,6 @@ from chunkwise.kvstore.protocol import (
     Stamped,
     Writer,
 )
-from chunkwise.kvstore.read_ranges import read_ranges
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["CacheStore"]

@@ -14,6 +14,7 @@ from typing import Any
 
 from chunkwise.errors import InvalidArgumentError, StorageError
 from chunkwise.fork import new_lock
+from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -23,7 +24,6 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.read_ranges import read_ranges
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Fault", "FaultStore"]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.key_range import KeyRange, decode_key, encode_key, prefix_end
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -21,7 +22,6 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.read_ranges import read_ranges
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Layer", "StackStore", "disjoint"]

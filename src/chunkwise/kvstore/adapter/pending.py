@@ -15,8 +15,9 @@ from typing import Any
 
 from chunkwise.errors import AbortedError, UnsupportedError
 from chunkwise.fork import new_rlock
+from chunkwise.kvstore.adapter.prefix import PrefixStore
 from chunkwise.kvstore.atomic import Modification
-from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.byte_range import read_ranges, resolve_range
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -27,10 +28,9 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.read_ranges import read_ranges
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
-__all__ = ["Change", "PendingStore"]
+__all__ = ["Change", "PendingPart", "PendingStore"]
 
 _numbers = count()
 
@@ -295,3 +295,13 @@ class PendingStore:
     def _pin(self, key: str, generation: bytes) -> None:
         if self.read_generations.setdefault(key, generation) != generation:
             raise AbortedError("Generation mismatch in repeatable_read transaction")
+
+
+class PendingPart(PrefixStore):
+    """The keys of a PendingStore that begin with a prefix."""
+
+    base: PendingStore
+
+    def modify(self, key: str, modification: Modification) -> None:
+        """Note what is to be done to the value that `key` has when the transaction is committed."""
+        self.base.modify(self.prefix + key, modification)

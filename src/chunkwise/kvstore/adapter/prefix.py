@@ -1,4 +1,4 @@
-"""The part of a store whose keys begin with a prefix, as a store.
+"""The part of a store whose keys begin with a prefix, as a store; and the whole of which a store is a part.
 
 The prefix is put in front as it is: with ``a/b`` the key ``c`` is ``a/bc`` of the base.  Generations,
 messages and errors are the base's.
@@ -6,9 +6,12 @@ messages and errors are the base's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from chunkwise.kvstore.byte_range import read_ranges
+from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     Buffer,
@@ -18,11 +21,10 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.read_ranges import read_ranges
 from chunkwise.kvstore.shard_index_cache import RenamedShardIndexes
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
-__all__ = ["PrefixStore"]
+__all__ = ["PrefixStore", "whole_store"]
 
 
 class PrefixStore:
@@ -116,3 +118,25 @@ class PrefixStore:
         keys, prefixes = self.base.list_children(self.prefix + prefix)
         n = len(self.prefix)
         return Children([k[n:] for k in keys], [p[n:] for p in prefixes])
+
+
+def whole_store(store: KvStoreDriver) -> tuple[KvStoreDriver, str]:
+    """Return the largest store that `store` is a part of, and what its keys begin with there.
+
+    Two directories may be one inside the other, so for files that is the whole file system.
+    """
+    if isinstance(store, FileStore):
+        drive, path = os.path.splitdrive(store.identity[1])
+        options: dict[str, Any] = {
+            "sync": store.writing.sync,
+            "locking": store.writing.locking,
+            "acquire_timeout": store.writing.timeout,
+            "io_mode": store.io_mode,
+            "io_limit": store.io_limit,
+        }
+        below = path.replace(os.sep, "/").strip("/")
+        return FileStore(drive + "/", **options), below + "/" if below else ""
+    if isinstance(store, PrefixStore):
+        whole, outer = whole_store(store.base)
+        return whole, outer + store.prefix
+    return store, ""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from chunkwise.kvstore.adapter.read_through_memory import Entries, Entry, Part
+from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
-from chunkwise.kvstore.read_ranges import read_ranges
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ReadThroughStore"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
-from chunkwise.kvstore.read_ranges import read_ranges
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Request", "TraceStore"]
