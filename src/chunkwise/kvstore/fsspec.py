@@ -44,7 +44,7 @@ _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 def is_fsspec(value: object) -> bool:
-    """Whether `value` is a file system of fsspec or a mapping that it made."""
+    """Return True if `value` is a file system of fsspec or a mapping that it made."""
     names = {f"{c.__module__}.{c.__name__}" for c in type(value).__mro__}
     return bool(names & {"fsspec.spec.AbstractFileSystem", "fsspec.mapping.FSMap"})
 

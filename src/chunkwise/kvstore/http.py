@@ -52,7 +52,7 @@ _MISSING = (404, 410)
 
 
 class _Part(NamedTuple):
-    """What was sent of a value.
+    """The bytes that were sent of a value.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class _Part(NamedTuple):
 
 
 class HttpStore:
-    """What is found below `base_url`.
+    """The values below `base_url`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a kvstore can do, as small protocols; a store implements those that its storage allows.
+"""Protocols of kvstores; a store implements those that its storage allows.
 
 Keys are ``str`` (byte keys that are not UTF-8 come as surrogate escapes), relative to the store.
 A missing key is a value (None); failure is an exception.  A write is atomic for its key.  The
@@ -68,7 +68,7 @@ class Stamped(NamedTuple):
 
 
 class Children(NamedTuple):
-    """One level of a listing: the keys directly below a prefix, and the prefixes (without the final "/")."""
+    """A level of a listing: the keys directly below a prefix, and the prefixes (without the final "/")."""
 
     keys: list[str]
     prefixes: list[str]

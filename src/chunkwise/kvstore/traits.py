@@ -1,4 +1,4 @@
-"""Traits of a store: how it is used best and what it promises, in one record.
+"""Traits of stores: their best use and their promises, in one record.
 
 Each store and adapter has the member ``traits``.  Every field has to be given, so a new one is a type error
 in all of them until its author has decided.  A store of a third party may lack the member; it then has
@@ -42,7 +42,7 @@ class IsCached(Protocol):
 
 
 class StoreTraits(NamedTuple):
-    """How a store is used best, and what it promises.
+    """The best use of a store, and its promises.
 
     Attributes
     ----------

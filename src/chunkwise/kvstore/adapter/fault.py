@@ -33,7 +33,7 @@ _ACTIONS = ("fail", "fail_after", "miss", "truncate", "corrupt", "conflict", "de
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong.
+    """A failure on schedule.
 
     Parameters
     ----------

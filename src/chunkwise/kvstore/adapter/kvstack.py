@@ -108,7 +108,7 @@ class StackStore:
 
     @property
     def traits(self) -> StoreTraits:
-        """What holds for every layer; as many requests as the slowest of them wants."""
+        """Those that hold for every layer, with the requests of the slowest."""
         layers = [traits_of(layer.base) for layer in self.layers]
         coalescing = {traits.coalescing for traits in layers}
         return StoreTraits(

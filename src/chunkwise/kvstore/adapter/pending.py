@@ -36,7 +36,7 @@ _numbers = count()
 
 
 class Change:
-    """What is to become of one key.
+    """The change of one key.
 
     Attributes
     ----------

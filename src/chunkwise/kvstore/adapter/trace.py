@@ -1,4 +1,4 @@
-"""A store that writes down what it is asked for, to count requests and to see their order."""
+"""A store that records its requests, to count them and to see their order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Request", "TraceStore"]
 
 
 class Request(NamedTuple):
-    """One request.
+    """A request.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ class Kept(NamedTuple):
 
 
 class _Entry:
-    """What is kept of a key: the value, what was decoded from it, and the bytes of both."""
+    """The value of a key, what was decoded from it, and the bytes of both."""
 
     __slots__ = ("chunks", "kept", "size")
 

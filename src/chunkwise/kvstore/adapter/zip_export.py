@@ -27,7 +27,7 @@ _LARGEST_CONDITIONAL = 1 << 32
 
 
 class Exported(NamedTuple):
-    """What became of an archive: its members and its size in bytes."""
+    """Number of members and size in bytes of an archive."""
 
     n_members: int
     nbytes: int
