@@ -20,7 +20,7 @@ from chunkwise.engine.failure import describe, failed, missing_chunk
 from chunkwise.engine.targets import Batch, ChunkMemory
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
-from chunkwise.kvstore.adapter.value_cache import Kept
+from chunkwise.kvstore.adapter.value_cache import CacheEntry
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
 
@@ -153,16 +153,16 @@ class CacheSource(StoreSource):
             known = self._forms[id(chain)] = chain, form
         return known[1]
 
-    def _decoded(self, key: str, kept: Kept, chunk: Array | None, memory: ChunkMemory) -> Array | None:
-        if chunk is not None or kept.value is None:
+    def _decoded(self, key: str, entry: CacheEntry, chunk: Array | None, memory: ChunkMemory) -> Array | None:
+        if chunk is not None or entry.value is None:
             return chunk
         view = memory.view
         if view is not None:
-            chunk = view(kept.value)
+            chunk = view(entry.value)
         else:
             chunk = ChunkMemory(memory.chain, 1).slots[0]
-            memory.decode(kept.value, chunk)
+            memory.decode(entry.value, chunk)
             chunk.flags.writeable = False
         is_value = view is not None and memory.chain.codecs[-1].kind == "array->bytes"  # no memory of its own
-        self._kv.keep_chunk(key, kept, self.form(memory.chain), chunk, 0 if is_value else chunk.nbytes)
+        self._kv.put_chunk(key, entry, self.form(memory.chain), chunk, 0 if is_value else chunk.nbytes)
         return chunk

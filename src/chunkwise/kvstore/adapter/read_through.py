@@ -91,7 +91,7 @@ class ReadThroughStore:
         self.n_misses += 1
         if found.value is None:
             if known is not None:
-                self.entries.drop(key)
+                self.entries.evict(key)
             return found
         entry = Entry(bytes(found.value), found.generation, found.time)
         self.entries.put(part, entry)
@@ -129,14 +129,14 @@ class ReadThroughStore:
         try:
             return self.base.write(key, value, if_equal=if_equal)
         finally:
-            self.entries.drop(key)
+            self.entries.evict(key)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete from the base, and forget the old value."""
         try:
             return self.base.delete(key, if_equal=if_equal)
         finally:
-            self.entries.drop(key)
+            self.entries.evict(key)
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete from the base, and forget everything."""

@@ -48,7 +48,7 @@ class Entries(Protocol):
         """Keep an entry, perhaps."""
         ...
 
-    def drop(self, key: str) -> None:
+    def evict(self, key: str) -> None:
         """Forget all parts of a value."""
         ...
 
@@ -101,7 +101,7 @@ class MemoryEntries:
             while self.n_bytes > self.limit:
                 self._remove(next(iter(self._entries)))
 
-    def drop(self, key: str) -> None:
+    def evict(self, key: str) -> None:
         """Forget all parts of a value."""
         with self._lock:
             for part in list(self._parts.get(key, ())):
