@@ -13,7 +13,7 @@ import pytest
 import chunkwise as ts
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.trace import TraceStore
-from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
+from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.kvstore.memory import MemoryStore
 
 N5 = {"driver": "n5", "kvstore": "memory://a"}
@@ -78,17 +78,17 @@ def test_an_unchanged_value_is_not_sent_again() -> None:
 def test_what_was_not_used_for_longest_makes_room() -> None:
     cache = ValueCache(3 * 300)
     for key in "abc":
-        cache.put("s", key, Kept(bytes(100), b"g", 0.0))
+        cache.put("s", key, CacheEntry(bytes(100), b"g", 0.0))
     assert cache.get("s", "a") is not None
-    cache.put("s", "d", Kept(bytes(100), b"g", 0.0))
+    cache.put("s", "d", CacheEntry(bytes(100), b"g", 0.0))
     assert [key for key in "abcd" if cache.get("s", key)] == ["a", "c", "d"]
     assert cache.nbytes <= cache.total_bytes_limit
 
 
 def test_a_value_beyond_the_limit_is_not_kept() -> None:
     cache = ValueCache(1000)
-    cache.put("s", "a", Kept(b"old", b"g", 0.0))
-    cache.put("s", "a", Kept(bytes(2000), b"h", 0.0))
+    cache.put("s", "a", CacheEntry(b"old", b"g", 0.0))
+    cache.put("s", "a", CacheEntry(bytes(2000), b"h", 0.0))
     assert cache.get("s", "a") is None
     assert cache.nbytes == 0
 
@@ -201,7 +201,7 @@ def test_what_is_on_its_way_is_forgotten_too() -> None:
     reading.start()
     assert base.asked.wait(60)
     base.write("a/k", b"new")
-    forgetting = threading.Thread(target=store.forget_all)
+    forgetting = threading.Thread(target=store.evict_all)
     forgetting.start()
     forgetting.join(0.2)
     base.answer.set()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import chunkwise as ts
 from chunkwise.engine.sources import CacheSource
 from chunkwise.kvstore.adapter.cache import CacheStore
-from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
+from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.kvstore.memory import MemoryStore
 
 SHAPE, CHUNK = (9, 10), (4, 3)
@@ -52,7 +52,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     seen: list[str] = []
     decode = CacheSource._decoded
 
-    def seeing(self: Any, key: str, kept: Kept, chunk: Any, memory: Any) -> Any:
+    def seeing(self: Any, key: str, kept: CacheEntry, chunk: Any, memory: Any) -> Any:
         if chunk is None and kept.value is not None:
             seen.append(key)
         return decode(self, key, kept, chunk, memory)
@@ -225,7 +225,7 @@ def test_decoded_chunks_count_and_go_with_their_value() -> None:
     kept, chunk = store.find_chunk("a", "form") or (None, None)
     assert kept is not None
     assert chunk is None
-    store.keep_chunk("a", kept, "form", "decoded", 500)
+    store.put_chunk("a", kept, "form", "decoded", 500)
     assert store.find_chunk("a", "form") == (kept, "decoded")
     assert cache.nbytes == 100 + 500 + 2 * 200
     store.read("a")  # another object, but the same value
@@ -237,10 +237,10 @@ def test_decoded_chunks_count_and_go_with_their_value() -> None:
     assert found is not None
     assert found[0].value == b"y" * 100
     assert found[1] is None
-    store.keep_chunk("a", kept, "form", "decoded from x", 500)  # by one who was slow
-    store.keep_chunk("a", found[0], "large", "decoded from y", 5000)
+    store.put_chunk("a", kept, "form", "decoded from x", 500)  # by one who was slow
+    store.put_chunk("a", found[0], "large", "decoded from y", 5000)
     assert cache.nbytes == 100 + 200
-    store.keep_chunk("a", found[0], "form", "decoded from y", 500)
+    store.put_chunk("a", found[0], "form", "decoded from y", 500)
     store.write("b", bytes(1000))
     assert [cache.get(store.identity, key) is not None for key in "ab"] == [False, True]
     store.delete("b")

@@ -15,8 +15,13 @@ import zarr
 from cli_arrays import Run, make, read
 
 import chunkwise as cw
-from chunkwise.errors import AbortedError, AlreadyExistsError, InvalidArgumentError, StorageError
-from chunkwise.kvstore.adapter import zip_export
+from chunkwise.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    StorageError,
+)
 from chunkwise.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.kvstore.adapter.zip_export import export_archive
 from chunkwise.kvstore.file import FileStore
@@ -125,7 +130,7 @@ def test_failures_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(zip_export.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(StorageError, match="the disk is full"):
             export_archive(source, target, "x.zip")
     assert os.listdir(tmp_path) == []
@@ -138,21 +143,21 @@ def test_failures_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert os.listdir(tmp_path) == ["x.zip"] and (tmp_path / "x.zip").read_text() == "theirs"
 
 
-def test_no_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """File systems without hard links get the archive by a plain rename."""
-
-    def refused(*_: object) -> None:
-        raise OSError(errno.EPERM, "no links")
-
-    monkeypatch.setattr(zip_export.os, "link", refused)
-    source = MemoryStore()
+def test_an_archive_waits_for_other_writers(tmp_path: Path) -> None:
+    """The key is locked while its archive is written: what others derive from the old value fails."""
+    source, target = MemoryStore(), FileStore(tmp_path)
     source.write("k", b"v")
-    export_archive(source, FileStore(tmp_path), "x.zip")
+    old = target.write("x.zip", b"old")
+
+    def change(nbytes: int) -> None:
+        with pytest.raises(DeadlineExceededError):
+            FileStore(tmp_path, acquire_timeout=0.05).write("x.zip", b"theirs", if_equal=old)
+
+    export_archive(source, target, "x.zip", overwrite=True, progress=change)
+    assert target.write("x.zip", b"theirs", if_equal=old) is None
+    assert os.listdir(tmp_path) == ["x.zip"]
     with zipfile.ZipFile(tmp_path / "x.zip") as members:
         assert members.read("k") == b"v"
-    with pytest.raises(AlreadyExistsError):
-        export_archive(source, FileStore(tmp_path), "x.zip")
-    assert os.listdir(tmp_path) == ["x.zip"]
 
 
 def test_into_other_stores() -> None:

@@ -17,8 +17,10 @@ from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import read_into
 from chunkwise.engine.write import write_from
 from chunkwise.errors import DataCorruptionError, NotFoundError, OutOfRangeError
+from chunkwise.kvstore.adapter.pending import PendingStore
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.traits import DEFAULT_TRAITS
 from chunkwise.plan.stored_cells import array_keys, n_array_cells
 
 FORMS: dict[str, Any] = {
@@ -263,9 +265,11 @@ def test_a_partial_write_is_done_again_if_the_chunk_changed(
 def test_concurrent_writers_of_one_chunk_lose_nothing(
     inner: Any, stored_array: Any, request_of: Any, tmp_path: Any
 ) -> None:
-    array, store = stored_array((64,), (64,), np.uint8, inner=inner), FileStore(tmp_path, sync=False)
+    class Slow(FileStore):  # which is written to by the pools' threads, not by this one
+        traits = DEFAULT_TRAITS._replace(request_concurrency=1)
+
+    array, store = stored_array((64,), (64,), np.uint8, inner=inner), Slow(tmp_path, sync=False)
     pools = [Pool(1) for _ in range(4)]
-    store.request_concurrency = 1  # through the pools' threads, not in this one
     futures = [
         write_from(
             array, store, request_of((64,), slice(i, i + 1)), np.array([i + 1], np.uint8), pool=pools[i % 4]
@@ -279,11 +283,16 @@ def test_concurrent_writers_of_one_chunk_lose_nothing(
     assert out.tolist() == list(range(1, 65))
 
 
-def test_slow_stores_get_many_requests_at_a_time(stored_array: Any, request_of: Any) -> None:
+def _in_transaction(store: Any) -> PendingStore:
+    return PendingStore(store, lambda *_: None)
+
+
+@pytest.mark.parametrize("adapt", [lambda store: store, _in_transaction], ids=["outside", "in a transaction"])
+def test_slow_stores_get_many_requests_at_a_time(adapt: Any, stored_array: Any, request_of: Any) -> None:
     import threading
 
     class Slow(MemoryStore):
-        request_concurrency = 8
+        traits = DEFAULT_TRAITS._replace(request_concurrency=8)
         barrier = threading.Barrier(8)
 
         def open_reader(self) -> Any:
@@ -297,7 +306,7 @@ def test_slow_stores_get_many_requests_at_a_time(stored_array: Any, request_of: 
 
     array = stored_array((8,), (1,), np.uint8, 3)
     out = np.empty(8, np.uint8)
-    read_into(array, Slow(), request_of((8,)), out, pool=Pool(2)).result(20)
+    read_into(array, adapt(Slow()), request_of((8,)), out, pool=Pool(2)).result(20)
     assert out.tolist() == [3] * 8
 
 

@@ -8,10 +8,10 @@ from chunkwise.errors import ChunkwiseError, NotFoundError, StorageError
 from chunkwise.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.kvstore.adapter.prefix import PrefixStore
 from chunkwise.kvstore.adapter.trace import Request, TraceStore
+from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
-from chunkwise.kvstore.read_ranges import read_ranges
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
 

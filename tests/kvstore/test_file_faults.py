@@ -14,7 +14,7 @@ import tensorstore as ts
 from lock_files import hold
 
 from chunkwise.errors import DeadlineExceededError, PermissionDeniedError, StorageError
-from chunkwise.kvstore import file_lock, file_read, file_write
+from chunkwise.kvstore import file_protocol, file_read, file_write
 from chunkwise.kvstore.file import FileStore
 
 LOCKED = pytest.mark.parametrize("locking", ["os", "lockfile"])
@@ -79,9 +79,8 @@ def test_each_step_of_a_write_fails(tmp_path, monkeypatch, call, code, kind, tex
     """Whatever step fails: old value, no file left behind, and an error with path, number and advice."""
     store = FileStore(tmp_path)
     store.write("k", b"old")
-    for module in (file_lock, file_write):
+    for module in (file_protocol, file_write):
         monkeypatch.setattr(module, "os", System(**{call: failing(code)}))
-    monkeypatch.setattr("chunkwise.kvstore.file_generation.os", System(**{call: failing(code)}))
     with pytest.raises(kind, match=text) as e:
         store.write("k", b"new value")
     monkeypatch.undo()
@@ -254,7 +253,7 @@ def test_a_writer_whose_directory_goes_starts_again(tmp_path, monkeypatch, locki
         renames.append(source)
         os.rename(source, target)
 
-    monkeypatch.setattr(file_lock, "os", System(rename=rename))
+    monkeypatch.setattr(file_protocol, "os", System(rename=rename))
     assert store.write("d/e/k", b"v") is not None
     assert len(renames) == 2
     assert list(store.list()) == ["d/e/k"]
@@ -264,7 +263,7 @@ def test_the_time_of_a_write_is_the_precise_one(tmp_path, monkeypatch):
     """Inodes come back within a tick of the kernel's clock; the times that are set tell versions apart."""
     store = FileStore(tmp_path, sync=False)
     now = 1_700_000_000_123_456_789
-    monkeypatch.setattr("chunkwise.kvstore.file_generation.time", SimpleNamespace(time_ns=lambda: now))
+    monkeypatch.setattr("chunkwise.kvstore.file_protocol.time", SimpleNamespace(time_ns=lambda: now))
     generation = store.write("k", b"1")
     status = os.stat(tmp_path / "k")
     assert status.st_mtime_ns == now
@@ -287,7 +286,7 @@ def test_sync_waits_for_the_disk(tmp_path, monkeypatch):
         done.append("rename")
         os.rename(a, b)
 
-    for module in (file_lock, file_write):
+    for module in (file_protocol, file_write):
         monkeypatch.setattr(module, "os", System(fsync=fsync, rename=rename))
     FileStore(tmp_path / "r").write("d/k", b"1")
     assert done == [".", "r", "r/d/k.__lock", "rename", "r/d"]

@@ -124,7 +124,7 @@ def test_killed_while_writing(start, tmp_path, locking):
 FORKING = """
 import os, sys
 from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.file_lock import finish_under_lock
+from chunkwise.kvstore.file_protocol import under_lock
 store = FileStore(sys.argv[1], sync=False, acquire_timeout=2)
 store.write("k", b"1" * 5000)
 read = store.open_reader()
@@ -132,7 +132,7 @@ read("k")
 begin, end = os.pipe(), os.pipe()
 child = None
 
-def fork(fd):
+def fork(fd, _):
     global child
     child = os.fork()
     if child == 0:
@@ -146,7 +146,7 @@ def fork(fd):
             os._exit(0 if ok else 1)
     return False
 
-finish_under_lock(sys.argv[1] + "/k", "os", 1, fork)
+under_lock(sys.argv[1] + "/k", "os", 1, fork, None, sync=False, stamped=None)
 store.write("k", b"2" * 6000)       # the child has the descriptor too, yet the lock is gone
 os.write(begin[1], b"x")
 assert os.waitpid(child, 0)[1] == 0

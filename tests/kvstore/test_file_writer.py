@@ -13,7 +13,7 @@ from lock_files import hold
 
 import chunkwise.kvstore.file
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, StorageError
-from chunkwise.kvstore import file_lock, file_write, file_writer
+from chunkwise.kvstore import file_protocol, file_write
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
 
@@ -80,7 +80,8 @@ def test_each_step_fails(tmp_path, monkeypatch, call):
     store = FileStore(tmp_path)
     store.write("k", b"old")
     descriptors = len(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr(file_writer, "os", System(**{call: failing(errno.ENOSPC)}))
+    for module in (file_protocol, file_write):
+        monkeypatch.setattr(module, "os", System(**{call: failing(errno.ENOSPC)}))
     with pytest.raises(StorageError, match="the disk is full") as e:
         store.open_writer().write("k", b"new value")
     monkeypatch.undo()
@@ -98,7 +99,7 @@ def test_an_interrupt_after_the_rename_is_heard(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     store = FileStore(tmp_path, sync=False)
-    monkeypatch.setattr(file_writer, "os", System(rename=rename))
+    monkeypatch.setattr(file_protocol, "os", System(rename=rename))
     with pytest.raises(KeyboardInterrupt):
         store.open_writer().write("k", b"new")
     assert os.listdir(tmp_path) == ["k"] and store.read("k").value == b"new"
@@ -106,7 +107,7 @@ def test_an_interrupt_after_the_rename_is_heard(tmp_path, monkeypatch):
 
 def test_short_writes_are_done_again(tmp_path, monkeypatch):
     store = FileStore(tmp_path, sync=False)
-    monkeypatch.setattr(file_writer, "os", System(write=lambda fd, value: os.write(fd, value[:3])))
+    monkeypatch.setattr(file_write, "os", System(write=lambda fd, value: os.write(fd, value[:3])))
     store.open_writer().write("k", b"0123456789")
     assert store.read("k").value == b"0123456789"
 
@@ -132,7 +133,7 @@ def test_it_waits_for_a_lock(tmp_path, monkeypatch):
             os.unlink(f"{tmp_path}/k{LOCK_SUFFIX}")
             os.close(other)
 
-    monkeypatch.setattr(file_lock.time, "sleep", sleep)
+    monkeypatch.setattr(file_protocol.time, "sleep", sleep)
     store.open_writer().write("k", b"new")
     assert waited == [b"old", b"old"]
     assert store.read("k").value == b"new"
@@ -152,7 +153,7 @@ def test_the_disk_is_waited_for(tmp_path, monkeypatch):
 
     store = FileStore(tmp_path)
     store.write("d/0", b"1")
-    for module in (file_lock, file_write, file_writer):
+    for module in (file_protocol, file_write):
         monkeypatch.setattr(module, "os", System(fsync=fsync, rename=rename))
     writer = store.open_writer()
     writer.write("d/1", b"1")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chunkwise.kvstore.object_list import Pages
+from chunkwise.kvstore.object_read import Pages
 
 
 class Library:

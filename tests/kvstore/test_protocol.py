@@ -14,7 +14,6 @@ from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.http import HttpStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import (
-    BulkWritable,
     KvStoreDriver,
     RangeReadable,
     Readable,
@@ -27,7 +26,6 @@ OFFERED: dict[Any, set[str]] = {
     Readable: {"file", "http", "memory", "prefix"},
     KvStoreDriver: {"file", "http", "memory", "prefix"},
     RangeReadable: {"file", "memory", "prefix"},
-    BulkWritable: {"file"},
     SizeListable: set(),
     AtomicWritable: {"memory"},
     Directories: {"file", "memory"},

@@ -19,7 +19,7 @@ import chunkwise as ts
 from chunkwise import errors
 from chunkwise.kvstore.http import HttpStore
 from chunkwise.kvstore.object_connection import learned
-from chunkwise.kvstore.object_list import Pages
+from chunkwise.kvstore.object_read import Pages
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries

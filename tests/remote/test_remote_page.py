@@ -21,6 +21,7 @@ from chunkwise.kvstore.gcs import GcsBucket
 from chunkwise.kvstore.http import HttpStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.object_store import ObjectStore
+from chunkwise.kvstore.traits import traits_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "remote.md").read_text()
 CODE = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
@@ -123,10 +124,9 @@ def test_what_each_store_can_do(request: pytest.FixtureRequest, tmp_path: Path, 
 
     assert works(lambda: store.write("k", b"0123456789")) == (writes == "yes")
     assert works(lambda: list(store.list())) == (lists == "yes")
-    keeps = getattr(store, "keeps_conditions", None)
-    assert (writes == "yes" and (keeps is None or keeps("k"))) == (parts == "yes")
-    conditional = writes == "yes" and getattr(store, "conditional_deletes", True)
-    assert bool(conditional) == (deletes == "yes")
+    traits = traits_of(store)
+    assert (writes == "yes" and traits.conditional_writes("k")) == (parts == "yes")
+    assert (writes == "yes" and traits.conditional_deletes) == (deletes == "yes")
     if writes == "yes":
         assert bytes(store.open_reader()("k", -3)) == b"789"
-        assert getattr(getattr(store, "bucket", None), "suffix_ranges", last == "yes") == (last == "yes")
+        assert traits.suffix_ranges == (last == "yes")

@@ -177,7 +177,7 @@ def wrap_of(transaction: Transaction) -> WrapStore:
 
     def wrap(kv: KvStoreDriver, atomic: bool) -> KvStoreDriver:
         if isinstance(kv, CacheStore):
-            transaction._state.when_over(kv.forget_all)
+            transaction._state.when_over(kv.evict_all)
             kv = kv.base  # a transaction looks at what is stored, and has a memory of its own
         return overlay(transaction, kv, atomic=atomic)
 

@@ -10,7 +10,7 @@ import pickle
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,9 @@ from chunkwise.engine.batch import Batch, batched, is_batched
 from chunkwise.engine.future import Future
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain
-from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
+from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, Reader, Stamped
+from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 from chunkwise.plan.offset_grid import OffsetGrid
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class ChunkFunctions:
     cache : ValueCache or None
     """
 
+    traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
+
     def __init__(
         self,
         read: Function | None,
@@ -167,17 +170,17 @@ class ChunkFunctions:
         ----------
         cell : tuple of int
         bound : float
-            Time at which it must have been current: of one that is kept, its own or a later one.
+            Time at which it must have been current: of one that is cached, its own or a later one.
         known : Chunk, optional
             What was read of it before.
         """
         assert self.read_function is not None
         key = _key(cell)
-        kept = None if self.cache is None else self.cache.get(self, key)
+        entry = None if self.cache is None else self.cache.get(self, key)
         domain = self.domain(cell)
-        if kept is not None and kept.value is not None and known is None:
-            known = Chunk(self._decoded(kept.value, domain.shape), kept.generation)
-            if kept.time >= bound:
+        if entry is not None and entry.value is not None and known is None:
+            known = Chunk(self._decoded(entry.value, domain.shape), entry.generation)
+            if entry.time >= bound:
                 return known
         array = self.empty(domain.shape)
         batch = _ChunkBatch() if is_batched() else None
@@ -186,7 +189,7 @@ class ChunkFunctions:
         if known is not None and generation and generation == known.generation:
             array = known.array
         if self.cache is not None:
-            self.cache.put(self, key, Kept(self._encoded(array), generation, at))
+            self.cache.put(self, key, CacheEntry(self._encoded(array), generation, at))
         return Chunk(array, generation)
 
     def write_chunk(self, cell: Cell, array: Array, if_equal: bytes) -> bool:
@@ -199,10 +202,10 @@ class ChunkFunctions:
         generation, at = self._call(self.write_function, self.domain(cell), own, params)
         if if_equal and generation == b"" and at != inf:
             if self.cache is not None:
-                self.cache.drop(self, _key(cell))
+                self.cache.evict(self, _key(cell))
             return False
         if self.cache is not None:
-            self.cache.put(self, _key(cell), Kept(self._encoded(own), generation, at))
+            self.cache.put(self, _key(cell), CacheEntry(self._encoded(own), generation, at))
         return True
 
     def _call(

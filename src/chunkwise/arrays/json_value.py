@@ -30,6 +30,7 @@ from chunkwise.errors import (
 )
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.protocol import KvStoreDriver, Stamped
+from chunkwise.kvstore.traits import traits_of
 from chunkwise.spec.schema import Schema
 
 __all__ = ["JsonArray", "open_json"]
@@ -147,7 +148,7 @@ class JsonArray:
 
     def _run(self, work: Any, finish: Any) -> Future[Any]:
         # A local store answers sooner than another thread takes over.
-        inline = getattr(self._kv, "request_concurrency", None) is None
+        inline = traits_of(self._kv).request_concurrency is None
         return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline)
 
     def _read(self) -> Any:

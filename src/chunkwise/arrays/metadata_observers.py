@@ -14,7 +14,7 @@ from chunkwise.driver.chunked.open_flow import OpenRequest
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.errors import PermissionDeniedError
 from chunkwise.kvstore.adapter.cache import CacheStore
-from chunkwise.kvstore.adapter.whole_store import whole_store
+from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.protocol import KvStoreDriver
 
 __all__ = ["metadata_changed", "metadata_written", "whole_path", "wrapped"]

@@ -86,6 +86,6 @@ def _open_shared(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver) -> 
         shared.learn(opened)
         if cache is not None:
             if mode.delete_existing:
-                cache.drop_range(kv.identity, KeyRange.of_prefix(request.path))
+                cache.evict_range(kv.identity, KeyRange.of_prefix(request.path))
             keep_document(cache, kv, request, opened)
     return shared, opened

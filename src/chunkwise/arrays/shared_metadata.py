@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary, ref
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest
 from chunkwise.errors import ChunkwiseError
 from chunkwise.fork import new_lock, new_rlock
-from chunkwise.kvstore.adapter.value_cache import Kept, ValueCache
+from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
 
 __all__ = ["SharedMetadata", "keep_document", "kept_document", "oldest_allowed", "shared_metadata"]
@@ -94,22 +94,22 @@ def _place(kv: KvStoreDriver, request: OpenRequest) -> Any:
 
 
 def kept_document(cache: ValueCache | None, kv: KvStoreDriver, request: OpenRequest) -> Opened | None:
-    """Return what the document that a cache pool has kept says; None if there is none that can be read."""
-    kept = None if cache is None else cache.get(kv.identity, request.key)
-    if kept is None or kept.value is None:
+    """Return the metadata of the document in a cache pool; None if there is none that can be read."""
+    entry = None if cache is None else cache.get(kv.identity, request.key)
+    if entry is None or entry.value is None:
         return None
     try:
-        metadata = request.format.parse_metadata(request.format.parse_document(kept.value))
+        metadata = request.format.parse_metadata(request.format.parse_document(entry.value))
     except (ChunkwiseError, ValueError, RecursionError):
         return None  # it is read again, and what is wrong with it told then
-    return Opened(metadata, kept.generation, kept.time)
+    return Opened(metadata, entry.generation, entry.time)
 
 
 def keep_document(cache: ValueCache, kv: KvStoreDriver, request: OpenRequest, opened: Opened) -> None:
     """Have a cache pool keep a document beyond the life of the handles."""
     if opened.generation:
         raw = request.format.encode(opened.metadata)
-        cache.put(kv.identity, request.key, Kept(raw, opened.generation, opened.time))
+        cache.put(kv.identity, request.key, CacheEntry(raw, opened.generation, opened.time))
 
 
 def oldest_allowed(bound: Any, opened: float) -> float:

@@ -12,8 +12,7 @@ from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import JOURNAL, require_node
 from chunkwise.hierarchy.walk import walk
-from chunkwise.kvstore.adapter.prefix import PrefixStore
-from chunkwise.kvstore.adapter.whole_store import whole_store
+from chunkwise.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.kvstore.adapter.zip_export import export_archive
 from chunkwise.kvstore.protocol import KvStoreDriver
 

@@ -19,6 +19,7 @@ from chunkwise.engine.key_lock import change_alone
 from chunkwise.engine.safe_write import aligned_is_safe, can_delete, check_promise
 from chunkwise.kvstore.atomic import Modifiable
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable, Writer
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["Changer", "ReadWritable", "as_modifiable", "open_writer"]
 
@@ -37,9 +38,8 @@ def as_modifiable(kv: Any) -> Modifiable | None:
 
 def open_writer(kv: Any) -> Writer | None:
     """Return a writer for one worker, for values that replace whatever is there, if `kv` has such."""
-    opener = getattr(kv, "open_writer", None)
-    writer: Writer | None = None if opener is None else opener()
-    return writer
+    opener = traits_of(kv).open_writer
+    return None if opener is None else opener()
 
 
 class Changer:

@@ -10,6 +10,7 @@ from typing import Any
 
 from chunkwise.kvstore.atomic import Modifiable
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, Reader, Stamped
+from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
 
 __all__ = ["OneValue", "defer"]
 
@@ -17,10 +18,18 @@ _GENERATION = b"\0"
 
 
 class OneValue:
-    """A store of one key, whichever it is called, that is changed by one thread."""
+    """A store of one key, whichever it is called, that is changed by one thread.
 
-    def __init__(self, value: Buffer | None) -> None:
+    Parameters
+    ----------
+    value : bytes-like or None
+    conditional_deletes : bool
+        Whether the value may be deleted: at the commit that depends on what others write meanwhile.
+    """
+
+    def __init__(self, value: Buffer | None, *, conditional_deletes: bool) -> None:
         self.value = value
+        self.traits: StoreTraits = DEFAULT_TRAITS._replace(conditional_deletes=conditional_deletes)
 
     @property
     def identity(self) -> Any:
@@ -63,8 +72,10 @@ def defer(kv: Modifiable, key: str, change: Callable[[OneValue], None]) -> None:
     It may be done several times, by any thread, each time to what is stored then.
     """
 
+    conditional_deletes = traits_of(kv).conditional_deletes
+
     def modification(stored: Buffer | None) -> Buffer | None:
-        store = OneValue(stored)
+        store = OneValue(stored, conditional_deletes=conditional_deletes)
         change(store)
         return store.value
 

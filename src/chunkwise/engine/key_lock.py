@@ -31,7 +31,7 @@ def change_alone(store: Hashable, key: str, attempt: Callable[[], bool]) -> None
         Reads, changes and writes once; whether it was written.
     """
     lock = _locks.of(store, key)
-    [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.kvstore.file_lock
+    [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.kvstore.file_protocol
     try:
         while not attempt():
             pass

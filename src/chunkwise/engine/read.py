@@ -21,13 +21,14 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
 from chunkwise.engine.result_memory import pages_of
 from chunkwise.engine.shard_layout import shard_layout
-from chunkwise.engine.shards import ShardSource, index_memory
+from chunkwise.engine.shards import ShardSource, index_cache
 from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, caches_chunks
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
 from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.protocol import Readable
+from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import Plan, keys, plan_read
@@ -87,7 +88,7 @@ def choose_strategy(
 ) -> ReadStrategy:
     """Return the strategy for a plan; `view` is the result in its order."""
     level = array if array.shard is None else array.shard
-    chain, shape = level.chain, level.grid.chunk_shape
+    chain, shape, traits = level.chain, level.grid.chunk_shape, traits_of(kv)
     return read_strategy(
         source="shards" if array.shard is not None else "cache" if caches_chunks(array, kv) else "store",
         codecs=[codec.name for codec in chain.codecs],
@@ -95,8 +96,8 @@ def choose_strategy(
         n_chunks=plan.n_chunks,
         n_processors=n_processors,
         in_place=shape is None or array.part is not None or lies_in_one_piece(plan.axes, shape, view),
-        request_concurrency=getattr(kv, "request_concurrency", None),
-        io_limit=getattr(kv, "io_limit", None),
+        request_concurrency=traits.request_concurrency,
+        io_limit=traits.io_limit,
     )
 
 
@@ -210,7 +211,7 @@ def _open_shards(
     chain, layout = array.shard.chain, shard_layout(array, array.shard)
     axes = plan_shards(plan.axes, layout.chunks_per_shard)
     batches, shared = split_shards(axes, _n_batches(plan, chain.item.nbytes, strategy))
-    indexes, lock = index_memory(kv, shared=shared), new_lock() if shared else None
+    indexes, lock = index_cache(kv, shared=shared), new_lock() if shared else None
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:

@@ -9,7 +9,7 @@ holds takes no request.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.engine.shard_layout import MISSING, shard_layout
 from chunkwise.engine.shards import GAP, LARGEST_REQUEST, WHOLE_SHARE
 from chunkwise.kvstore.protocol import Readable
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import plan_read
 from chunkwise.plan.ranges import coalesce_ranges
@@ -65,40 +66,39 @@ class RequestCount(NamedTuple):
 
 def count_requests(array: StoredArray, kv: Readable, transform: Transform) -> RequestCount:
     """Return what reading what `transform` selects would ask of `kv`; asks nothing of it."""
-    concurrency: int | None = getattr(kv, "request_concurrency", None)
+    traits = traits_of(kv)
     if array.shard is not None:
-        return _of_shards(array, array.shard, kv, transform, concurrency)
+        return _of_shards(array, array.shard, traits, transform)
     plan = plan_read(transform, array.grid)
-    n_chunks, holds = plan.n_chunks, getattr(kv, "holds", None)
-    n_hits = 0 if holds is None else sum(map(holds, plan.keys(array.keys)))
+    n_chunks, is_cached = plan.n_chunks, traits.is_cached
+    n_hits = 0 if is_cached is None else sum(map(is_cached, plan.keys(array.keys)))
     n, size = n_chunks - n_hits, array.chain.encoded_nbytes
     n_bytes = None if size is None and n else n * (size or 0)
     decoded = n_chunks * array.chain.item.nbytes
-    return RequestCount(n_chunks, n_chunks, 0, n, n, decoded, n_bytes, 0, n_hits, concurrency)
+    return RequestCount(n_chunks, n_chunks, 0, n, n, decoded, n_bytes, 0, n_hits, traits.request_concurrency)
 
 
 def _of_shards(
-    array: StoredArray, shard: ShardLevel, kv: Any, transform: Transform, concurrency: int | None
+    array: StoredArray, shard: ShardLevel, traits: StoreTraits, transform: Transform
 ) -> RequestCount:
     plan = plan_read(transform, shard.grid)
     form = shard_layout(array, shard)
-    memory, coalescing = getattr(kv, "remembered", None), getattr(kv, "coalescing", None)
+    indexes, coalescing, is_cached = traits.shard_indexes, traits.coalescing, traits.is_cached
     gap = GAP if coalescing is None else coalescing.gap
     largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
-    suffix = not form.at_end or getattr(getattr(kv, "bucket", None), "suffix_ranges", True)
-    holds = getattr(kv, "holds", None)
+    suffix = not form.at_end or traits.suffix_ranges
     n_shards = least = most = n_known = n_hits = 0
     n_bytes: int | None = 0
     for part in shard_parts(plan_shards(plan.axes, form.chunks_per_shard), array.keys):
         positions = part.positions()
         n_shards += 1
-        if holds is not None and holds(part.key):
+        if is_cached is not None and is_cached(part.key):
             n_hits += 1
             continue
         if len(positions) >= WHOLE_SHARE * form.n_chunks:
             least, most, n_bytes = least + 1, most + 1, None
             continue
-        known = None if memory is None else memory.get(part.key)
+        known = None if indexes is None else indexes.get(part.key)
         if known is not None:
             runs, size = _runs(known[0][positions], gap, largest)
             checks = 1 if runs != 1 else 0  # whether the shard is still that of the index
@@ -111,7 +111,16 @@ def _of_shards(
         most += index + len(positions) + (1 if len(positions) > 1 else 0)
     decoded = plan.n_chunks * shard.chain.item.nbytes
     return RequestCount(
-        plan.n_chunks, n_shards, n_shards, least, most, decoded, n_bytes, n_known, n_hits, concurrency
+        plan.n_chunks,
+        n_shards,
+        n_shards,
+        least,
+        most,
+        decoded,
+        n_bytes,
+        n_known,
+        n_hits,
+        traits.request_concurrency,
     )
 
 

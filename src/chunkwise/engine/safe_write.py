@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from chunkwise.errors import UnsafeWriteError
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["aligned_is_safe", "can_delete", "check_promise"]
 
 
 def can_delete(kv: Any) -> bool:
-    """Whether `kv` deletes a key only if its value is the expected one, whatever other writers do."""
-    return bool(getattr(kv, "conditional_deletes", True))
+    """Return True if `kv` deletes a key only if its value is the expected one, whatever other writers do."""
+    return traits_of(kv).conditional_deletes
 
 
 def check_promise(kv: Any, key: str) -> None:
@@ -24,8 +25,7 @@ def check_promise(kv: Any, key: str) -> None:
     UnsafeWriteError
         If `kv` can't promise that what others write meanwhile is not lost.
     """
-    promised = getattr(kv, "keeps_conditions", None)
-    if promised is not None and not promised(key):
+    if not traits_of(kv).conditional_writes(key):
         raise UnsafeWriteError(
             "the storage can't promise that what others write to the same chunk meanwhile is not lost; "
             'write whole chunks, or set "single_writer" in the kvstore if nobody else writes'

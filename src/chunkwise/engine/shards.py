@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,13 @@ from chunkwise.engine.targets import Batch
 from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix
 from chunkwise.fork import Lock
 from chunkwise.kvstore.protocol import Buffer, ByteRange, RangeReadable, Readable, offers
-from chunkwise.kvstore.remembered import Remembered
+from chunkwise.kvstore.shard_index_cache import ShardIndexCache, ShardIndexes
+from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.plan import cells
 from chunkwise.plan.ranges import coalesce_ranges
 from chunkwise.plan.shard import ShardPart
 
-__all__ = ["GAP", "LARGEST_REQUEST", "WHOLE_SHARE", "Indexes", "ShardSource", "index_memory"]
+__all__ = ["GAP", "LARGEST_REQUEST", "WHOLE_SHARE", "ShardSource", "index_cache"]
 
 WHOLE_SHARE = 0.6
 """With this share of a shard wanted, one request and one pass over the memory beat picking."""
@@ -48,18 +49,10 @@ class _ReplacedError(Exception):
     """The shard is no longer the one whose index was read."""
 
 
-class Indexes(Protocol):
-    """Indexes of shards, with the generations of the shards, by key; also :class:`Remembered`."""
-
-    def get(self, name: str) -> Any | None: ...
-    def put(self, name: str, item: Any, n_bytes: int) -> None: ...
-    def drop(self, name: str) -> None: ...
-
-
-def index_memory(kv: Readable, *, shared: bool) -> Indexes | None:
-    """Return what indexes are remembered by: the store, or, where workers share shards, the read."""
-    memory: Indexes | None = getattr(kv, "remembered", None)
-    return Remembered() if memory is None and shared else memory
+def index_cache(kv: Readable, *, shared: bool) -> ShardIndexes | None:
+    """Return the index cache of the store, or one of the read where workers share shards."""
+    indexes = traits_of(kv).shard_indexes
+    return ShardIndexCache() if indexes is None and shared else indexes
 
 
 class ShardSource:
@@ -73,8 +66,8 @@ class ShardSource:
     layout : ShardLayout
     kv : Readable
         Where the shards are.
-    indexes : Indexes, optional
-        Remembers indexes.
+    indexes : ShardIndexes, optional
+        Cache of indexes.
     lock : Lock, optional
         Held while an index is read, if other workers read parts of the same shards.
     """
@@ -85,7 +78,7 @@ class ShardSource:
         chain: PreparedChain,
         layout: ShardLayout,
         kv: Readable,
-        indexes: Indexes | None,
+        indexes: ShardIndexes | None,
         lock: Lock | None,
     ) -> None:
         self._array = array
@@ -95,7 +88,7 @@ class ShardSource:
         self._read = kv.open_reader()
         self._indexes = indexes
         self._lock = lock
-        coalescing = getattr(kv, "coalescing", None)
+        coalescing = traits_of(kv).coalescing
         self._gap = GAP if coalescing is None else coalescing.gap
         self._largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
         self._part: ShardPart | None = None
@@ -114,7 +107,7 @@ class ShardSource:
                 return range(len(self._positions))
             except _ReplacedError:
                 if self._indexes is not None:
-                    self._indexes.drop(part.key)
+                    self._indexes.evict(part.key)
             except Exception as e:
                 raise self.failed(e, self._number) from e.__cause__
         where = describe(self._kv, part.key)

@@ -18,6 +18,7 @@ from chunkwise.engine.sources import CacheSource, StoreSource, caches_chunks
 from chunkwise.engine.strategy import read_strategy
 from chunkwise.engine.targets import Batch, ChunkMemory
 from chunkwise.kvstore.protocol import Readable
+from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.single_chunk import place_in_chunk
 
@@ -52,7 +53,7 @@ class SmallReader:
             chunk_nbytes=chain.item.nbytes,
             n_chunks=1,
             n_processors=pool.n_workers,
-            request_concurrency=getattr(kv, "request_concurrency", None),
+            request_concurrency=traits_of(kv).request_concurrency,
         )
         self._decodes = strategy.n_workers == 0 and chain.item.nbytes <= _LARGEST
         plain = array.shard is None and array.part is None and array.grid.chunk_shape is not None

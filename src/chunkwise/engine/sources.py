@@ -20,8 +20,9 @@ from chunkwise.engine.failure import describe, failed, missing_chunk
 from chunkwise.engine.targets import Batch, ChunkMemory
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
-from chunkwise.kvstore.adapter.value_cache import Kept
+from chunkwise.kvstore.adapter.value_cache import CacheEntry
 from chunkwise.kvstore.protocol import Readable
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["FILLED", "CacheSource", "Fetched", "Source", "StoreSource", "caches_chunks"]
 
@@ -66,8 +67,8 @@ class StoreSource:
         self._array = array
         self._kv = kv
         self._read = kv.open_reader()
-        open_into = getattr(type(kv), "open_into_reader", None)  # not that of a store behind an adapter
-        self._read_into = None if open_into is None or not array.chain.is_raw else open_into(kv)
+        open_into = traits_of(kv).open_into_reader if array.chain.is_raw else None
+        self._read_into = None if open_into is None else open_into()
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
         """Yield the chunks that are stored at the names of `batch`, which are keys."""
@@ -152,16 +153,16 @@ class CacheSource(StoreSource):
             known = self._forms[id(chain)] = chain, form
         return known[1]
 
-    def _decoded(self, key: str, kept: Kept, chunk: Array | None, memory: ChunkMemory) -> Array | None:
-        if chunk is not None or kept.value is None:
+    def _decoded(self, key: str, entry: CacheEntry, chunk: Array | None, memory: ChunkMemory) -> Array | None:
+        if chunk is not None or entry.value is None:
             return chunk
         view = memory.view
         if view is not None:
-            chunk = view(kept.value)
+            chunk = view(entry.value)
         else:
             chunk = ChunkMemory(memory.chain, 1).slots[0]
-            memory.decode(kept.value, chunk)
+            memory.decode(entry.value, chunk)
             chunk.flags.writeable = False
         is_value = view is not None and memory.chain.codecs[-1].kind == "array->bytes"  # no memory of its own
-        self._kv.keep_chunk(key, kept, self.form(memory.chain), chunk, 0 if is_value else chunk.nbytes)
+        self._kv.put_chunk(key, entry, self.form(memory.chain), chunk, 0 if is_value else chunk.nbytes)
         return chunk

@@ -11,9 +11,9 @@ from chunkwise.engine.join import map_future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.fork import new_rlock
-from chunkwise.kvstore.adapter.pending import Change, PendingStore
+from chunkwise.kvstore.adapter.pending import Change, PendingPart, PendingStore
 from chunkwise.kvstore.adapter.pending_commit import check_reads, commit_all, commit_key
-from chunkwise.kvstore.adapter.whole_store import PendingPart, whole_store
+from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.atomic import AtomicWritable
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver, offers

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.engine.pool import Pool
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["Workload", "write_load"]
 
@@ -103,9 +104,8 @@ def write_load(
     pool : Pool
         Who could work on it.
     kv : Writable
-        Where to.  A store that has an attribute ``request_concurrency`` answers slowly, so that this
-        many requests are kept under way; one with ``write_concurrency`` has that to say of writes only.
-        ``io_limit`` is how many threads may use it at all.  Each may be None.
+        Where to.  Its traits say how many requests or writes to keep under way, and how many threads may
+        use it.
     chain : PreparedChain
         Codec chain of one chunk.
     n_objects, n_chunks : int
@@ -115,20 +115,22 @@ def write_load(
     sharded : bool
         Whether the chunks are inner ones, which take no system calls of their own.
     """
-    requests = getattr(kv, "request_concurrency", None)
+    traits = traits_of(kv)
+    requests = traits.request_concurrency
     if requests is None:
-        requests = getattr(kv, "write_concurrency", None)
+        requests = traits.write_concurrency
         if requests is not None:
             busy = n_chunks * chain.item.nbytes * _rate(_WRITE, chain, view)
             waiting = 0 if pool.bounded else int(pool.n_workers * _DISK / max(1, busy))
             requests = min(requests, pool.n_workers + waiting)
-    return _load(_WRITE, pool, kv, requests, chain, n_objects, n_chunks, view, sharded)
+    limit = traits.io_limit or n_objects
+    return _load(_WRITE, pool, limit, requests, chain, n_objects, n_chunks, view, sharded)
 
 
 def _load(
     rates: _Rates,
     pool: Pool,
-    kv: Any,
+    limit: int,
     requests: int | None,
     chain: PreparedChain,
     n_objects: int,
@@ -136,7 +138,6 @@ def _load(
     view: _View,
     sharded: bool,
 ) -> Workload:
-    limit = getattr(kv, "io_limit", None) or n_objects
     if requests is not None:
         n = max(1, min(requests, n_objects, limit))
         return Workload(n, n * _BATCHES_PER_WORKER, False)

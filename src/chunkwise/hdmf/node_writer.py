@@ -21,7 +21,7 @@ from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.tree import StoredNode
 from chunkwise.hdmf.zarr3_convention import longest_text
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import BulkWritable, offers
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["NodeWriter"]
 
@@ -64,7 +64,8 @@ class NodeWriter:
         self.compat_regions = compat_regions
         self._codec = codec
         kv = store.location.kv
-        self._writer: Any = kv.open_writer() if offers(kv, BulkWritable) else kv
+        opener = traits_of(kv).open_writer
+        self._writer: Any = kv if opener is None else opener()
         self.changed = False
 
     # -- nodes ------------------------------------------------------------------------------------

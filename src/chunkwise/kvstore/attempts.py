@@ -1,4 +1,4 @@
-"""One request, made again as long as that may help.
+"""Attempts at one request, as long as another may help.
 
 A request that fails in a way that may pass is made again, as often and after such delays as the resource
 says.  A server to which there is no connection at all, since it refuses, has no address or doesn't answer,

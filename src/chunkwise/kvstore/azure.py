@@ -32,7 +32,7 @@ __all__ = ["AzureContainer"]
 
 @dataclass(frozen=True)
 class AzureContainer:
-    """Which container, where, and who asks.
+    """A container, its server, and the credentials to use.
 
     Attributes
     ----------

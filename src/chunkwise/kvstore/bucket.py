@@ -1,4 +1,4 @@
-"""What tells one object store from another: how to reach it, and what it can do.
+"""Buckets of object stores: how to reach one, and its abilities.
 
 :class:`~chunkwise.kvstore.object_store.ObjectStore` does the work; each kind of store
 (:mod:`~chunkwise.kvstore.s3`, :mod:`~chunkwise.kvstore.gcs`, :mod:`~chunkwise.kvstore.azure`) is a
@@ -32,7 +32,7 @@ def client_options(retries: Retries) -> dict[str, Any]:
 
 
 class Access(NamedTuple):
-    """One way to be let in.
+    """A way to be let in.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Bucket(Protocol):
 
     @property
     def suffix_ranges(self) -> bool:
-        """Whether the last bytes of a value can be asked for without knowing its size."""
+        """True if the last bytes of a value can be asked for without knowing its size."""
         ...
 
     @property
@@ -66,17 +66,17 @@ class Bucket(Protocol):
 
     @property
     def keeps_buffers(self) -> bool:
-        """Whether a value that is put is kept in the memory that it was given in."""
+        """True if a value that is put is kept in the memory that it was given in."""
         ...
 
     @property
     def retries_itself(self) -> bool:
-        """Whether what :meth:`connect` returns makes failed requests again as often as it should."""
+        """True if the store of :meth:`connect` makes failed requests again as often as it should."""
         ...
 
     @property
     def by_version(self) -> bool:
-        """Whether conditional writes go by the version, not the ETag, of an object."""
+        """True if conditional writes go by the version, not the ETag, of an object."""
         ...
 
     @property

@@ -1,10 +1,13 @@
-"""Which bytes of a value a request means."""
+"""Byte ranges of values: which bytes are meant, and reading several."""
 
 from __future__ import annotations
 
-from chunkwise.errors import InvalidArgumentError, OutOfRangeError
+from collections.abc import Sequence
 
-__all__ = ["check_range", "resolve_range"]
+from chunkwise.errors import InvalidArgumentError, OutOfRangeError
+from chunkwise.kvstore.protocol import Buffer, RangeReadable, Readable, offers
+
+__all__ = ["check_range", "read_ranges", "resolve_range"]
 
 
 def check_range(start: int, stop: int | None) -> None:
@@ -49,3 +52,22 @@ def resolve_range(start: int, stop: int | None, size: int) -> tuple[int, int]:
             f"Requested byte range [{start}, {until}) is not valid for value of size {size}"
         )
     return begin, end
+
+
+def read_ranges(
+    store: Readable, key: str, starts: Sequence[int], stops: Sequence[int]
+) -> list[Buffer] | None:
+    """Return the bytes of each range of the value of `key`, None if it is missing.
+
+    A store that can't serve several ranges in one request gets a request for each.
+    """
+    if offers(store, RangeReadable):
+        return store.read_ranges(key, starts, stops)
+    read = store.open_reader()
+    out: list[Buffer] = []
+    for start, stop in zip(starts, stops, strict=True):
+        part = read(key, start, stop)
+        if part is None:
+            return None
+        out.append(bytes(part))  # the reader may use its memory again with the next call
+    return out

@@ -24,26 +24,32 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any, TypeVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
 from chunkwise.fork import new_lock
-from chunkwise.kvstore import file_lock
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
-from chunkwise.kvstore.file_generation import generation_of
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
 from chunkwise.kvstore.file_path import check_key, is_suspect, real_directory, root_directory
+from chunkwise.kvstore.file_protocol import generation_of, remove_stale
 from chunkwise.kvstore.file_read import (
+    LOADERS,
     open_file_reader,
+    open_for_reading,
     open_into_reader,
     read_file_ranges,
     regular_status,
 )
-from chunkwise.kvstore.file_read_modes import LOADERS, open_for_reading
-from chunkwise.kvstore.file_write import Writing, delete_file, fsync_directory, replace_file
-from chunkwise.kvstore.file_writer import FileWriter
+from chunkwise.kvstore.file_write import (
+    FileWriter,
+    Writing,
+    delete_file,
+    fsync_directory,
+    replace_file,
+    write_all,
+)
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -53,8 +59,11 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
+from chunkwise.kvstore.traits import DEFAULT_TRAITS, IntoReader, StoreTraits
 
 __all__ = ["FileStore"]
+
+T = TypeVar("T")
 
 _LOCKING = ("os", "lockfile", "none", "non_atomic")
 # A write that waits for the disk shares the wait with those under way at the same time.
@@ -76,7 +85,7 @@ class FileStore:
     acquire_timeout : float
         Seconds to wait for another writer.
     io_mode : {"default", "memmap", "direct"}
-        How values are read; see :mod:`chunkwise.kvstore.file_read_modes`.
+        How values are read; see :mod:`chunkwise.kvstore.file_read`.
     io_limit : int, optional
         How many threads of one read or write of an array may use the store at a time.
 
@@ -137,9 +146,14 @@ class FileStore:
         return "file", self._real
 
     @property
-    def write_concurrency(self) -> int | None:
-        """How many writes to keep under way, if they mostly wait; None if they don't."""
-        return _SYNC_CONCURRENCY if self.writing.sync else None
+    def traits(self) -> StoreTraits:
+        """Those of a local store; writes that wait for the disk are many at a time."""
+        return DEFAULT_TRAITS._replace(
+            write_concurrency=_SYNC_CONCURRENCY if self.writing.sync else None,
+            io_limit=self.io_limit,
+            open_writer=self.open_writer,
+            open_into_reader=self.open_into_reader,
+        )
 
     def describe(self, key: str) -> str:
         """Return ``local file`` and the quoted path."""
@@ -178,7 +192,7 @@ class FileStore:
 
         return read
 
-    def open_into_reader(self) -> Callable[[str, memoryview], int | None] | None:
+    def open_into_reader(self) -> IntoReader | None:
         """Return a reader that fills the caller's memory, None if files are read in another way."""
         return open_into_reader(self.root) if self.io_mode == "default" else None
 
@@ -201,9 +215,28 @@ class FileStore:
         StorageError
             If the disk is full or fails; the old value remains.
         """
+        return self._replace(key, write_all, value, if_equal)
+
+    def write_file(
+        self, key: str, write: Callable[[IO[bytes]], object], *, if_equal: bytes | None = None
+    ) -> bytes | None:
+        """Make the value of `key` of what `write` writes to the file that it is given.
+
+        It may be called again, with another file.  Results and errors are those of :meth:`write`.
+        """
+
+        def fill(fd: int, write: Callable[[IO[bytes]], object]) -> None:
+            with open(fd, "wb", closefd=False) as file:
+                write(file)
+
+        return self._replace(key, fill, write, if_equal)
+
+    def _replace(
+        self, key: str, fill: Callable[[int, T], object], value: T, if_equal: bytes | None
+    ) -> bytes | None:
         path = self._path(key)
         try:
-            return replace_file(path, value, if_equal, self.writing)
+            return replace_file(path, fill, value, if_equal, self.writing)
         except ChunkwiseError:
             raise
         except OSError as e:
@@ -295,7 +328,7 @@ class FileStore:
 
     def _remove_lock(self, path: str) -> None:
         if self.writing.locking == "os":
-            file_lock.remove_stale(path)
+            remove_stale(path)
         elif self.writing.locking != "lockfile":
             with suppress(FileNotFoundError):
                 os.unlink(path)

@@ -1,4 +1,4 @@
-"""What the operating system's errors mean to who uses a file store."""
+"""Errors of the operating system as exceptions of a file store."""
 
 from __future__ import annotations
 

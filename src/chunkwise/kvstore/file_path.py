@@ -1,4 +1,4 @@
-"""Which keys a file store has, and where each is.
+"""Keys of a file store and their paths.
 
 A key is a relative path, its components separated by ``/``.  No component may be empty, ``.`` or
 ``..``, hold a NUL, or end in ``.__lock``, the names of lock files; so no key leads out of the root

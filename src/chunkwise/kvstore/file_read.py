@@ -6,14 +6,22 @@ a buffer that comes back not quite full has had all of the file.  An I/O error i
 file makes the kernel return what was read before it, which ends at a sector; only such lengths are
 compared with the size, to find the error that the rest gives.
 
-An interrupt leaves no file open: see :mod:`chunkwise.kvstore.file_lock`.
+There are other ways to load a value.  ``memmap`` costs page faults instead of a copy; it pays where little
+of a large value is looked at.  A file that another process cuts off while it is mapped ends this process, so
+it is not for stores with writers that don't rename.  ``direct`` reads in whole pages with ``O_DIRECT``, for
+data that are read once; a file system that refuses that is read normally.
+
+An interrupt leaves no file open: see :mod:`chunkwise.kvstore.file_protocol`.
 """
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,15 +30,26 @@ from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_path import check_key
 from chunkwise.kvstore.protocol import Buffer, Reader
 
-__all__ = ["open_file_reader", "open_into_reader", "read_file_ranges", "read_fully", "regular_status"]
+__all__ = [
+    "LOADERS",
+    "open_file_reader",
+    "open_for_reading",
+    "open_into_reader",
+    "read_file_ranges",
+    "regular_status",
+]
 
 _FLAGS = (os.O_RDONLY | os.O_CLOEXEC,)
+_DIRECT = getattr(os, "O_DIRECT", 0)
 _SEEK_END = os.SEEK_END
 _MAX_OFFSET = 2**63 - 1
 _SECTOR = 512
 _INITIAL = (1 << 16) + _SECTOR  # a file of 64 KiB fits, and is seen to end
 _GAP = 1 << 12
 _MAX_BUFFERS = 512  # a system call takes at most 1024, and every range may come with a gap
+
+# From the open file, begin and end to the bytes; fewer if it ends before.
+_Loader: TypeAlias = Callable[[int, int, int], Buffer]
 
 
 def open_file_reader(root: str) -> Reader:
@@ -223,3 +242,55 @@ def _read_run(fd: int, starts: Sequence[int], out: Sequence[Buffer], size: int) 
         n = read_fully(fd, memoryview(target), start)
         if n < len(target):  # somebody has cut the file off since its size was looked at
             resolve_range(start, start + len(target), min(start + n, size))
+
+
+def open_for_reading(path: str, direct: bool) -> int:
+    """Open the file `path`, for direct I/O if asked to and the file system can; return the descriptor."""
+    if direct and _DIRECT:
+        try:
+            [fd] = map(os.open, [path], [_FLAGS[0] | _DIRECT])
+            return fd
+        except OSError as e:
+            if e.errno != errno.EINVAL:
+                raise
+    [fd] = map(os.open, (path,), _FLAGS)
+    return fd
+
+
+def _load(fd: int, begin: int, end: int) -> Buffer:
+    data = os.pread(fd, end - begin, begin)
+    if len(data) in (0, end - begin):
+        return data
+    memory = bytearray(end - begin)  # a signal, or more than 2 GiB
+    n = read_fully(fd, memoryview(memory), begin)
+    return bytes(memory[:n])
+
+
+def _load_mapped(fd: int, begin: int, end: int) -> Buffer:
+    if begin == end:
+        return b""
+    base = begin - begin % mmap.ALLOCATIONGRANULARITY
+    try:
+        mapped = mmap.mmap(fd, end - base, access=mmap.ACCESS_READ, offset=base)
+    except ValueError:  # the file has become shorter since its size was looked at
+        return b""
+    return memoryview(mapped)[begin - base :]
+
+
+def _load_direct(fd: int, begin: int, end: int) -> Buffer:
+    if begin == end:
+        return b""
+    page = mmap.PAGESIZE
+    base = begin - begin % page
+    # An anonymous mapping begins at a page, as O_DIRECT demands of memory, offset and length.
+    memory = memoryview(mmap.mmap(-1, -(-(end - base) // page) * page))
+    n = 0
+    while n < end - base:
+        got = os.preadv(fd, [memory[n:]], base + n)
+        n += got
+        if not got or got % page:
+            break
+    return memory[begin - base : min(n, end - base)]
+
+
+LOADERS: dict[str, _Loader] = {"default": _load, "memmap": _load_mapped, "direct": _load_direct}

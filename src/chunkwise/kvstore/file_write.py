@@ -12,19 +12,34 @@ race.  ``non_atomic`` writes in place, for file systems that can't rename; reade
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
-from chunkwise.kvstore.file_generation import current_generation, stamp
-from chunkwise.kvstore.file_lock import finish_under_lock
+from chunkwise.errors import ChunkwiseError
+from chunkwise.fork import Lock
+from chunkwise.kvstore.file_error import file_error
+from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key, is_suspect
+from chunkwise.kvstore.file_protocol import (
+    attempt_under_lock,
+    current_generation,
+    generation_of,
+    lock_flags,
+    stamp,
+    under_lock,
+)
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 
-__all__ = ["Writing", "delete_file", "fsync_directory", "make_directories", "replace_file", "write_all"]
+__all__ = ["FileWriter", "Writing", "delete_file", "fsync_directory", "replace_file", "write_all"]
+
+T = TypeVar("T")
 
 _ATTEMPTS = 100
+_SMALL = 1 << 17  # bytes; copying more takes longer than waking a thread
+_PATIENCE = 0.002  # seconds
 
 
 class Writing(NamedTuple):
-    """How files are written.
+    """Options of writing files.
 
     Attributes
     ----------
@@ -44,19 +59,22 @@ class Writing(NamedTuple):
     sync_directory: bool = True
 
 
-def replace_file(path: str, value: Buffer, if_equal: bytes | None, how: Writing) -> bytes | None:
-    """Write `value` to the file `path`, making directories as needed; return its new generation.
+def replace_file(
+    path: str, fill: Callable[[int, T], object], value: T, if_equal: bytes | None, how: Writing
+) -> bytes | None:
+    """Make the file `path` of what ``fill(fd, value)`` writes; return its generation.
 
-    Returns None, writing nothing, if `if_equal` is neither empty nor the current generation.
+    Directories are made as needed.  Returns None, writing nothing, if `if_equal` is neither empty nor the
+    current generation.
     """
     replace = _replace_in_place if how.locking == "non_atomic" else _replace_by_rename
     for attempt in range(_ATTEMPTS):
         try:
-            generation = replace(path, value, if_equal, how)
+            generation = replace(path, fill, value, if_equal, how)
             break
-        except FileNotFoundError:
+        except FileNotFoundError as e:
             # The directory is missing, or was removed together with the lock file by delete_range.
-            if attempt == _ATTEMPTS - 1:
+            if attempt == _ATTEMPTS - 1 or isinstance(e, ChunkwiseError):
                 raise
             make_directories(os.path.dirname(path), sync=how.sync)
     if how.sync and how.sync_directory and generation is not None:
@@ -71,7 +89,7 @@ def delete_file(path: str, if_equal: bytes | None, how: Writing) -> bytes | None
     """
     matches = removed = False
 
-    def work(_: int | None) -> bool:
+    def work(_: int | None, __: None) -> bool:
         nonlocal matches, removed
         matches = not if_equal or current_generation(path) == if_equal
         removed = matches and _unlink(path)
@@ -79,11 +97,11 @@ def delete_file(path: str, if_equal: bytes | None, how: Writing) -> bytes | None
 
     if how.locking in ("os", "lockfile"):
         try:
-            finish_under_lock(path, how.locking, how.timeout, work)
+            under_lock(path, how.locking, how.timeout, work, None, sync=how.sync, stamped=None)
         except FileNotFoundError:  # no directory, hence no file
             return MISSING_GENERATION if not if_equal or if_equal == MISSING_GENERATION else None
     else:
-        work(None)
+        work(None, None)
     if not matches:
         return None
     if removed and how.sync and how.sync_directory:
@@ -91,33 +109,37 @@ def delete_file(path: str, if_equal: bytes | None, how: Writing) -> bytes | None
     return MISSING_GENERATION
 
 
-def _replace_by_rename(path: str, value: Buffer, if_equal: bytes | None, how: Writing) -> bytes | None:
+def _replace_by_rename(
+    path: str, fill: Callable[[int, T], object], value: T, if_equal: bytes | None, how: Writing
+) -> bytes | None:
     generation: bytes | None = None
 
-    def work(fd: int) -> bool:
-        nonlocal generation
+    def work(fd: int, value: T) -> bool:
         if if_equal and current_generation(path) != if_equal:
             return False
-        write_all(fd, value)
-        generation = stamp(fd)
-        if how.sync:
-            os.fsync(fd)
+        fill(fd, value)
         return True
 
-    finish_under_lock(path, how.locking, how.timeout, work)
+    def stamped(new: bytes) -> None:
+        nonlocal generation
+        generation = new
+
+    under_lock(path, how.locking, how.timeout, work, value, sync=how.sync, stamped=stamped)
     return generation
 
 
-def _replace_in_place(path: str, value: Buffer, if_equal: bytes | None, how: Writing) -> bytes | None:
+def _replace_in_place(
+    path: str, fill: Callable[[int, T], object], value: T, if_equal: bytes | None, how: Writing
+) -> bytes | None:
     if if_equal and current_generation(path) != if_equal:
         return None
     [fd] = map(os.open, [path], [os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC], [0o666])
     try:
-        write_all(fd, value)
-        generation = stamp(fd)
+        fill(fd, value)
+        stamp(fd)
         if how.sync:
             os.fsync(fd)
-        return generation
+        return generation_of(os.fstat(fd))
     finally:
         os.close(fd)
 
@@ -169,3 +191,116 @@ def fsync_directory(directory: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+class FileWriter:
+    """Unconditional writes of one worker to the files below a directory: those of whole chunks.
+
+    The generation of the new value is not computed.  A directory is waited for once, when the writer is
+    flushed, and not after each file in it; the data of a file is on disk before it gets its name.
+
+    Parameters
+    ----------
+    root : str
+        The directory, ending in ``/``.
+    how : Writing
+        How files are written.
+    turn : Lock, optional
+        Shared with the other workers.
+    """
+
+    def __init__(self, root: str, how: Writing, turn: Lock | None = None) -> None:
+        self._root = root
+        self._how = how
+        # Directories are waited for by flush().
+        self._one = how._replace(sync_directory=False)
+        self._touched: set[str] = set()
+        self.write: Callable[[str, Buffer], None] = self._write
+        if how.locking == "os":
+            self.write = _open_write(root, how.sync, None if how.sync else turn, self._touched, self._write)
+
+    def flush(self) -> None:
+        """Wait until all that was written or deleted is on disk, if the store is to do so."""
+        try:
+            while self._touched:
+                fsync_directory(self._touched.pop())
+        except OSError as e:
+            raise file_error(e, "write", self._root) from e
+
+    def delete(self, key: str) -> None:
+        """Delete `key` if it is there."""
+        path = self._path(key)
+        try:
+            delete_file(path, None, self._one)
+        except ChunkwiseError:
+            raise
+        except OSError as e:
+            raise file_error(e, "delete", path) from e
+        if self._how.sync:
+            self._touched.add(os.path.dirname(path))
+
+    def _write(self, key: str, value: Buffer) -> None:
+        """Replace the value of `key`; errors are those of :meth:`FileStore.write`."""
+        path = self._path(key)
+        try:
+            replace_file(path, write_all, value, None, self._one)
+        except ChunkwiseError:
+            raise
+        except OSError as e:
+            raise file_error(e, "write", path) from e
+        if self._how.sync:
+            self._touched.add(os.path.dirname(path))
+
+    def _path(self, key: str) -> str:
+        if is_suspect(key):
+            check_key(self._root, key)
+        return self._root + key
+
+
+def _open_write(
+    root: str,
+    sync: bool,
+    turn: Lock | None,
+    touched: set[str],
+    general: Callable[[str, Buffer], None],
+) -> Callable[[str, Buffer], None]:
+    """Return a function that replaces a value at once, and leaves what is unusual to `general`."""
+    # Workers take turns at small files.  Each system call gives up the interpreter lock, and two threads in
+    # the middle of a write would wake each other at every call; so one encodes while the other writes.  Who
+    # waits long for a turn takes none any more: where files are slow, several are written at the same time.
+    flags, os_write = lock_flags("os"), os.write
+
+    def work(fd: int, value: Buffer) -> bool:
+        if os_write(fd, value) != (value.nbytes if type(value) is memoryview else len(value)):
+            os.ftruncate(fd, 0)
+            os.lseek(fd, 0, os.SEEK_SET)
+            write_all(fd, value)
+        return True
+
+    def write(key: str, value: Buffer) -> None:
+        nonlocal turn
+        rooted = "/" + key  # is_suspect, without the call
+        if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
+            return general(key, value)
+        path = root + key
+        replaced = mine = False
+        try:
+            if turn is not None and len(value) <= _SMALL:
+                [mine] = map(turn.acquire, (True,), (_PATIENCE,))
+                if not mine:
+                    turn = None
+            replaced = attempt_under_lock(path, path + LOCK_SUFFIX, flags, work, value, sync, None)
+        except FileNotFoundError:
+            pass  # there is no directory yet, or none any more
+        except OSError as e:
+            raise file_error(e, "write", path) from e
+        finally:
+            if mine and turn is not None:  # which is the one that was acquired
+                turn.release()
+        if not replaced:
+            return general(key, value)
+        if sync:
+            touched.add(os.path.dirname(path))
+        return None
+
+    return write

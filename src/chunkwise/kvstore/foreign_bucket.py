@@ -19,13 +19,13 @@ _NAMES = ("bucket", "container_name", "url", "endpoint", "account_name", "region
 
 
 def is_obstore(value: object) -> bool:
-    """Whether `value` is a store of obstore."""
+    """Return True if `value` is a store of obstore."""
     kind = type(value)
     return kind.__module__.partition(".")[0] == "obstore" and kind.__name__.endswith("Store")
 
 
 class ForeignBucket:
-    """What a store of obstore is of; its credentials are left out of pickles.
+    """The bucket of a store of obstore; its credentials are left out of pickles.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ class ForeignBucket:
 
     @property
     def suffix_ranges(self) -> bool:
-        """Whether the server knows them: all but Azure."""
+        """True for all servers but Azure's."""
         return self.kind != "AzureStore"
 
     @property
     def by_version(self) -> bool:
-        """Whether conditions go by the version: on Google Cloud Storage."""
+        """True for Google Cloud Storage."""
         return self.kind == "GCSStore"
 
     @property

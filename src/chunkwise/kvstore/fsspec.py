@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
@@ -34,6 +34,7 @@ from chunkwise.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
+from chunkwise.kvstore.traits import StoreTraits
 
 __all__ = ["FsspecStore", "is_fsspec"]
 
@@ -43,7 +44,7 @@ _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 def is_fsspec(value: object) -> bool:
-    """Whether `value` is a file system of fsspec or a mapping that it made."""
+    """Return True if `value` is a file system of fsspec or a mapping that it made."""
     names = {f"{c.__module__}.{c.__name__}" for c in type(value).__mro__}
     return bool(names & {"fsspec.spec.AbstractFileSystem", "fsspec.mapping.FSMap"})
 
@@ -60,8 +61,6 @@ class FsspecStore:
         Nobody else writes.
     """
 
-    conditional_deletes: ClassVar[bool] = False
-
     def __init__(self, fs: Any, root: str = "", *, single_writer: bool = False) -> None:
         self.fs = fs
         self.root = root.rstrip("/") + "/" if root.rstrip("/") else root
@@ -74,11 +73,26 @@ class FsspecStore:
         return f"FsspecStore({self.fs!r}, {self.root!r})"
 
     @property
-    def request_concurrency(self) -> int | None:
-        """That of remote stores, unless the files are on this machine."""
+    def traits(self) -> StoreTraits:
+        """Those of a remote store, unless the files are on this machine; it has no conditional requests."""
+        return StoreTraits(
+            request_concurrency=None if self._is_local() else DEFAULT_CONCURRENCY,
+            write_concurrency=None,
+            io_limit=None,
+            coalescing=None,
+            suffix_ranges=False,
+            conditional_deletes=False,
+            conditional_writes=lambda key: self.single_writer,
+            is_cached=None,
+            shard_indexes=None,
+            open_writer=None,
+            open_into_reader=None,
+        )
+
+    def _is_local(self) -> bool:
         protocol = self.fs.protocol
         names = (protocol,) if isinstance(protocol, str) else protocol
-        return None if set(names) & {"file", "local", "memory"} else DEFAULT_CONCURRENCY
+        return not {"file", "local", "memory"}.isdisjoint(names)
 
     @property
     def identity(self) -> Any:
@@ -184,16 +198,12 @@ class FsspecStore:
                 return None
         try:
             parent = path.rpartition("/")[0]
-            if parent and self.request_concurrency is None:
+            if parent and self._is_local():
                 self.fs.makedirs(parent, exist_ok=True)
             self.fs.pipe_file(path, bytes(memoryview(value).cast("B")))
         except Exception as e:
             raise self._error(e, "write", key) from e
         return self._generation(key)
-
-    def keeps_conditions(self, key: str) -> bool:
-        """Whether parts of the value of `key` can be changed so that nobody's changes are lost."""
-        return self.single_writer
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""

@@ -26,7 +26,7 @@ __all__ = ["GcsBucket"]
 
 @dataclass(frozen=True)
 class GcsBucket:
-    """Which bucket, and who pays.
+    """A bucket, and the project that pays.
 
     Attributes
     ----------

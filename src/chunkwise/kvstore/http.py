@@ -40,8 +40,9 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.remembered import Remembered
-from chunkwise.kvstore.request_limits import Coalescing, Limits, RequestSlots
+from chunkwise.kvstore.request_limits import Limits, RequestSlots
+from chunkwise.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["HttpStore"]
 
@@ -51,7 +52,7 @@ _MISSING = (404, 410)
 
 
 class _Part(NamedTuple):
-    """What was sent of a value.
+    """The bytes that were sent of a value.
 
     Attributes
     ----------
@@ -65,7 +66,7 @@ class _Part(NamedTuple):
 
 
 class HttpStore:
-    """What is found below `base_url`.
+    """The values below `base_url`.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ class HttpStore:
         self.headers = tuple(headers)
         self.limits = limits or Limits(RequestSlots())
         self.bounds = bounds or Bounds()
-        self.remembered = Remembered()
+        self._shard_indexes = ShardIndexCache()
         parts = urlsplit(base_url)
         user, at, host = parts.netloc.rpartition("@")
         self._root = f"{parts.scheme}://{host}{parts.path}"
@@ -114,14 +115,13 @@ class HttpStore:
         return "http", self._root, self._query
 
     @property
-    def request_concurrency(self) -> int:
-        """How many requests may be under way at the same time."""
-        return self.limits.slots.limit
-
-    @property
-    def coalescing(self) -> Coalescing:
-        """Which byte ranges of one value share a request."""
-        return self.limits.coalescing
+    def traits(self) -> StoreTraits:
+        """Those of a server; what is said of writes is of no use."""
+        return DEFAULT_TRAITS._replace(
+            request_concurrency=self.limits.slots.limit,
+            coalescing=self.limits.coalescing,
+            shard_indexes=self._shard_indexes,
+        )
 
     def url(self, key: str) -> str:
         """Return the URL of a key, without user and password."""

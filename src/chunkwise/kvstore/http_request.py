@@ -42,7 +42,7 @@ _NOT_CONNECTED = (
 
 
 class Bounds(NamedTuple):
-    """What an answer may take.
+    """Bounds of an answer.
 
     Attributes
     ----------

@@ -70,12 +70,12 @@ class KeyRange:
 
     @property
     def empty(self) -> bool:
-        """Whether no key lies in the range."""
+        """True if no key lies in the range."""
         return bool(self.exclusive_max) and self.inclusive_min >= self.exclusive_max
 
     @property
     def unbounded(self) -> bool:
-        """Whether every key lies in the range."""
+        """True if every key lies in the range."""
         return not self.inclusive_min and not self.exclusive_max
 
     @property

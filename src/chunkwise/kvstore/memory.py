@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError
@@ -24,12 +24,15 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
+from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["MemoryStore"]
 
 
 class MemoryStore:
     """Keys and values in a dict, for any number of threads."""
+
+    traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[Buffer, bytes]] = {}

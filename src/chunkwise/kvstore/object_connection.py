@@ -31,7 +31,7 @@ _ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 
 class Learned:
-    """What this process has found out about a bucket.
+    """Facts about a bucket that this process has found out.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Connection:
 
     @property
     def known(self) -> Learned:
-        """What is known of the bucket."""
+        """Facts about the bucket."""
         return learned(self.bucket)
 
     def run(self, request: Callable[[Any, Any], T]) -> T:

@@ -1,4 +1,4 @@
-"""What an object store's answer means, and the exception that says so.
+"""Failures of requests to object stores, and their exceptions.
 
 Only a definite answer that there is no such key makes a chunk missing: a bucket that is not there, a
 server that is not an object store, or a denied request never read as fill values.
@@ -80,7 +80,7 @@ _REDIRECT = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request failed.
+    """The failure of a request.
 
     Attributes
     ----------

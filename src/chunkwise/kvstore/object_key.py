@@ -1,4 +1,4 @@
-"""Which keys an object store can hold."""
+"""Keys of object stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BAD = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def is_object_key(key: str, refused: str = "") -> bool:
-    """Whether `key` can be stored under its own name by a server that changes `refused` characters."""
+    """Return True if a server that changes `refused` characters stores `key` under its own name."""
     return _BAD.search(key) is None and not any(c in key for c in refused)
 
 

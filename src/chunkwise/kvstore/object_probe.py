@@ -1,4 +1,4 @@
-"""Whether a bucket keeps its promise when a write depends on what is stored.
+"""Probe of the conditional writes of a bucket.
 
 Servers differ: some ignore the conditions and overwrite, some want ETags without the quotation marks
 that they send them with.  So before the first conditional write of a process to a bucket, a scratch key
@@ -16,7 +16,7 @@ __all__ = ["ConditionalWrites", "probe", "update_mode"]
 
 
 class ConditionalWrites(NamedTuple):
-    """What a server does with conditions.
+    """Conditions that a server honours.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class ConditionalWrites(NamedTuple):
 
     @property
     def safe(self) -> bool:
-        """Whether writers of parts of a value lose nothing."""
+        """True if writers of parts of a value lose nothing."""
         return self.create and self.replace
 
 

@@ -1,14 +1,19 @@
-"""Reading a value, or a part of it, from an object store: which request asks for it.
+"""Reading from an object store: values, parts of them, their generations, and listings.
 
 A range that ends beyond the value is answered with less than was asked for, one that begins there with
 an error; either way the answer, or one more request, tells the size, and the caller gets an error that
 names both.  Where the last bytes can't be asked for without the size, that is asked for first.
+
+A generation is a zero byte and the ETag, or what else tells one version from the next.
+
+obstore asks when a page of a listing is taken, and one that has failed looks as if it had ended there.  So
+after a failure the listing is begun anew behind the last key if asking again may help; else every call fails.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.errors import AbortedError, UnavailableError
@@ -17,10 +22,11 @@ from chunkwise.kvstore.object_failure import failure_of
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.request_limits import Retries
 
-__all__ = ["Found", "fetch"]
+__all__ = ["Found", "Pages", "e_tag_in", "fetch", "generation_of", "version_in"]
 
 _ATTEMPTS = 20
 _BODY_ATTEMPTS = 4
+_PAGE = 1000
 
 
 class Found(NamedTuple):
@@ -117,3 +123,68 @@ def _get(library: Any, store: Any, key: str, options: dict[str, Any], retries: R
                 raise
         time.sleep(retries.delay(attempt))
         attempt += 1
+
+
+def generation_of(meta: Any, *, by_version: bool) -> bytes:
+    """Return the generation of an object.
+
+    Parameters
+    ----------
+    meta : mapping
+        What obstore tells of it: ``e_tag``, ``version``, and in place of an ETag ``last_modified``, ``size``.
+    by_version : bool
+        Whether conditional writes go by the version.
+    """
+    e_tag, version = meta["e_tag"], meta["version"]
+    if by_version and version is not None:
+        return b"\0" + f"{e_tag or ''}\n{version}".encode()
+    if e_tag is None:
+        return b"\0" + f"{meta['last_modified'].timestamp()} {meta['size']}".encode()
+    return b"\0" + str(e_tag).encode()
+
+
+def e_tag_in(generation: bytes) -> str | None:
+    """Return the ETag in a generation; None if it can't be one of an object."""
+    if generation[:1] != b"\0":
+        return None
+    text = generation[1:].decode("ascii", "replace").partition("\n")[0]
+    return text if text and text.isprintable() and "�" not in text else None
+
+
+def version_in(generation: bytes) -> str | None:
+    """Return the version in a generation, if there is one."""
+    return generation[1:].decode("ascii", "replace").partition("\n")[2] or None
+
+
+class Pages:
+    """Requests for the pages of one listing, one at a call.
+
+    Parameters
+    ----------
+    prefix : str
+        Directory whose keys are listed; empty for all.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._stream: Iterator[Sequence[Any]] = iter(())
+        self._last: str | None = None
+        self._begun = False
+        self._failure: Exception | None = None
+
+    def __call__(self, library: Any, store: Any) -> Sequence[Any] | None:
+        """Return the next page, None after the last one."""
+        if not self._begun or self._failure is not None:
+            if self._begun and self._failure is not None and failure_of(self._failure).again == "never":
+                raise self._failure
+            prefix = self._prefix.rstrip("/") or None
+            self._stream = library.list(store, prefix=prefix, offset=self._last, chunk_size=_PAGE)
+        try:
+            page = next(self._stream, None)
+        except Exception as e:
+            self._failure = e
+            raise
+        self._begun, self._failure = True, None
+        if page and isinstance(page[-1], Mapping):
+            self._last = page[-1]["path"]
+        return page

@@ -122,7 +122,7 @@ class Requests:
         return tried
 
     def _bucket_exists(self) -> bool:
-        """Whether a "not found" without a reason is about the key; asks once."""
+        """Return True if a "not found" without a reason is about the key; asks once."""
         known = self._connection.known
         if not known.exists:
 

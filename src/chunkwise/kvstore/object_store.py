@@ -8,7 +8,7 @@ mostly on S3, writing the same bytes again gives the same generation.
 Conditional writes are used only where a trial showed that the server keeps the promise; see
 :mod:`chunkwise.kvstore.object_probe`.  Elsewhere a value is created, but not replaced, after a look
 whether there is one.  A conditional delete looks at the generation and then deletes,
-because servers have no such request; ``conditional_deletes`` tells those who must not rely on it.
+because servers have no such request; the traits say so to those who must not rely on it.
 
 Keys with empty components, ``.``, ``..``, control characters, or that are not UTF-8 are refused.
 """
@@ -17,18 +17,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from chunkwise.errors import StorageError, UnsafeWriteError
 from chunkwise.kvstore.bucket import Bucket
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.object_failure import Failure, Kind
-from chunkwise.kvstore.object_generation import e_tag_in, generation_of, version_in
 from chunkwise.kvstore.object_key import check_object_key, is_object_key
-from chunkwise.kvstore.object_list import Pages
 from chunkwise.kvstore.object_probe import ConditionalWrites, update_mode
-from chunkwise.kvstore.object_read import Found, fetch
+from chunkwise.kvstore.object_read import Found, Pages, e_tag_in, fetch, generation_of, version_in
 from chunkwise.kvstore.object_requests import Requests
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -38,8 +36,9 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.remembered import Remembered
-from chunkwise.kvstore.request_limits import Coalescing, Limits, RequestSlots
+from chunkwise.kvstore.request_limits import Limits, RequestSlots
+from chunkwise.kvstore.shard_index_cache import ShardIndexCache
+from chunkwise.kvstore.traits import StoreTraits
 
 __all__ = ["ObjectStore"]
 
@@ -67,14 +66,7 @@ class ObjectStore:
     use_conditional_write : bool, optional
         False if the server is not to be asked for conditional writes, True if nothing else will do; by
         default whether it can do them is tried out.
-
-    Attributes
-    ----------
-    request_concurrency : int
-        How many requests may be under way at the same time.
     """
-
-    conditional_deletes: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -86,7 +78,7 @@ class ObjectStore:
     ) -> None:
         self.bucket = bucket
         self.limits = limits or Limits(RequestSlots())
-        self.remembered = Remembered()
+        self._shard_indexes = ShardIndexCache()
         self.use_conditional_write = use_conditional_write
         self.single_writer = single_writer and not use_conditional_write
         self._requests = Requests(bucket, self.limits)
@@ -103,14 +95,21 @@ class ObjectStore:
         return self.bucket.identity
 
     @property
-    def request_concurrency(self) -> int:
-        """How many requests may be under way at the same time."""
-        return self.limits.slots.limit
-
-    @property
-    def coalescing(self) -> Coalescing:
-        """Which byte ranges of one value share a request."""
-        return self.limits.coalescing
+    def traits(self) -> StoreTraits:
+        """Those of a server that has no conditional deletes, and may have no conditional writes."""
+        return StoreTraits(
+            request_concurrency=self.limits.slots.limit,
+            write_concurrency=None,
+            io_limit=None,
+            coalescing=self.limits.coalescing,
+            suffix_ranges=self.bucket.suffix_ranges,
+            conditional_deletes=False,
+            conditional_writes=self._is_safe,
+            is_cached=None,
+            shard_indexes=self._shard_indexes,
+            open_writer=None,
+            open_into_reader=None,
+        )
 
     def describe(self, key: str) -> str:
         """Return the quoted URL."""
@@ -238,8 +237,7 @@ class ObjectStore:
             return None
         return self._put(key, view, update_mode(e_tag, version, quoted=known.quoted))
 
-    def keeps_conditions(self, key: str) -> bool:
-        """Whether parts of the value of `key` can be changed so that nobody's changes are lost."""
+    def _is_safe(self, key: str) -> bool:
         return self.single_writer or self.conditional_writes(key).safe
 
     def _put(self, key: str, value: memoryview, mode: Any) -> bytes | None:

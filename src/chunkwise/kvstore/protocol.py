@@ -1,4 +1,4 @@
-"""What a kvstore can do, as small protocols; a store implements those that its storage allows.
+"""Protocols of kvstores; a store implements those that its storage allows.
 
 Keys are ``str`` (byte keys that are not UTF-8 come as surrogate escapes), relative to the store.
 A missing key is a value (None); failure is an exception.  A write is atomic for its key.  The
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar
+
+if TYPE_CHECKING:
+    from chunkwise.kvstore.traits import StoreTraits
 
 __all__ = [
     "MISSING_GENERATION",
     "UNKNOWN_GENERATION",
     "Buffer",
-    "BulkWritable",
     "ByteRange",
     "Children",
     "KvStoreDriver",
@@ -66,7 +68,7 @@ class Stamped(NamedTuple):
 
 
 class Children(NamedTuple):
-    """One level of a listing: the keys directly below a prefix, and the prefixes (without the final "/")."""
+    """A level of a listing: the keys directly below a prefix, and the prefixes (without the final "/")."""
 
     keys: list[str]
     prefixes: list[str]
@@ -150,12 +152,6 @@ class Writer(Protocol):
         ...
 
 
-class BulkWritable(Writable, Protocol):
-    """A store with a faster way to write many values."""
-
-    def open_writer(self) -> Writer: ...
-
-
 class Listable(Protocol):
     """A store that knows its keys."""
 
@@ -183,28 +179,31 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
     ----------
     identity : hashable
         Equal for two drivers exactly if they are the same storage.
+    traits : StoreTraits
+        How it is used best, and what it promises.  A store of a third party may lack it: see
+        :func:`chunkwise.kvstore.traits.traits_of`.
     """
 
     @property
     def identity(self) -> Any: ...
+    @property
+    def traits(self) -> StoreTraits: ...
     def describe(self, key: str) -> str:
         """Return how messages should name `key`: ``local file "/data/a/0/0"``."""
         ...
 
 
 def offers(value: object, protocol: Callable[..., P]) -> TypeGuard[P]:
-    """Whether `value` has all members of `protocol`, be it that it hands what it is asked for to another one.
-
-    No ``isinstance``: from Python 3.12 on that does not see what ``__getattr__`` gives.
-    """
+    """Return True if `value` has all members of `protocol` that have no default."""
+    # No isinstance: from Python 3.12 on it does not see what __getattr__ gives.
     return all(hasattr(value, name) for name in _members(protocol))
 
 
 @cache
 def _members(protocol: Any) -> tuple[str, ...]:
-    return tuple(name for name in dir(protocol) if not name.startswith("_"))
+    return tuple(name for name in dir(protocol) if not name.startswith("_") and name != "traits")
 
 
 def is_store(value: object) -> TypeGuard[KvStoreDriver]:
-    """Whether `value` has all that a store has; a class of stores is none."""
+    """Return True if `value` has all that a store must have; a class of stores has not."""
     return not isinstance(value, type) and offers(value, KvStoreDriver)

@@ -1,4 +1,4 @@
-"""How many requests, and how fast: limits that the users of one context resource share.
+"""Limits of number and rate of requests, shared by the users of a context resource.
 
 ``*_request_concurrency`` is a number of slots, ``*_request_retries`` a :class:`Retries`, and
 ``experimental_*_rate_limiter`` a :class:`Pace`.
@@ -30,12 +30,12 @@ T = TypeVar("T")
 
 
 class Retries(NamedTuple):
-    """How often a request is tried again, after delays, in seconds, that double up to `max_delay`.
+    """Number of further attempts, after delays, in seconds, that double up to `max_delay`.
 
     Attributes
     ----------
     request_timeout : float
-        How long, in seconds, a server may be silent during a request.
+        Seconds that a server may be silent during a request.
     """
 
     max_retries: int = 32
@@ -45,7 +45,7 @@ class Retries(NamedTuple):
 
     @property
     def connect_timeout(self) -> float:
-        """How long, in seconds, connecting may take."""
+        """Seconds that connecting may take."""
         return min(_CONNECT_TIMEOUT, self.request_timeout)
 
     def delay(self, attempt: int) -> float:
@@ -85,7 +85,7 @@ class RequestSlots:
     def call(self, request: Callable[..., T], *arguments: Any) -> T:
         """Return what `request` returns, which has a slot while it runs."""
         free = self._free
-        [_] = map(free.get, (True,))  # unpacked: see chunkwise.kvstore.file_lock
+        [_] = map(free.get, (True,))  # unpacked: see chunkwise.kvstore.file_protocol
         try:
             return request(*arguments)
         finally:
@@ -127,7 +127,7 @@ class Pace:
 
 
 class Coalescing(NamedTuple):
-    """Which byte ranges of one value share a request.
+    """Distance and size up to which byte ranges of one value share a request.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class Coalescing(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How many requests, how fast, how often again."""
+    """Number, rate and repetition of requests."""
 
     slots: RequestSlots
     retries: Retries = Retries()

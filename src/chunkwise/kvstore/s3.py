@@ -35,7 +35,7 @@ __all__ = ["S3Bucket"]
 
 @dataclass(frozen=True)
 class S3Bucket:
-    """Which bucket, where, and who asks.
+    """A bucket, its server, and the credentials to use.
 
     Attributes
     ----------

@@ -157,7 +157,7 @@ def _machine_answers() -> bool:
 
 @cache
 def _listens(service: str) -> bool:
-    """Whether a service takes connections; asked once, and given a second."""
+    """Return True if a service takes connections; asked once, and given a second."""
     parts = urlsplit(service)
     try:
         socket.create_connection((parts.hostname or "", parts.port or 80), 1.0).close()
@@ -177,7 +177,7 @@ def _has_profiles() -> bool:
 
 
 def _reads_profile(options: Mapping[str, str]) -> bool:
-    """Whether ``default`` looks into a profile: one that is named, or there are files and boto3."""
+    """Return True if ``default`` looks into a profile: one that is named, or there are files and boto3."""
     return _profile_name(options) != "default" or (_has_profiles() and _has_boto3())
 
 

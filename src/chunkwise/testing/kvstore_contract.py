@@ -29,6 +29,7 @@ from chunkwise.kvstore.protocol import (
     RangeReadable,
     offers,
 )
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["KvStoreContract"]
 
@@ -85,6 +86,64 @@ class KvStoreContract:
     def test_is_a_driver(self, store: KvStoreDriver) -> None:
         """The store has all the methods of the protocol."""
         assert offers(store, KvStoreDriver)
+
+    def test_traits(self, store: KvStoreDriver) -> None:
+        """The traits say of the store what is true."""
+        traits = traits_of(store)
+        assert isinstance(traits, StoreTraits)
+        for n in (traits.request_concurrency, traits.write_concurrency, traits.io_limit):
+            assert n is None or n > 0
+        store.write("d/k", b"hello")
+        assert traits.conditional_writes("d/k") in (True, False)
+        if not traits.conditional_writes("d/k"):
+            assert self.conditional_writes_race
+        if traits.is_cached is not None:
+            assert traits.is_cached("d/k") in (True, False)
+            assert traits.is_cached("d/k", 1, 3) in (True, False)
+        if traits.suffix_ranges:
+            assert bytes(store.read("d/k", byte_range=ByteRange(-2)).value or b"") == b"lo"
+
+    def test_shard_indexes(self, store: KvStoreDriver) -> None:
+        """What is put into the cache of shard indexes is there until it is evicted."""
+        indexes = traits_of(store).shard_indexes
+        if indexes is None:
+            return
+        indexes.put("d/k", "entry", 5)
+        assert indexes.get("d/k") == "entry"
+        assert indexes.get("k") is None
+        indexes.evict("d/k")
+        assert indexes.get("d/k") is None
+
+    def test_writer(self, store: KvStoreDriver) -> None:
+        """What the faster writer writes and deletes is what everybody reads."""
+        opener = traits_of(store).open_writer
+        if opener is None:
+            return
+        writer = opener()
+        first = store.write("a/k", b"old")
+        writer.write("a/k", b"new value")
+        writer.write("a/b/c", bytearray(b"other"))
+        writer.write("gone", b"")
+        assert _is(store, "a/k", b"new value") and _is(store, "a/b/c", b"other") and _is(store, "gone", b"")
+        assert store.write("a/k", b"conditional", if_equal=first) is None
+        writer.delete("gone")
+        writer.delete("never there")
+        writer.flush()
+        assert _is(store, "gone", None)
+        assert sorted(store.list()) == ["a/b/c", "a/k"]
+
+    def test_into_reader(self, store: KvStoreDriver) -> None:
+        """Values come into the caller's memory, and their size tells if it was too large or too small."""
+        opener = traits_of(store).open_into_reader
+        read = None if opener is None else opener()
+        if read is None:
+            return
+        store.write("a/k", b"hello")
+        for size, expected in ((5, 5), (7, 5), (3, 4)):
+            out = memoryview(bytearray(size))
+            assert read("a/k", out) == expected
+            assert bytes(out[:5]) == b"hello"[:size]
+        assert read("a/none", memoryview(bytearray(3))) is None
 
     def test_missing_is_a_value(self, store: KvStoreDriver) -> None:
         """A missing key is None, in a store without any key and below a missing or existing key."""

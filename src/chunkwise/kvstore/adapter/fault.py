@@ -14,7 +14,7 @@ from typing import Any
 
 from chunkwise.errors import InvalidArgumentError, StorageError
 from chunkwise.fork import new_lock
-from chunkwise.kvstore.adapter.traits import BaseTraits
+from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -24,7 +24,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.read_ranges import read_ranges
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Fault", "FaultStore"]
 
@@ -33,7 +33,7 @@ _ACTIONS = ("fail", "fail_after", "miss", "truncate", "corrupt", "conflict", "de
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong.
+    """A failure on schedule.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Fault:
             )
 
 
-class FaultStore(BaseTraits):
+class FaultStore:
     """`base`, of which some requests go wrong.
 
     Parameters
@@ -110,6 +110,18 @@ class FaultStore(BaseTraits):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=new_lock())
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base, but nothing goes past the requests that may go wrong."""
+        base = traits_of(self.base)
+        return base.adapted(
+            rename=None,
+            is_cached=base.is_cached,
+            shard_indexes=base.shard_indexes,
+            open_writer=None,
+            open_into_reader=None,
+        )
 
     @property
     def identity(self) -> Any:

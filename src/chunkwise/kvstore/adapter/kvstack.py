@@ -7,11 +7,12 @@ no other; one that no layer has is missing, and can't be written.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.key_range import KeyRange, decode_key, encode_key, prefix_end
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -21,7 +22,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.read_ranges import read_ranges
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Layer", "StackStore", "disjoint"]
 
@@ -106,21 +107,34 @@ class StackStore:
         return "kvstack", tuple((x.keys, x.strip, x.base.identity, x.path) for x in self.layers)
 
     @property
-    def request_concurrency(self) -> int | None:
-        """The largest of any layer; None if none of them is remote."""
-        found = (getattr(layer.base, "request_concurrency", None) for layer in self.layers)
-        return max((n for n in found if n is not None), default=None)
+    def traits(self) -> StoreTraits:
+        """Those that hold for every layer, with the requests of the slowest."""
+        layers = [traits_of(layer.base) for layer in self.layers]
+        coalescing = {traits.coalescing for traits in layers}
+        return StoreTraits(
+            request_concurrency=_largest(traits.request_concurrency for traits in layers),
+            write_concurrency=_largest(traits.write_concurrency for traits in layers),
+            io_limit=min((t.io_limit for t in layers if t.io_limit is not None), default=None),
+            coalescing=coalescing.pop() if len(coalescing) == 1 else None,
+            suffix_ranges=all(traits.suffix_ranges for traits in layers),
+            conditional_deletes=all(traits.conditional_deletes for traits in layers),
+            conditional_writes=self._writes_conditionally,
+            is_cached=self._is_cached,
+            shard_indexes=None,
+            open_writer=None,
+            open_into_reader=None,
+        )
 
-    @property
-    def conditional_deletes(self) -> bool:
-        """Whether all layers can promise them."""
-        return all(getattr(layer.base, "conditional_deletes", True) for layer in self.layers)
-
-    def keeps_conditions(self, key: str) -> bool:
-        """Whether the store that has `key` promises that no change of a part of it is lost."""
+    def _writes_conditionally(self, key: str) -> bool:
         layer = self._layer(key)
-        promised = None if layer is None else getattr(layer.base, "keeps_conditions", None)
-        return promised is None or layer is None or bool(promised(layer.inner(key)))
+        return layer is None or traits_of(layer.base).conditional_writes(layer.inner(key))
+
+    def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
+        layer = self._layer(key)
+        if layer is None:
+            return True  # missing for all time
+        base = traits_of(layer.base).is_cached
+        return base is not None and base(layer.inner(key), start, stop)
 
     def _layer(self, key: str) -> Layer | None:
         return next((layer for layer in self.layers if key in layer.keys), None)
@@ -203,3 +217,7 @@ class StackStore:
         """List one level below `prefix`, in order; keys and prefixes are whole."""
         below = KeyRange.of_prefix(prefix)
         return Children.of(prefix, sorted(self.list(below.start, below.stop), key=encode_key))
+
+
+def _largest(numbers: Iterable[int | None]) -> int | None:
+    return max((n for n in numbers if n is not None), default=None)

@@ -15,8 +15,9 @@ from typing import Any
 
 from chunkwise.errors import AbortedError, UnsupportedError
 from chunkwise.fork import new_rlock
+from chunkwise.kvstore.adapter.prefix import PrefixStore
 from chunkwise.kvstore.atomic import Modification
-from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.byte_range import read_ranges, resolve_range
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
@@ -27,15 +28,15 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.read_ranges import read_ranges
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
-__all__ = ["Change", "PendingStore"]
+__all__ = ["Change", "PendingPart", "PendingStore"]
 
 _numbers = count()
 
 
 class Change:
-    """What is to become of one key.
+    """The change of one key.
 
     Attributes
     ----------
@@ -119,6 +120,26 @@ class PendingStore:
     def identity(self) -> Any:
         """Equal only for this store of this transaction."""
         return "pending", id(self), self.base.identity
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base, which is read now and written at the commit."""
+        base = traits_of(self.base)
+        return base.adapted(
+            rename=None,
+            is_cached=self._is_cached,
+            shard_indexes=None,  # a change has a generation that only this store knows
+            open_writer=None,
+            open_into_reader=None,
+        )
+
+    def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
+        with self._lock:
+            change = self._change_of(key)
+        base = traits_of(self.base).is_cached
+        if change is not None and not change.from_base:
+            return True
+        return base is not None and base(key, start, stop)
 
     def describe(self, key: str) -> str:
         """Name `key` the way that the base does."""
@@ -274,3 +295,13 @@ class PendingStore:
     def _pin(self, key: str, generation: bytes) -> None:
         if self.read_generations.setdefault(key, generation) != generation:
             raise AbortedError("Generation mismatch in repeatable_read transaction")
+
+
+class PendingPart(PrefixStore):
+    """The keys of a PendingStore that begin with a prefix."""
+
+    base: PendingStore
+
+    def modify(self, key: str, modification: Modification) -> None:
+        """Note what is to be done to the value that `key` has when the transaction is committed."""
+        self.base.modify(self.prefix + key, modification)

@@ -1,4 +1,4 @@
-"""The part of a store whose keys begin with a prefix, as a store.
+"""The part of a store whose keys begin with a prefix, as a store; and the whole of which a store is a part.
 
 The prefix is put in front as it is: with ``a/b`` the key ``c`` is ``a/bc`` of the base.  Generations,
 messages and errors are the base's.
@@ -6,10 +6,12 @@ messages and errors are the base's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from chunkwise.kvstore.adapter.traits import BaseTraits
+from chunkwise.kvstore.byte_range import read_ranges
+from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import (
     Buffer,
@@ -19,12 +21,13 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.read_ranges import read_ranges
+from chunkwise.kvstore.shard_index_cache import RenamedShardIndexes
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
-__all__ = ["PrefixStore"]
+__all__ = ["PrefixStore", "whole_store"]
 
 
-class PrefixStore(BaseTraits):
+class PrefixStore:
     """`base` below `prefix`.
 
     Parameters
@@ -42,13 +45,22 @@ class PrefixStore(BaseTraits):
     def __repr__(self) -> str:
         return f"PrefixStore({self.base!r}, {self.prefix!r})"
 
-    def keeps_conditions(self, key: str) -> bool:
-        """Whether the base promises that no change of a part of `key` is lost."""
-        return super().keeps_conditions(self.prefix + key)
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base, by the keys of this store; whole chunks go past neither."""
+        base = traits_of(self.base)
+        cached, indexes = base.is_cached, base.shard_indexes
+        return base.adapted(
+            rename=self.rename,
+            is_cached=None if cached is None else lambda key, *span: cached(self.prefix + key, *span),
+            shard_indexes=None if indexes is None else RenamedShardIndexes(indexes, self.rename),
+            open_writer=None,
+            open_into_reader=None,
+        )
 
-    def holds(self, key: str, start: int = 0, stop: int | None = None) -> bool:
-        """Whether a reader would get these bytes of `key` without a request."""
-        return super().holds(self.prefix + key, start, stop)
+    def rename(self, key: str) -> str:
+        """Return the key of the base."""
+        return self.prefix + key
 
     @property
     def identity(self) -> Any:
@@ -106,3 +118,25 @@ class PrefixStore(BaseTraits):
         keys, prefixes = self.base.list_children(self.prefix + prefix)
         n = len(self.prefix)
         return Children([k[n:] for k in keys], [p[n:] for p in prefixes])
+
+
+def whole_store(store: KvStoreDriver) -> tuple[KvStoreDriver, str]:
+    """Return the largest store that `store` is a part of, and what its keys begin with there.
+
+    Two directories may be one inside the other, so for files that is the whole file system.
+    """
+    if isinstance(store, FileStore):
+        drive, path = os.path.splitdrive(store.identity[1])
+        options: dict[str, Any] = {
+            "sync": store.writing.sync,
+            "locking": store.writing.locking,
+            "acquire_timeout": store.writing.timeout,
+            "io_mode": store.io_mode,
+            "io_limit": store.io_limit,
+        }
+        below = path.replace(os.sep, "/").strip("/")
+        return FileStore(drive + "/", **options), below + "/" if below else ""
+    if isinstance(store, PrefixStore):
+        whole, outer = whole_store(store.base)
+        return whole, outer + store.prefix
+    return store, ""

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from chunkwise.kvstore.adapter.read_through_memory import Entries, Entry, Part
-from chunkwise.kvstore.adapter.traits import BaseTraits
+from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
-from chunkwise.kvstore.read_ranges import read_ranges
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ReadThroughStore"]
 
 
-class ReadThroughStore(BaseTraits):
+class ReadThroughStore:
     """`base`, with what was read of it kept in `entries`.
 
     Parameters
@@ -47,6 +47,18 @@ class ReadThroughStore(BaseTraits):
 
     def __repr__(self) -> str:
         return f"ReadThroughStore({self.base!r}, {type(self.entries).__name__}, max_age={self.max_age:g})"
+
+    @property
+    def traits(self) -> StoreTraits:
+        """Those of the base; readers and writers go through the cache."""
+        base = traits_of(self.base)
+        return base.adapted(
+            rename=None,
+            is_cached=self._is_cached,
+            shard_indexes=base.shard_indexes,
+            open_writer=None,
+            open_into_reader=None,
+        )
 
     @property
     def identity(self) -> Any:
@@ -79,7 +91,7 @@ class ReadThroughStore(BaseTraits):
         self.n_misses += 1
         if found.value is None:
             if known is not None:
-                self.entries.drop(key)
+                self.entries.evict(key)
             return found
         entry = Entry(bytes(found.value), found.generation, found.time)
         self.entries.put(part, entry)
@@ -93,12 +105,12 @@ class ReadThroughStore(BaseTraits):
 
         return read
 
-    def holds(self, key: str, start: int = 0, stop: int | None = None) -> bool:
-        """Whether a reader would use what is remembered, or what the base holds."""
+    def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:
         known = self.entries.get(Part(key, start, stop)) if self.max_age > 0 else None
         if known is not None and time.time() - known.time <= self.max_age:
             return True
-        return super().holds(key, start, stop)
+        base = traits_of(self.base).is_cached
+        return base is not None and base(key, start, stop)
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range, from the cache if all are there and of one generation."""
@@ -117,14 +129,14 @@ class ReadThroughStore(BaseTraits):
         try:
             return self.base.write(key, value, if_equal=if_equal)
         finally:
-            self.entries.drop(key)
+            self.entries.evict(key)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete from the base, and forget the old value."""
         try:
             return self.base.delete(key, if_equal=if_equal)
         finally:
-            self.entries.drop(key)
+            self.entries.evict(key)
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Delete from the base, and forget everything."""

@@ -110,7 +110,7 @@ class DiskEntries:
             self._unchecked = 0
             self._shrink()
 
-    def drop(self, key: str) -> None:
+    def evict(self, key: str) -> None:
         """Forget all parts of a value."""
         shutil.rmtree(self._of_key(key), ignore_errors=True)
 

@@ -13,7 +13,7 @@ _COST = 200
 
 
 class Part(NamedTuple):
-    """Which bytes of which value, as they were asked for."""
+    """A range of bytes of a value, as it was asked for."""
 
     key: str
     start: int
@@ -21,7 +21,7 @@ class Part(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What was read.
+    """Bytes that were read.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 class Entries(Protocol):
-    """Where a cache keeps what it has read."""
+    """The storage of a cache."""
 
     def get(self, part: Part) -> Entry | None:
         """Return what is kept, None if nothing."""
@@ -48,7 +48,7 @@ class Entries(Protocol):
         """Keep an entry, perhaps."""
         ...
 
-    def drop(self, key: str) -> None:
+    def evict(self, key: str) -> None:
         """Forget all parts of a value."""
         ...
 
@@ -101,7 +101,7 @@ class MemoryEntries:
             while self.n_bytes > self.limit:
                 self._remove(next(iter(self._entries)))
 
-    def drop(self, key: str) -> None:
+    def evict(self, key: str) -> None:
         """Forget all parts of a value."""
         with self._lock:
             for part in list(self._parts.get(key, ())):

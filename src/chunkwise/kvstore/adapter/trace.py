@@ -1,19 +1,19 @@
-"""A store that writes down what it is asked for, to count requests and to see their order."""
+"""A store that records its requests, to count them and to see their order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from chunkwise.kvstore.adapter.traits import BaseTraits
+from chunkwise.kvstore.byte_range import read_ranges
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, KvStoreDriver, Reader, Stamped
-from chunkwise.kvstore.read_ranges import read_ranges
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["Request", "TraceStore"]
 
 
 class Request(NamedTuple):
-    """One request.
+    """A request.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Request(NamedTuple):
     n_bytes: int = 0
 
 
-class TraceStore(BaseTraits):
+class TraceStore:
     """`base`, with all requests that went to it.
 
     Parameters
@@ -60,9 +60,16 @@ class TraceStore(BaseTraits):
         return sum(r.operation == operation for r in self.requests)
 
     @property
-    def remembered(self) -> Any:
-        """That of the base."""
-        return getattr(self.base, "remembered", None)
+    def traits(self) -> StoreTraits:
+        """Those of the base, but nothing goes past the requests that are recorded."""
+        base = traits_of(self.base)
+        return base.adapted(
+            rename=None,
+            is_cached=base.is_cached,
+            shard_indexes=base.shard_indexes,
+            open_writer=None,
+            open_into_reader=None,
+        )
 
     @property
     def identity(self) -> Any:

@@ -1,4 +1,4 @@
-"""Values kept in memory, up to a limit, for any number of stores.
+"""Cache of values in memory, up to a limit, for any number of stores.
 
 With a value goes what was decoded from it, for each way to decode it.  That is dropped with the value, and
 when another one takes its place.
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from chunkwise.fork import KeyLocks, Lock, new_lock, put_in_order_in_child
 from chunkwise.kvstore.key_range import KeyRange
 
-__all__ = ["Kept", "ValueCache"]
+__all__ = ["CacheEntry", "ValueCache"]
 
 _N_LOCKS = 256
 _OVERHEAD = 200  # bytes of Python objects for each key
 
 
-class Kept(NamedTuple):
+class CacheEntry(NamedTuple):
     """A value, or None for a missing key, its generation, and when it was known to be current."""
 
     value: bytes | None
@@ -27,15 +27,15 @@ class Kept(NamedTuple):
     time: float
 
 
-class _Entry:
-    """What is kept of a key: the value, what was decoded from it, and the bytes of both."""
+class _Record:
+    """The value of a key, what was decoded from it, and the bytes of both."""
 
-    __slots__ = ("chunks", "kept", "size")
+    __slots__ = ("chunks", "entry", "size")
 
-    def __init__(self, kept: Kept) -> None:
-        self.kept = kept
+    def __init__(self, entry: CacheEntry) -> None:
+        self.entry = entry
         self.chunks: dict[Hashable, Any] = {}
-        self.size = _OVERHEAD + len(kept.value or b"")
+        self.size = _OVERHEAD + len(entry.value or b"")
 
 
 class ValueCache:
@@ -49,7 +49,7 @@ class ValueCache:
 
     def __init__(self, total_bytes_limit: int) -> None:
         self.total_bytes_limit = total_bytes_limit
-        self._entries: OrderedDict[tuple[Any, str], _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[Any, str], _Record] = OrderedDict()
         self._nbytes = 0
         self._lock = new_lock()
         self._key_locks = KeyLocks(_N_LOCKS)
@@ -57,10 +57,10 @@ class ValueCache:
 
     def after_fork(self) -> None:
         """Count again what another thread was about to change."""
-        self._nbytes = sum(entry.size for entry in self._entries.values())
+        self._nbytes = sum(record.size for record in self._entries.values())
 
     def key_lock(self, store: Any, key: str) -> Lock:
-        """Return the lock under which `key` is read or written and then kept, so that the newest stays."""
+        """Return the lock under which `key` is read or written and its entry put, so that the newest stays."""
         return self._key_locks.of(store, key)
 
     @property
@@ -68,33 +68,33 @@ class ValueCache:
         """Bytes in use."""
         return self._nbytes
 
-    def get(self, store: Any, key: str) -> Kept | None:
-        """Return what is kept of `key` of the store whose identity is `store`."""
+    def get(self, store: Any, key: str) -> CacheEntry | None:
+        """Return the entry of `key` of the store whose identity is `store`."""
         found = self._find((store, key))
-        return None if found is None else found.kept
+        return None if found is None else found.entry
 
-    def get_chunk(self, store: Any, key: str, form: Hashable) -> tuple[Kept, Any] | None:
-        """Return what is kept of `key`, and what was decoded from it as `form`, or None for that."""
+    def get_chunk(self, store: Any, key: str, decoding: Hashable) -> tuple[CacheEntry, Any] | None:
+        """Return the entry of `key`, and what was decoded from it as `decoding`, or None for that."""
         found = self._find((store, key))
-        return None if found is None else (found.kept, found.chunks.get(form))
+        return None if found is None else (found.entry, found.chunks.get(decoding))
 
-    def put(self, store: Any, key: str, kept: Kept) -> None:
-        """Keep a value, and drop others, so that the limit holds; one that is too large is not kept."""
-        place, entry = (store, key), _Entry(kept)
+    def put(self, store: Any, key: str, entry: CacheEntry) -> None:
+        """Put an entry and evict others, so that the limit holds; one that is too large is not put."""
+        name, record = (store, key), _Record(entry)
         with self._lock:
-            old = self._pop(place)
-            if entry.size > self.total_bytes_limit:
+            old = self._pop(name)
+            if record.size > self.total_bytes_limit:
                 return
-            if old is not None and old.chunks and old.kept.value == kept.value:
-                old.kept, entry = kept._replace(value=old.kept.value), old  # decoded chunks may lie in it
-            self._entries[place] = entry
-            self._nbytes += entry.size
+            if old is not None and old.chunks and old.entry.value == entry.value:
+                old.entry, record = entry._replace(value=old.entry.value), old  # decoded chunks may lie in it
+            self._entries[name] = record
+            self._nbytes += record.size
             self._make_room()
 
     def put_chunk(
-        self, store: Any, key: str, value: bytes | None, form: Hashable, chunk: Any, nbytes: int
+        self, store: Any, key: str, value: bytes | None, decoding: Hashable, chunk: Any, nbytes: int
     ) -> None:
-        """Keep what was decoded from `value`, if that is what is kept of `key` and there is room for both.
+        """Store what was decoded from `value`, if that is the value of `key` and there is room for both.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class ValueCache:
             Where the value is from.
         value : bytes
             The object that :meth:`get` returned.
-        form : hashable
+        decoding : hashable
             How it was decoded.
         chunk : object
             Immutable.
@@ -111,43 +111,43 @@ class ValueCache:
         """
         size = _OVERHEAD + nbytes
         with self._lock:
-            entry = self._entries.get((store, key))
-            if entry is None or entry.kept.value is not value or form in entry.chunks:
+            record = self._entries.get((store, key))
+            if record is None or record.entry.value is not value or decoding in record.chunks:
                 return
-            if entry.size + size > self.total_bytes_limit:
+            if record.size + size > self.total_bytes_limit:
                 return
-            entry.chunks[form] = chunk
-            entry.size += size
+            record.chunks[decoding] = chunk
+            record.size += size
             self._nbytes += size
             self._entries.move_to_end((store, key))
             self._make_room()
 
-    def drop(self, store: Any, key: str) -> None:
+    def evict(self, store: Any, key: str) -> None:
         """Forget one key."""
         with self._lock:
             self._pop((store, key))
 
-    def drop_range(self, store: Any, keys: KeyRange) -> None:
+    def evict_range(self, store: Any, keys: KeyRange) -> None:
         """Forget all keys of a range, and what is being read of them now."""
         for lock in self._key_locks:
             with lock:  # who has it may be about to keep something older
                 pass
         with self._lock:
-            for place in [p for p in self._entries if p[0] == store and p[1] in keys]:
-                self._pop(place)
+            for name in [p for p in self._entries if p[0] == store and p[1] in keys]:
+                self._pop(name)
 
-    def _find(self, place: tuple[Any, str]) -> _Entry | None:
+    def _find(self, name: tuple[Any, str]) -> _Record | None:
         with self._lock:
-            found = self._entries.get(place)
+            found = self._entries.get(name)
             if found is not None:
-                self._entries.move_to_end(place)
+                self._entries.move_to_end(name)
             return found
 
-    def _pop(self, place: tuple[Any, str]) -> _Entry | None:
-        entry = self._entries.pop(place, None)
-        if entry is not None:
-            self._nbytes -= entry.size
-        return entry
+    def _pop(self, name: tuple[Any, str]) -> _Record | None:
+        record = self._entries.pop(name, None)
+        if record is not None:
+            self._nbytes -= record.size
+        return record
 
     def _make_room(self) -> None:
         while self._nbytes > self.total_bytes_limit:

@@ -42,6 +42,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ZipStore"]
 
@@ -97,10 +98,22 @@ class ZipStore:
         return f"ZipStore({self.base!r}, {self.key!r})"
 
     @property
-    def request_concurrency(self) -> int | None:
-        """That of the base."""
-        found: int | None = getattr(self.base, "request_concurrency", None)
-        return found
+    def traits(self) -> StoreTraits:
+        """Those of the base, where every change, a deletion too, is a conditional write of the archive."""
+        base = traits_of(self.base)
+        return StoreTraits(
+            request_concurrency=base.request_concurrency,
+            write_concurrency=None,  # one archive after the other
+            io_limit=base.io_limit,
+            coalescing=None,  # a member is read as a whole, or in one range
+            suffix_ranges=True,  # the directory has the sizes
+            conditional_deletes=True,
+            conditional_writes=lambda key: base.conditional_writes(self.key),
+            is_cached=None,
+            shard_indexes=None,
+            open_writer=None,
+            open_into_reader=None,
+        )
 
     @property
     def identity(self) -> Any:
@@ -159,11 +172,6 @@ class ZipStore:
     def delete_range(self, start: str = "", stop: str = "") -> None:
         """Replace the archive by one without the members in ``[start, stop)``."""
         self._change({}, {}, (KeyRange.between(start, stop),))
-
-    def keeps_conditions(self, key: str) -> bool:
-        """Whether the base promises that no change of a part of the archive is lost."""
-        promised = getattr(self.base, "keeps_conditions", None)
-        return promised is None or bool(promised(self.key))
 
     def write_all(
         self,

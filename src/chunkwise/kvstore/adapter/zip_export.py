@@ -1,39 +1,33 @@
 """Copying a store into a new ZIP archive, of any size, that is there whole or not at all.
 
-In a directory the archive is written under another name and then gets its own, with the guarantees of
-:mod:`chunkwise.kvstore.file_write`.  Elsewhere it is put together in a temporary file, which is then
-stored as one value, in parts if it is large.
+In a directory the archive is written to the lock file of its key.  Elsewhere it is put together in a
+temporary file, which is then stored as one value, in parts if it is large.
 """
 
 from __future__ import annotations
 
-import errno
 import mmap
-import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, NamedTuple
 
-from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError
+from chunkwise.errors import AbortedError, AlreadyExistsError
 from chunkwise.kvstore.adapter.zip_write import ArchiveWriter, Compression, check_member_name
 from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.file_error import file_error
-from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key
-from chunkwise.kvstore.file_write import fsync_directory
 from chunkwise.kvstore.key_range import encode_key
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver, Readable
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["Exported", "export_archive"]
 
 # Object stores take no more than this in one request, and conditions only with a value in one request.
 _LARGEST_CONDITIONAL = 1 << 32
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class Exported(NamedTuple):
-    """What became of an archive: its members and its size in bytes."""
+    """Number of members and size in bytes of an archive."""
 
     n_members: int
     nbytes: int
@@ -107,7 +101,7 @@ def _values(source: Readable, keys: Sequence[str]) -> Iterator[tuple[str, Buffer
             raise AbortedError(f'"{key}" was deleted while it was to be copied')
         return value
 
-    n = getattr(source, "request_concurrency", None) or 1
+    n = traits_of(source).request_concurrency or 1
     if n == 1:
         yield from ((key, read(key)) for key in keys)
         return
@@ -129,45 +123,18 @@ def _values(source: Readable, keys: Sequence[str]) -> Iterator[tuple[str, Buffer
 def _write_file(
     target: FileStore, key: str, write: Callable[[IO[bytes]], Exported], *, overwrite: bool
 ) -> Exported:
-    check_key(target.root, key)
-    path = target.root + key
-    temporary = f"{path}_{os.urandom(8).hex()}{LOCK_SUFFIX}"
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        try:
-            with open(temporary, "xb") as file:
-                exported = write(file)
-                file.flush()
-                if target.writing.sync:
-                    os.fsync(file.fileno())
-            if overwrite:
-                os.replace(temporary, path)
-            else:
-                _name(temporary, path)
-        finally:
-            if os.path.lexists(temporary):
-                os.unlink(temporary)
-        if target.writing.sync:
-            fsync_directory(os.path.dirname(path))
-    except ChunkwiseError:
-        raise
-    except FileExistsError:
-        raise _exists(target, key) from None
-    except OSError as e:
-        raise file_error(e, "write", path) from e
+    exported: Exported | None = None
+
+    def fill(file: IO[bytes]) -> None:
+        nonlocal exported
+        exported = write(file)
+        if not overwrite:  # a program that knows of no locks may have been faster
+            _check_missing(target, key)
+
+    target.write_file(key, fill, if_equal=None if overwrite else MISSING_GENERATION)
+    if exported is None:
+        raise _exists(target, key)
     return exported
-
-
-def _name(temporary: str, path: str) -> None:
-    """Give a file the name `path`, unless that is taken; not every file system can be sure of that."""
-    try:
-        os.link(temporary, path)
-    except OSError as e:
-        if e.errno not in _NO_LINKS:
-            raise
-        if os.path.lexists(path):
-            raise FileExistsError(path) from None
-        os.rename(temporary, path)
 
 
 def _check_missing(target: KvStoreDriver, key: str) -> None:

@@ -1,4 +1,4 @@
-"""How members of ZIP archives are compressed: encoding, and decoding within bounds.
+"""Compression of members of ZIP archives: encoding, and decoding within bounds.
 
 Specification
 -------------
@@ -33,7 +33,7 @@ _PIECE = 1 << 20
 
 
 class Method(NamedTuple):
-    """One way of compressing.
+    """A compression method.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ Get: TypeAlias = Callable[[int, int], Buffer]
 
 
 class Member(NamedTuple):
-    """One file in the archive.
+    """A file in the archive.
 
     Attributes
     ----------

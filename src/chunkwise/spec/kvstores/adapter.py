@@ -1,4 +1,4 @@
-"""What the specs of kvstores over other kvstores have in common."""
+"""Base of the specs of kvstores over other kvstores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
 
     @property
     def is_remote(self) -> bool:
-        """Whether one of the stores below is."""
+        """True if one of the stores below is."""
         return any(base.is_remote for base in self.bases())
 
     def bind(self, context: Context) -> Self:

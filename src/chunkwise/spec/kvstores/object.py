@@ -21,7 +21,7 @@ __all__ = ["ObjectKvStoreSpec", "is_store_object"]
 
 
 def is_store_object(value: object) -> bool:
-    """Whether `value` is a kvstore, or something of obstore or fsspec that can be used as one."""
+    """Return True if `value` is a kvstore, or something of obstore or fsspec that can be used as one."""
     return is_obstore(value) or is_fsspec(value) or is_store(value)
 
 

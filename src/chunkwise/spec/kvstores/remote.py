@@ -1,4 +1,4 @@
-"""What the specs of remote stores have in common: limits on requests, and resources that are rarely set."""
+"""Base of the specs of remote stores: limits on requests, and resources that are rarely set."""
 
 from __future__ import annotations
 
