@@ -1,4 +1,4 @@
-"""Changing a part of what is stored, where the store may not be able to promise that nobody else does."""
+"""Updates of a part of what is stored, in stores that may not be able to promise that nobody else writes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,12 @@ __all__ = ["aligned_is_safe", "can_delete", "check_promise"]
 
 
 def can_delete(kv: Any) -> bool:
-    """Whether `kv` deletes a key only if its value is the expected one, whatever other writers do."""
+    """Return True if `kv` deletes a key only if its value is the expected one, whatever other writers do."""
     return bool(getattr(kv, "conditional_deletes", True))
 
 
 def check_promise(kv: Any, key: str) -> None:
-    """Raise unless a part of the value of `key`, or of one that is to be, can be changed safely.
-
-    Raises
-    ------
-    UnsafeWriteError
-        If `kv` can't promise that what others write meanwhile is not lost.
-    """
+    """Raise unless a part of the value of `key`, or of one that is to be, can be changed safely."""
     promised = getattr(kv, "keeps_conditions", None)
     if promised is not None and not promised(key):
         raise UnsafeWriteError(
