@@ -1,4 +1,4 @@
-"""Opening an array whose format is found out first."""
+"""Opening of arrays whose format is detected first."""
 
 from __future__ import annotations
 

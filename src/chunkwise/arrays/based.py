@@ -1,4 +1,4 @@
-"""What open arrays that adapt another one have in common."""
+"""The base of an open array that adapts another one."""
 
 from __future__ import annotations
 
@@ -26,14 +26,7 @@ __all__ = ["Base", "chunk_shape", "in_transaction", "open_base", "pool_under"]
 
 
 class Base:
-    """An open array and a transform onto it.
-
-    Parameters
-    ----------
-    array : OpenArray
-    transform : IndexTransform
-        From the index space of what is seen to that of `array`.
-    """
+    """An open array and a transform onto it, from the index space of what is seen."""
 
     __slots__ = ("_known", "_transform", "array")
 
@@ -62,10 +55,8 @@ class Base:
         return self.array.bounded(onto)
 
     def part(self, request: IndexTransform) -> IndexTransform:
-        """Return the transform of a request that lies in the domain of what is seen onto `array`.
-
-        As :meth:`bounded`, without a look at bounds of which it is known that they hold.
-        """
+        """Return the transform of a request that lies in the domain of what is seen onto `array`."""
+        # As :meth:`bounded`, without a look at bounds of which it is known that they hold.
         output = []
         for m in self.transform._output:
             if m._array is not None:
@@ -94,13 +85,7 @@ class Base:
 
 
 def open_base(spec: Spec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> Base:
-    """Open the array of a bound spec; see :class:`~chunkwise.arrays.protocol.Transactional` for `wrap`.
-
-    Raises
-    ------
-    ChunkwiseError
-        With ``Error opening "n5" driver`` in front.
-    """
+    """Open the array of a bound spec; raise with ``Error opening "n5" driver`` in front."""
     driver = spec._driver
     try:
         options = {} if wrap is None else {"wrap": wrap}
@@ -114,13 +99,7 @@ def open_base(spec: Spec, *, readable: bool, writable: bool, wrap: WrapStore | N
 
 
 def in_transaction(array: OpenArray, wrap: WrapStore | None) -> OpenArray:
-    """Return `array` over the stores that `wrap` gives.
-
-    Raises
-    ------
-    UnsupportedError
-        If it can't take part in transactions.
-    """
+    """Return `array` over the stores that `wrap` gives; raise if it can't take part in transactions."""
     if offers(array, Transactional):
         return array.in_transaction(wrap)
     if wrap is not None:

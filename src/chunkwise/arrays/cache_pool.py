@@ -1,4 +1,4 @@
-"""What of an array in chunks its cache pools keep: values of the kvstore, and metadata documents."""
+"""Cache pools of a chunked array: for values of the kvstore, and for metadata documents."""
 
 from __future__ import annotations
 

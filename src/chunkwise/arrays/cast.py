@@ -36,24 +36,7 @@ Array = npt.NDArray[Any]
 
 
 class CastArray:
-    """An array seen with another data type; only in the directions in which its elements convert.
-
-    Parameters
-    ----------
-    base : Base
-        What is seen; its index space is that of this array.
-    dtype : DataType
-    pool : Pool
-    spec : CastSpec
-        Bound; what of it does not depend on `base` is shown by :meth:`spec`.
-    readable, writable : bool
-        Whether it may be read and written, as far as the conversion allows it.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If elements convert in neither direction.
-    """
+    """An array seen with another data type, in the directions in which its elements convert."""
 
     __slots__ = ("_base", "_dtype", "_pool", "_read", "_spec", "_write", "readable", "writable")
 
@@ -223,20 +206,14 @@ def _native(convert: Convert, source: Array) -> Array:
 
 
 def _injective(transform: IndexTransform) -> bool:
-    """Whether it is evident that no element is written twice."""
+    """Return True if no element is written twice, as far as is evident."""
     used = {m.input_dimension for m in transform.output}
     plain = all(m.index_array is None for m in transform.output)
     return plain and all(n == 1 or d in used for d, n in enumerate(transform.input_shape))
 
 
 def cast_view(array: OpenArray, dtype: DataType, *, readable: bool, writable: bool) -> CastArray:
-    """Return an open array with another data type, in the same index space.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If elements convert in neither direction.
-    """
+    """Return an open array with another data type, in the same index space, or raise."""
     driver, identity = array.spec(), IndexTransform.identity(array.domain)
     spec = CastSpec(schema=Schema(dtype=dtype), base=Spec._of(driver, identity))
     base = Base(array, identity)
@@ -244,13 +221,7 @@ def cast_view(array: OpenArray, dtype: DataType, *, readable: bool, writable: bo
 
 
 def open_cast(spec: CastSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None) -> CastArray:
-    """Open the array of a bound spec.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it has no data type, or elements don't convert in a direction that is asked for alone.
-    """
+    """Open the array of a bound spec; raise without a conversion in the direction that is asked for."""
     dtype = spec.schema.dtype
     if dtype is None:
         raise InvalidArgumentError("dtype must be specified")

@@ -1,4 +1,4 @@
-"""The functions of a virtual array, called one chunk at a time, and what is remembered of their answers.
+"""The functions of a virtual array, called one chunk at a time, and a cache of their answers.
 
 Chunks go by as bytes where others are to keep them: a cache, or a transaction, to which this looks like a
 kvstore with a key for each chunk.
@@ -87,37 +87,17 @@ class VirtualChunkedWriteParameters:
 
 
 class Chunk(NamedTuple):
-    """A chunk that was read.
+    """A chunk that was read."""
 
-    Attributes
-    ----------
-    array : ndarray
-        Not to be changed.
-    generation : bytes
-        Empty if the function gave none.
-    """
-
-    array: Array
-    generation: bytes
+    array: Array  # not to be changed
+    generation: bytes  # empty if the function gave none
 
 
 class ChunkFunctions:
-    """Read and write functions with the chunk grid that they are called for.
+    """Read and write functions with the chunk grid that they are called for."""
 
-    Parameters
-    ----------
-    read, write : callable or None
-    loop : asyncio.AbstractEventLoop or None
-        Where coroutines are run.
-    dtype : DataType
-    grid : OffsetGrid
-        Its cells lie inside the domain.
-    labels : sequence of str
-        Of the dimensions.
-    inner_order : sequence of int
-        Dimensions of the arrays in memory, outermost first.
-    cache : ValueCache or None
-    """
+    # Cells of the grid lie inside the domain.  `loop` runs coroutines.  `inner_order` is that of the
+    # dimensions of the arrays in memory, outermost first.
 
     traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
 
@@ -164,16 +144,8 @@ class ChunkFunctions:
         return out.transpose(inverse)
 
     def read_chunk(self, cell: Cell, bound: float, known: Chunk | None = None) -> Chunk:
-        """Return a chunk.
-
-        Parameters
-        ----------
-        cell : tuple of int
-        bound : float
-            Time at which it must have been current: of one that is cached, its own or a later one.
-        known : Chunk, optional
-            What was read of it before.
-        """
+        """Return a chunk that was current at the time `bound` or later."""
+        # `known` is what was read of it before.
         assert self.read_function is not None
         key = _key(cell)
         entry = None if self.cache is None else self.cache.get(self, key)

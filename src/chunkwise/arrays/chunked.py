@@ -25,10 +25,9 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import explain_read, read_into
 from chunkwise.engine.referencing import referencing
-from chunkwise.engine.single_chunk_write import SingleChunkWriter
 from chunkwise.engine.small_read import SmallReader
 from chunkwise.engine.strategy import ReadStrategy
-from chunkwise.engine.write import write_from
+from chunkwise.engine.write import SmallWriter, write_from
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
@@ -39,11 +38,10 @@ __all__ = ["ChunkedArray"]
 
 
 class ChunkedArray:
-    """An array whose chunks lie in a kvstore.
+    """An array whose chunks lie in a kvstore."""
 
-    The metadata is shared by all views, and with all other handles of the array in the same context; a
-    resize through any of them replaces it for all.
-    """
+    # The metadata is shared by all views, and with all other handles of the array in the same context; a
+    # resize through any of them replaces it for all.
 
     __slots__ = (
         "_domain",
@@ -55,8 +53,8 @@ class ChunkedArray:
         "_request",
         "_schema",
         "_shared",
-        "_single_writer",
-        "_small",
+        "_small_reader",
+        "_small_writer",
         "_spec",
         "_stored",
         "_time",
@@ -100,8 +98,8 @@ class ChunkedArray:
         layout = layout_of(request.format, opened.metadata, request.path, request.options)
         self._domain = layout.domain
         self._stored: StoredArray = layout.stored
-        self._small: SmallReader | None = None  # opened by the first read
-        self._single_writer: SingleChunkWriter | None = None
+        self._small_reader: SmallReader | None = None  # opened by the first read
+        self._small_writer: SmallWriter | None = None
 
     def in_transaction(self, wrap: WrapStore | None) -> ChunkedArray:
         """Return the array as a transaction sees it, or, with None, as it is outside."""
@@ -140,7 +138,7 @@ class ChunkedArray:
 
     @property
     def rechecks(self) -> bool:
-        """Whether :meth:`current` may ask the storage."""
+        """True if :meth:`current` may ask the storage."""
         return self._rechecks
 
     def current(self) -> StoredArray:
@@ -156,12 +154,12 @@ class ChunkedArray:
 
     @property
     def fill_missing(self) -> bool:
-        """Whether chunks that are not stored read as the fill value."""
+        """True if chunks that are not stored read as the fill value."""
         return self._spec.fill_missing_data_reads
 
     @property
     def is_remote(self) -> bool:
-        """Whether a network is what its metadata waits for."""
+        """True if its metadata waits for a network."""
         return self._spec.is_remote
 
     @property
@@ -182,9 +180,9 @@ class ChunkedArray:
     def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
         fill_missing = self._spec.fill_missing_data_reads
-        small = self._small
+        small = self._small_reader
         if small is None:
-            small = self._small = SmallReader(self._stored, self._kv, self._pool)
+            small = self._small_reader = SmallReader(self._stored, self._kv, self._pool)
         done = small.read_into(transform, out, fill_missing=fill_missing)
         return done or read_into(
             self._stored,
@@ -202,12 +200,12 @@ class ChunkedArray:
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says."""
         store_fill = self._spec.store_data_equal_to_fill_value
-        single = self._single_writer
-        if single is None:
-            single = self._single_writer = SingleChunkWriter(
+        small = self._small_writer
+        if small is None:
+            small = self._small_writer = SmallWriter(
                 self._stored, self._kv, self._pool, store_data_equal_to_fill_value=store_fill
             )
-        done = single.write_from(transform, source) or write_from(
+        done = small.write_from(transform, source) or write_from(
             self._stored,
             self._kv,
             transform,

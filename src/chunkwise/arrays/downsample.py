@@ -1,17 +1,14 @@
-"""An open array at a lower resolution than another one, which is reduced whenever it is read."""
+"""An open array at a lower resolution than another one, which is reduced at each read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.arrays.based import Base, chunk_shape, open_base, pool_under
-from chunkwise.arrays.layer_sites import FILES, open_finder
 from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
-from chunkwise.arrays.site_reader import open_site
 from chunkwise.driver.downsample.spec import (
     DownsampleSpec,
     base_region,
@@ -43,21 +40,7 @@ Array = npt.NDArray[Any]
 
 
 class DownsampleArray:
-    """Cells of another array, each reduced to one element; read-only.
-
-    Parameters
-    ----------
-    base : Base
-        What is reduced.
-    pool : Pool
-    spec : DownsampleSpec
-        Bound; says how.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the method has no meaning for the data type, or the number of factors is not the rank.
-    """
+    """Cells of another array, each reduced to one element; read-only."""
 
     __slots__ = ("_base", "_chunk", "_pool", "_reduce", "_spec", "readable", "writable")
 
@@ -113,16 +96,9 @@ class DownsampleArray:
             self._chunk = chunk_shape(self._base)
 
         read_base = as_batched(base.read_into)
-        find = open_finder(self._base, onto.domain).find
 
-        def open_read() -> Callable[[IndexTransform, Array], object]:
-            def read(part: IndexTransform, values: Array) -> None:
-                if not read_box(part, values):
-                    read_base(self._base.part(part), values).result()
-
-            site = find(FILES.open_reader())
-            read_box = (lambda *_: False) if site is None else open_site(site)
-            return read
+        def read(part: IndexTransform, values: Array) -> None:
+            read_base(self._base.part(part), values).result()
 
         return downsample_into(
             transform,
@@ -132,7 +108,7 @@ class DownsampleArray:
             upper=onto.input_exclusive_max,
             chunk=self._chunk,
             dtype=base.numpy_dtype(),
-            open_read=open_read,
+            read=read,
             reduce=self._reduce,
             accumulate=open_accumulator(self._spec.method, base.dtype),
             pool=self._pool,
@@ -191,13 +167,7 @@ def _scaled(transform: IndexTransform, factors: tuple[int, ...]) -> IndexTransfo
 def open_downsample(
     spec: DownsampleSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
 ) -> DownsampleArray:
-    """Open the array of a bound spec.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is to be opened for writing only, or its domain is not the one that the spec demands.
-    """
+    """Open the array of a bound spec, for reading only."""
     if not readable:
         raise InvalidArgumentError("only reading is supported")
     base = open_base(spec.base, readable=True, writable=False, wrap=wrap)

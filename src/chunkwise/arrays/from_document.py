@@ -1,4 +1,4 @@
-"""Opening an array whose metadata document has been read already, as part of a tree for example."""
+"""Opening of an array whose metadata document has been read already, as part of a tree for example."""
 
 from __future__ import annotations
 
@@ -28,29 +28,9 @@ def open_from_document(
     readable: bool,
     writable: bool,
 ) -> ChunkedArray:
-    """Open an array without asking the store.
-
-    Parameters
-    ----------
-    spec : ChunkedSpec
-        Bound; demands nothing of the metadata.
-    kv : KvStoreDriver
-        Where the array is, under the prefix `path`.
-    path : str
-    document : JSON
-        The metadata.
-    generation : bytes
-        Of the key that they were read from; empty if unknown.
-    time : float
-        Seconds since the epoch at which they were current.
-    readable, writable : bool
-        What it is opened for.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If the metadata, or a codec, isn't understood.
-    """
+    """Open an array without asking the store."""
+    # `generation` and `time` are those of the key that `document` was read from; the former is empty if
+    # unknown.  The spec is bound and demands nothing of the metadata.
     request = spec.open_request(path, kv.describe)
     try:
         metadata = parse_known(request.format, document)

@@ -37,19 +37,7 @@ __all__ = ["JsonArray", "open_json"]
 
 
 class JsonArray:
-    """A JSON value, or a part of one, in a key of a kvstore.
-
-    Parameters
-    ----------
-    spec : JsonSpec
-        Bound.
-    kv : KvStoreDriver
-    key : str
-    pool : Pool
-    readable, writable : bool
-    outside : JsonArray, optional
-        The array outside the transaction that this one belongs to.
-    """
+    """A JSON value, or a part of one, in a key of a kvstore; `outside` is that outside a transaction."""
 
     __slots__ = (
         "_domain",

@@ -23,17 +23,7 @@ __all__ = ["MemoryArray", "open_memory_array"]
 
 
 class MemoryArray:
-    """An array in memory.
-
-    Parameters
-    ----------
-    spec : ArraySpec
-        Bound; its array is the one that is read and written.
-    writable : bool
-        Whether it may be written; its array must allow that.
-    readable : bool
-        Whether it may be read.
-    """
+    """An array in memory, that of a bound spec."""
 
     __slots__ = ("_array", "_domain", "_spec", "readable", "writable")
 
@@ -104,13 +94,7 @@ class MemoryArray:
         return self.view_spec(IndexTransform.identity(self._domain))[0]
 
     def view_spec(self, transform: IndexTransform) -> tuple[ArraySpec, IndexTransform]:
-        """Return a spec with the elements of a view, once each where they repeat, and the transform to them.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the domain of the view is not finite.
-        """
+        """Return a spec with the elements of a view, repeated ones once, and the transform to them."""
         transform = self.bounded(transform)
         shape, origin = transform.input_shape, transform.input_inclusive_min
         domain = transform.domain

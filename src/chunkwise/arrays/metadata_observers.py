@@ -1,4 +1,4 @@
-"""Telling who keeps copies of metadata documents that one was written: consolidated metadata of groups.
+"""Observers of metadata documents: consolidated metadata of groups is updated after a write of one.
 
 The observers are rows of the catalogue, since what a group is, is known in a higher layer only.  They are
 called only if a group above the array has copies.
@@ -23,16 +23,7 @@ __all__ = ["metadata_changed", "metadata_written", "whole_path", "wrapped"]
 def metadata_written(
     spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver, wrap: WrapStore | None
 ) -> None:
-    """Tell that the document of an array was written, within the transaction that `wrap` is of.
-
-    Parameters
-    ----------
-    spec : ChunkedSpec
-    request : OpenRequest
-    kv : KvStoreDriver
-        Outside the transaction.
-    wrap : callable, optional
-    """
+    """Notify observers that the document of an array was written, within the transaction of `wrap`."""
     if request.format.consolidated:
         whole, path = whole_path(kv.base if isinstance(kv, CacheStore) else kv, request.path)
         metadata_changed(whole, path, None if wrap is None else wrapped(spec, whole, wrap))
@@ -44,22 +35,10 @@ def wrapped(spec: ChunkedSpec, kv: KvStoreDriver, wrap: WrapStore) -> KvStoreDri
 
 
 def metadata_changed(kv: KvStoreDriver, path: str, seen: KvStoreDriver | None = None) -> None:
-    """Tell that documents of an array were created, changed or deleted.
-
-    Parameters
-    ----------
-    kv : KvStoreDriver
-        As large a part of the storage as there is, so that groups above the array can be seen.
-    path : str
-        Prefix of the keys of the array in it.
-    seen : KvStoreDriver, optional
-        `kv` as the transaction sees it that the change is part of.
-
-    Raises
-    ------
-    ChunkwiseError
-        If a copy can't be brought up to date: the array itself is as it should be.
-    """
+    """Notify observers that documents of an array were created, changed or deleted."""
+    # `kv` is as large a part of the storage as there is, so that groups above the array can be seen; `seen`
+    # is the same as the transaction sees it that the change is part of.  If a copy can't be brought up to
+    # date, that is raised, while the array itself is as it should be.
     if _has_copies(kv, path):
         for name in catalogue.METADATA_OBSERVERS:
             catalogue.metadata_observers.find(name)(kv if seen is None else seen, path)

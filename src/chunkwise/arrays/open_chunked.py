@@ -1,4 +1,4 @@
-"""Opening arrays of the chunked formats: a bound spec becomes a :class:`ChunkedArray`."""
+"""Opening of arrays of the chunked formats: a bound spec becomes a :class:`ChunkedArray`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,7 @@ __all__ = ["open_chunked"]
 def open_chunked(
     spec: ChunkedSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
 ) -> ChunkedArray:
-    """Open or create the array of a bound spec.
-
-    Parameters
-    ----------
-    spec : ChunkedSpec
-    readable, writable : bool
-        What it is to be opened for.
-    wrap : callable, optional
-        Gives the kvstore as a transaction sees it.
-    """
+    """Open or create the array of a bound spec; `wrap` gives the kvstore as a transaction sees it."""
     if spec.kvstore is None:
         raise InvalidArgumentError('"kvstore" must be specified')
     kv, path = spec.kvstore.open_driver()

@@ -1,4 +1,4 @@
-"""What the public ``TensorStore`` asks of an open array, whatever is behind it."""
+"""The protocol of open arrays, which the public ``TensorStore`` uses."""
 
 from __future__ import annotations
 
@@ -23,25 +23,14 @@ WrapStore: TypeAlias = Callable[[KvStoreDriver, bool], KvStoreDriver]
 
 
 class ResizeRequest(NamedTuple):
-    """New bounds in the array's own index space; None leaves a bound as it is.
-
-    Attributes
-    ----------
-    inclusive_min, exclusive_max : sequence of (int or None)
-    metadata_only : bool
-        Leave chunks outside the new bounds where they are.
-    expand_only, shrink_only : bool
-        Refuse to shrink, or to grow.
-    tied : bool
-        Whether what is not part of the array, other fields of its records, may be affected.
-    """
+    """New bounds in the array's own index space; None leaves a bound as it is."""
 
     inclusive_min: Sequence[int | None]
     exclusive_max: Sequence[int | None]
-    metadata_only: bool = False
+    metadata_only: bool = False  # leave chunks outside the new bounds where they are
     expand_only: bool = False
     shrink_only: bool = False
-    tied: bool = False
+    tied: bool = False  # True if what is not part of the array, other fields of its records, may be affected
 
 
 class StorageStatistics(NamedTuple):
@@ -57,10 +46,9 @@ class StorageStatistics(NamedTuple):
 
 
 class OpenArray(Protocol):
-    """An array that can be read, written, or both, in its own index space.
+    """An array that can be read, written, or both, in its own index space."""
 
-    Every transform that is passed in maps a request onto that space.
-    """
+    # Every transform that is passed in maps a request onto that space.
 
     @property
     def dtype(self) -> DataType: ...

@@ -21,16 +21,9 @@ __all__ = ["SharedMetadata", "keep_document", "kept_document", "oldest_allowed",
 
 
 class SharedMetadata:
-    """What is known of one document; whoever asks the store for it holds the lock meanwhile.
+    """The current version of one document; whoever asks the store for it holds the lock meanwhile."""
 
-    Attributes
-    ----------
-    lock : RLock
-    opened : Opened or None
-        None as long as nobody has opened the array.  It is set by :meth:`learn`.
-    state : object
-        Of the class: another one as soon as any document that was known is found to have changed.
-    """
+    # `state` is another object as soon as any document that was known is found to have changed.
 
     __slots__ = ("__weakref__", "lock", "opened")
 
@@ -48,10 +41,9 @@ class SharedMetadata:
 
 
 class _Table:
-    """The entries of one cache pool.
+    """The entries of one cache pool."""
 
-    Most pools have one entry ever, so the first one is put in its place when there is a second.
-    """
+    # Most pools have one entry ever, so the first one is put in its place when there is a second.
 
     __slots__ = ("_entries", "_first")
 
@@ -113,15 +105,8 @@ def keep_document(cache: ValueCache, kv: KvStoreDriver, request: OpenRequest, op
 
 
 def oldest_allowed(bound: Any, opened: float) -> float:
-    """Return when metadata has to have been current, in seconds since the epoch, for an operation now.
-
-    Parameters
-    ----------
-    bound : bool, "open" or float
-        Spec member ``recheck_cached_metadata``.
-    opened : float
-        When the handle was opened.
-    """
+    """Return when metadata has to have been current, in seconds since the epoch, for an operation now."""
+    # `bound` is ``recheck_cached_metadata`` of the spec, `opened` the time at which the handle was opened.
     if isinstance(bound, bool):
         return time.time() if bound else float("-inf")
     return opened if bound == "open" else float(bound)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
@@ -12,15 +12,16 @@ import numpy.typing as npt
 
 from chunkwise.arrays.based import Base, pool_under
 from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
-from chunkwise.arrays.site_reader import SiteReader
+from chunkwise.arrays.shared_metadata import SharedMetadata
 from chunkwise.arrays.stack_layer import Layer, StackLayers, naming
-from chunkwise.arrays.stack_work import run_parts
+from chunkwise.arrays.stack_table import LayerBatch, LayerTables, layer_tables
 from chunkwise.driver.stack.combine import common_units
 from chunkwise.driver.stack.spec import StackSpec
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.batch import as_batched
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import Pool
+from chunkwise.engine.join import gather, map_future
+from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
@@ -35,26 +36,16 @@ Array = npt.NDArray[Any]
 
 
 class StackArray:
-    """Layers over each other.
+    """Layers over each other."""
 
-    A read or write of up to 64 layers holds these open while it lasts, one of more layers a single one for
-    each worker.
-
-    Parameters
-    ----------
-    layers : StackLayers
-    domain : IndexDomain
-        Explicit.
-    spec : StackSpec
-        Bound; its layers are shown only if all `layers` are specs.
-    pool : Pool
-    readable, writable : bool
-    """
+    # A read or write of up to 64 layers holds those open that it has to open, one of more layers a single one
+    # for each worker.
 
     __slots__ = (
         "_boxes",
         "_domain",
         "_last_plan",
+        "_last_tables",
         "_layers",
         "_pool",
         "_spec",
@@ -79,6 +70,7 @@ class StackArray:
         self.readable = readable
         self.writable = writable
         self._last_plan: tuple[IndexTransform, bool, StackParts] | None = None
+        self._last_tables: tuple[StackParts, object, LayerTables] | None = None
         self._boxes = LayerBoxes(
             [layer.domain.inclusive_min for layer in layers.layers],
             [layer.domain.exclusive_max for layer in layers.layers],
@@ -112,7 +104,7 @@ class StackArray:
 
     @property
     def boxes(self) -> LayerBoxes:
-        """Where the layers lie."""
+        """Bounds of the layers."""
         return self._boxes
 
     def bounded(self, transform: IndexTransform) -> IndexTransform:
@@ -146,24 +138,33 @@ class StackArray:
             view[at] = values
             return Future.ready(None)
 
-        def finish() -> Array:
+        def open_worker(stop: Stop) -> Callable[[LayerBatch], None]:
+            return lambda batch: batch.read(view_of(batch.leaf), stop)
+
+        def finish(_: Any) -> Array:
             for leaf, _ in leaves.values():
                 leaf.finish(out)
             return out
 
+        futures: list[Future[Any]] = []
+        others: list[StackPart] = []
         try:
-            return run_parts(
-                self._divided(transform, holes=fill_value is not None),
-                as_batched(read),
-                layers=self._layers,
-                nbytes=out.nbytes,
-                pool=self._pool,
-                write=False,
-                finish=finish,
-                open_sites=lambda stop: SiteReader(self._layers, view_of, stop),
-            )
+            for found in self._divided(transform, holes=fill_value is not None):
+                if isinstance(found, StackPart):
+                    others.append(found)
+                    continue
+                batches, n_workers, rows = self._tables(found)
+                others += found.parts(rows)
+                n = max(1, n_workers)
+                futures.append(
+                    self._pool.run(batches, open_worker, _nothing, n_workers=n, inline=not n_workers)
+                )
+            if others:
+                do = as_batched(read)
+                futures.append(self._layers.run(others, do, nbytes=out.nbytes, pool=self._pool, write=False))
         except Exception as e:
-            return Future.failed(e)
+            futures.append(Future.failed(e))
+        return map_future(finish, gather(futures))
 
     def requests(self, transform: IndexTransform) -> Iterator[tuple[OpenArray, IndexTransform]]:
         """Open the layers that a read of `transform`, which is bounded, meets; yield what it asks of each."""
@@ -193,17 +194,27 @@ class StackArray:
 
         done: Future[None]
         try:
-            done = run_parts(
-                self._divided(transform),
-                write,
-                layers=self._layers,
-                nbytes=source.nbytes,
-                pool=self._pool,
-                write=True,
+            parts = chain.from_iterable(
+                [found] if isinstance(found, StackPart) else found.parts()
+                for found in self._divided(transform)
             )
+            done = self._layers.run(parts, write, nbytes=source.nbytes, pool=self._pool, write=True)
         except Exception as e:
             done = Future.failed(e)
         return WriteFutures.of(done, done)
+
+    def _tables(self, parts: StackParts) -> LayerTables:
+        """Return tables of the parts that can be read without opening their layers."""
+        if parts.bounds is None:
+            return LayerTables([], 0, list(range(len(parts.layers))))
+        known, state = self._last_tables, SharedMetadata.state
+        if known is not None and known[0] is parts and known[1] is state:
+            return known[2]  # a view that is read again
+        sources, lasting = self._layers.layer_sources(parts.layers.tolist())
+        tables = layer_tables(parts, sources, self._pool.n_workers)
+        if lasting:
+            self._last_tables = parts, state, tables
+        return tables
 
     def _divided(self, transform: IndexTransform, *, holes: bool = False) -> Iterable[StackPart | StackParts]:
         """Divide a request among the layers; a view that is read again has its plan already."""
@@ -260,3 +271,7 @@ def open_stack(
     return StackArray(
         StackLayers(layers, wrap), spec.domain, spec, pool_under(spec), readable=readable, writable=writable
     )
+
+
+def _nothing() -> None:
+    return None

@@ -2,55 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from chunkwise.arrays.based import Base, open_base
-from chunkwise.arrays.layer_sites import NO_SITE, Finder, Site, SpecSites, open_finder
+from chunkwise.arrays.chunked import ChunkedArray
+from chunkwise.arrays.layer_source import (
+    FILES,
+    NO_SOURCE,
+    LayerSource,
+    SourceLookup,
+    SpecSources,
+    lookup_of_base,
+)
 from chunkwise.arrays.protocol import WrapStore
-from chunkwise.arrays.site_columns import Divided, SiteColumns
+from chunkwise.engine.coroutine import in_event_loop
+from chunkwise.engine.future import Future
+from chunkwise.engine.join import gather, map_future
+from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
-from chunkwise.kvstore.protocol import Reader
-from chunkwise.plan.stack_part import HOLE, StackParts
+from chunkwise.plan.stack_part import HOLE, StackPart
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 
 __all__ = ["Layer", "StackLayers", "naming"]
 
-# Kvstores that answer at once; of others several requests are kept under way.
-_LOCAL = ("file", "memory", "zip")
+Do: TypeAlias = Callable[["Base | None", StackPart], Future[Any]]
+"""Reads or writes a part of a layer that was opened for it, or, with None, of a hole."""
+
+_N_WAITING = 32  # as many requests as TensorStore has under way by default
+_MAX_OPEN = 64  # layers
+_N_ASKED = 4  # layers of a stack are mostly in one store
+# Smaller requests are not worth handing to a thread; larger layers are shared out among threads themselves.
+_LEAST_NBYTES = 512 << 10
+_SMALL_NBYTES = 1 << 20
 
 
 class Layer(NamedTuple):
-    """A layer: open, or how to open it.
+    """An open layer, or a bound spec of one."""
 
-    Attributes
-    ----------
-    base : Base or None
-        An open array, with the transform from the stack to it.
-    spec : Spec or None
-        A bound spec; None if there is `base`.
-    domain : IndexDomain
-        Where it lies in the stack.
-    """
-
-    base: Base | None
+    base: Base | None  # with the transform from the stack
     spec: Spec | None
-    domain: IndexDomain
+    domain: IndexDomain  # in the stack
 
     @property
-    def local(self) -> bool:
-        """Whether reading it means no waiting for a network."""
-        driver = self.base.array.spec() if self.spec is None and self.base is not None else None
+    def is_remote(self) -> bool:
+        """True if reading it may wait for a network."""
         if self.spec is not None:
-            driver = self.spec._driver
-        store = None if driver is None else driver.key_value_store
-        return store is None or store.driver in _LOCAL
+            return self.spec._driver.is_remote
+        assert self.base is not None
+        array = self.base.array
+        return array.is_remote if type(array) is ChunkedArray else array.spec().is_remote
 
     def schema(self) -> Schema:
-        """What is known of it, in the index space of the stack."""
+        """Return what is known of it, in the index space of the stack."""
         if self.base is not None:
             return self.base.array.schema().transformed(self.base.transform)
         assert self.spec is not None
@@ -64,13 +71,7 @@ class Layer(NamedTuple):
         return self.base.spec()
 
     def opened(self, number: int, wrap: WrapStore | None, *, write: bool) -> Base:
-        """Return the layer open for reading, or for writing.
-
-        Raises
-        ------
-        ChunkwiseError
-            With the number of the layer in front.
-        """
+        """Return the layer open for reading, or for writing; raise with its number in front."""
         if self.base is None:
             assert self.spec is not None
             driver = self.spec._driver
@@ -91,23 +92,13 @@ class Layer(NamedTuple):
 
 
 class StackLayers:
-    """Layers by number, as an operation needs them.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        Later ones on top.
-    wrap : callable or None
-        Gives stores as a transaction sees them.
-    """
+    """Layers by number, later ones on top; `wrap` gives stores as a transaction sees them."""
 
     def __init__(self, layers: Sequence[Layer], wrap: WrapStore | None) -> None:
         self.layers = layers
         self._wrap = wrap
-        self._local: dict[int, bool] = {}
-        self._spec_sites = SpecSites()
-        self._finders: list[Finder | None] = [*[None] * len(layers), NO_SITE]  # the last one for HOLE
-        self._columns: SiteColumns | None = None
+        self._spec_sources = SpecSources()
+        self._lookups: list[SourceLookup | None] = [None] * len(layers)
 
     def in_transaction(self, wrap: WrapStore | None) -> StackLayers:
         """Return the layers as a transaction sees them, or, with None, as they are outside."""
@@ -117,39 +108,78 @@ class StackLayers:
         ]
         return StackLayers(layers, wrap)
 
-    def site(self, number: int, fetch: Reader) -> Site | None:
-        """Return where a layer can be read without being opened; None if it can't."""
-        return self._finder(number).find(fetch)
+    def layer_sources(self, numbers: Iterable[int]) -> tuple[list[LayerSource | None], bool]:
+        """Return the sources of some layers, and True if they last; see :class:`SourceLookup`."""
+        known: dict[int, LayerSource | None] = {HOLE: None}
+        fetch, lasting = FILES.open_reader(), True
+        sources = []
+        for number in numbers:
+            if number not in known:
+                lookup = self._lookup(number)
+                known[number], lasting = lookup.find(fetch), lasting and lookup.lasting
+            sources.append(known[number])
+        return sources, lasting
 
-    def divide(self, parts: StackParts, rows: range, fetch: Reader) -> tuple[Divided, SiteColumns]:
-        """Divide parts by how their layers are read; return also what is known of these."""
-        columns = self._columns
-        if columns is None or not columns.is_current:
-            rank = self.layers[0].domain.rank if self.layers else 0
-            columns = self._columns = SiteColumns(len(self.layers), rank)
-        return columns.divide(parts, rows, self._finder, fetch), columns
+    def _lookup(self, number: int) -> SourceLookup:
+        lookup = self._lookups[number]
+        if lookup is None:
+            lookup = self._lookups[number] = self._open_lookup(*self.layers[number])
+        return lookup
 
-    def _finder(self, number: int) -> Finder:
-        finder = self._finders[number]
-        if finder is None:
-            finder = self._finders[number] = self._open_finder(*self.layers[number])
-        return finder
-
-    def _open_finder(self, base: Base | None, spec: Spec | None, domain: IndexDomain) -> Finder:
+    def _open_lookup(self, base: Base | None, spec: Spec | None, domain: IndexDomain) -> SourceLookup:
         if self._wrap is not None:
-            return NO_SITE
+            return NO_SOURCE
         if spec is not None:
-            return self._spec_sites.finder(spec, domain)
-        return NO_SITE if base is None else open_finder(base, domain)
-
-    def is_local(self, number: int) -> bool:
-        known = self._local.get(number)
-        if known is None:
-            known = self._local[number] = number == HOLE or self.layers[number].local
-        return known
+            return self._spec_sources.lookup(spec, domain)
+        return NO_SOURCE if base is None else lookup_of_base(base, domain)
 
     def opened(self, number: int, *, write: bool) -> Base | None:
+        """Return a layer open for reading, or for writing; None for :data:`HOLE`."""
         return None if number == HOLE else self.layers[number].opened(number, self._wrap, write=write)
+
+    def run(
+        self, parts: Iterable[StackPart], do: Do, *, nbytes: int, pool: Pool, write: bool
+    ) -> Future[None]:
+        """Open the layers of some parts, of `nbytes` together, and call `do` with each and its parts."""
+        groups: dict[int, list[StackPart]] = {}
+        for part in parts:
+            groups.setdefault(part.layer, []).append(part)
+        n_workers = self._n_workers(list(groups), nbytes, pool)
+        if any(part.indexed for group in groups.values() for part in group) and in_event_loop():
+            n_workers = n_workers or pool.n_workers  # index arrays are waited for
+        if not n_workers:
+            futures: list[Future[Any]] = []
+            try:
+                for number, group in groups.items():
+                    base = self.opened(number, write=write)
+                    futures += [do(base, part) for part in group]
+            except Exception as e:
+                futures.append(Future.failed(e))
+            return map_future(lambda _: None, gather(futures))
+
+        def open_worker(stop: Stop) -> Callable[[tuple[int, list[StackPart]]], None]:
+            def work(item: tuple[int, list[StackPart]]) -> None:
+                if not stop:
+                    base = self.opened(item[0], write=write)
+                    for part in item[1]:
+                        do(base, part).result()
+
+            return work
+
+        return pool.run(list(groups.items()), open_worker, lambda: None, n_workers=n_workers)
+
+    def _n_workers(self, numbers: Sequence[int], nbytes: int, pool: Pool) -> int:
+        """Return how many threads take one layer after the other; 0 if layers share out their own work.
+
+        Of small layers each would be read by the calling thread alone; and of very many not all are to be
+        open at once.
+        """
+        n = len(numbers)
+        if n <= _MAX_OPEN and not (n > 1 and _LEAST_NBYTES <= nbytes <= n * _SMALL_NBYTES):
+            return 0
+        if any(number != HOLE and self.layers[number].is_remote for number in numbers[:_N_ASKED]):
+            return _N_WAITING if n > _MAX_OPEN else 0
+        return pool.n_workers
 
 
 @contextmanager

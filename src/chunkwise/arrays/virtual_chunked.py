@@ -1,4 +1,4 @@
-"""An open array whose chunks are made, or taken, by functions."""
+"""An open array whose chunks are made, or stored, by functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _N_WAITING = 32
 
 
 class _Piece(NamedTuple):
-    """What a request has to do with one chunk."""
+    """The part of a request that lies in one chunk."""
 
     cell: tuple[int, ...]
     inside: tuple[Any, ...]
@@ -44,20 +44,10 @@ class _Piece(NamedTuple):
 
 
 class VirtualChunkedArray:
-    """An array behind a read function, a write function or both.
+    """An array behind a read function, a write function or both."""
 
-    Each worker holds one chunk.  Functions are called by the threads of the pool, several at once.
-
-    Parameters
-    ----------
-    functions : ChunkFunctions
-    spec : VirtualChunkedSpec
-        Bound; its schema is complete.
-    pool : Pool
-    readable, writable : bool
-    pending : object, optional
-        The chunks as a transaction sees them.
-    """
+    # Each worker holds one chunk.  Functions are called by the threads of the pool, several at once.
+    # `pending` are the chunks as a transaction sees them.
 
     __slots__ = ("_domain", "_functions", "_pending", "_pool", "_spec", "readable", "writable")
 

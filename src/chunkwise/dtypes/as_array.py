@@ -1,4 +1,4 @@
-"""What users pass as values, a NumPy array or Python objects, as an array of a data type."""
+"""Values that users pass, NumPy arrays or Python objects, as arrays of a data type."""
 
 from __future__ import annotations
 
@@ -15,26 +15,10 @@ __all__ = ["as_array"]
 
 
 def as_array(value: Any, dtype: DataType, max_rank: int | None = None) -> npt.NDArray[Any]:
-    """Return `value` as an array of ``dtype.memory_dtype``; the same array if it is one already.
-
-    Parameters
-    ----------
-    value : array-like
-        Arrays are converted if NumPy calls that safe.  Python scalars and lists are converted one by one, so
-        that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.
-    dtype : DataType
-    max_rank : int, optional
-        Greatest rank that is acceptable.  For json, lists below that depth are elements.
-
-    Raises
-    ------
-    TypeError
-        If an array is not safely converted, or a Python value has no such conversion.
-    OverflowError
-        If a Python integer is out of the range of `dtype`.
-    ValueError
-        If lists are ragged or the rank is too great, or a string is no number or doesn't fit.
-    """
+    """Return `value` as an array of ``dtype.memory_dtype``; the same array if it is one already."""
+    # Arrays are converted if NumPy calls that safe.  Python scalars and lists are converted one by one, so
+    # that 1.7 becomes the integer 1.  NumPy scalars are converted unchecked.  Lists below `max_rank` are
+    # elements for json.
     array = _objects(value, dtype, max_rank) if dtype.memory_dtype.hasobject else _fixed(value, dtype)
     if max_rank is not None and array.ndim > max_rank:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Which data types convert to which, and how.
+"""Conversions between data types.
 
 An *implicit* conversion happens on any write, an *explicit* one only in a cast.  The table and the rules for
 values are TensorStore's; ``convert_number`` and ``convert_text`` hold the rules.
@@ -28,7 +28,7 @@ __all__ = ["Conversion", "cast_converters", "converter", "convertible", "implici
 
 
 class Conversion(IntEnum):
-    """Whether one data type converts to another."""
+    """The kinds of conversion between two data types."""
 
     NONE = 0
     EXPLICIT = 1
@@ -82,16 +82,9 @@ def convertible(source: DataType, target: DataType) -> Conversion:
 
 @lru_cache(4096)
 def converter(source: DataType, target: DataType) -> Convert:
-    """Return the function that converts arrays of `source` to arrays of `target`.
-
-    The function takes an array of any shape and strides whose dtype is ``source.memory_dtype``, and returns
-    one of the same shape; it may be the same array or share its memory.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no such conversion; raised by the function if a value has no counterpart in `target`.
-    """
+    """Return the function that converts arrays of `source` to arrays of `target`, or raise."""
+    # The function takes an array of any shape and strides whose dtype is ``source.memory_dtype``, and returns
+    # one of the same shape; it may be the same array or share its memory.
     if convertible(source, target) is Conversion.NONE:
         raise InvalidArgumentError(f"Cannot convert {source.name} -> {target.name}")
     a, b = source.kind, target.kind
@@ -119,13 +112,7 @@ def _reinterpreted(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArra
 
 
 def implicit_converter(source: DataType, target: DataType) -> Convert:
-    """Return :func:`converter` for a write, which converts implicitly only.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the conversion needs a cast, or there is none.
-    """
+    """Return :func:`converter` for a write, which converts implicitly only."""
     if convertible(source, target) is Conversion.EXPLICIT:
         raise InvalidArgumentError(
             f"Explicit data type conversion required to convert {source.name} -> {target.name}"
@@ -134,13 +121,7 @@ def implicit_converter(source: DataType, target: DataType) -> Convert:
 
 
 def cast_converters(base: DataType, target: DataType) -> tuple[Convert | None, Convert | None]:
-    """Return the conversions for reading and for writing `base` as `target`; None for one that is missing.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is neither.
-    """
+    """Return the conversions for reading and for writing `base` as `target`; None for one that is missing."""
     read = converter(base, target) if convertible(base, target) else None
     write = converter(target, base) if convertible(target, base) else None
     if read is None and write is None:

@@ -26,10 +26,8 @@ Convert: TypeAlias = Callable[[Array], Array]
 
 
 def number_is_exact(source: DataType, target: DataType) -> bool:
-    """Whether every value of one numeric type has its equal in another, which makes a conversion implicit.
-
-    For floating-point types what counts is mantissa and exponent range, not which special values there are.
-    """
+    """Return True if every value of one numeric type has its equal in another: the conversion is implicit."""
+    # For floating-point types mantissa and exponent range count, not which special values there are.
     if source is target or source.kind == "bool":
         return True
     if target.kind == "bool":
@@ -60,10 +58,7 @@ def _float_limits(dtype: DataType) -> tuple[int, int, int]:
 
 
 def number_converter(source: DataType, target: DataType) -> Convert:
-    """Return the function that converts elements of one numeric type to another.
-
-    A complex number loses its imaginary part unless the target is complex.
-    """
+    """Return the converter of one numeric type to another; only complex targets keep the imaginary part."""
     memory = target.memory_dtype
     if source is target:
         return lambda array: array

@@ -60,10 +60,7 @@ def number_to_text(source: DataType, target: DataType) -> Callable[[Array], Arra
 
 
 def from_json_converter(target: DataType) -> Callable[[Array], Array]:
-    """Return the function that reads JSON values as numbers or booleans.
-
-    It raises SpecError for a value that is none of the target's.
-    """
+    """Return the converter of JSON values to numbers or booleans; it raises SpecError for any other value."""
     memory = target.memory_dtype
 
     def to_bool(array: Array) -> Array:
@@ -84,10 +81,9 @@ def from_json_converter(target: DataType) -> Callable[[Array], Array]:
 
 
 def text_converter(source: DataType, target: DataType) -> Callable[[Array], Array]:
-    """Return the function that converts among string, ustring, json, ``S<n>`` and ``U<n>``.
-
-    It raises InvalidArgumentError for bytes that are not UTF-8, JSON that is no string, and what is too long.
-    """
+    """Return the function that converts among string, ustring, json, ``S<n>`` and ``U<n>``."""
+    # It raises InvalidArgumentError for bytes that are not UTF-8, JSON that is no string, and what is too
+    # long.
     want_bytes = target.kind in _BYTES
     if source.kind == "json":
         take: Callable[[Any], Any] = (lambda v: _encode(expect_string(v))) if want_bytes else expect_string
@@ -107,10 +103,8 @@ def text_converter(source: DataType, target: DataType) -> Callable[[Array], Arra
 
 
 def fitted(values: list[Any], target: DataType) -> Array:
-    """Return bytes or texts as an array of ``S<n>`` or ``U<n>``; raise for one that is too long.
-
-    A trailing NUL doesn't fit either: it can't be told from padding.
-    """
+    """Return bytes or texts as an array of ``S<n>`` or ``U<n>``; raise for one that is too long."""
+    # A trailing NUL doesn't fit either: it can't be told from padding.
     memory = target.memory_dtype
     room, nul = (memory.itemsize, b"\0") if memory.kind == "S" else (memory.itemsize // 4, "\0")
     for value in values:

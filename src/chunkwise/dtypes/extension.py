@@ -62,13 +62,7 @@ class Extension(Protocol):
 
 
 def find_extension(name: str, configuration: Mapping[str, JSON]) -> Extension | None:
-    """Return the data type that is registered under `name`, with its options; None if there is none.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If its type in memory is none that chunks can be made of.
-    """
+    """Return the data type that is registered under `name`, with its options; None if there is none."""
     try:
         kind = data_types.find(name, "zarr3")
     except UnknownExtensionError:

@@ -62,24 +62,9 @@ _PRINT: dict[Kind, Callable[[npt.NDArray[Any], DataType, Form], JSON]] = {
 def parse_element(
     value: JSON, dtype: DataType, form: Form, stored: np.dtype[Any] | None = None
 ) -> npt.NDArray[Any]:
-    """Return the element that `value` is in `form`, with shape ``()``.
-
-    Parameters
-    ----------
-    value : JSON
-        Fill value as in the document.
-    dtype : DataType
-        Its type.
-    form : {"zarr3", "zarr2", "json"}
-        Where it comes from.
-    stored : numpy.dtype, optional
-        The type with the byte order it is stored in; matters for base64 of complex and structured types.
-
-    Raises
-    ------
-    SpecError
-        If that is no value of the type.
-    """
+    """Return the element that `value` is in `form`, with shape ``()``; raise SpecError for any other."""
+    # `stored` is the type with the byte order it is stored in; it matters for base64 of complex and
+    # structured types.
     if dtype.kind == "struct":
         return parse_struct(value, dtype, form, stored, lambda v, member: parse_element(v, member, form))
     if dtype.kind == "complex":
@@ -111,7 +96,7 @@ def print_element(
 
 
 def same_fill(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:
-    """Whether two fill values are the same bits: NaN is itself, 0.0 is not -0.0, None is only None."""
+    """Return True if two fill values are the same bits: NaN is itself, 0.0 is not -0.0, None is only None."""
     if a is None or b is None:
         return a is b
     if a.dtype != b.dtype or a.shape != b.shape:
@@ -122,7 +107,7 @@ def same_fill(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:
 
 
 def same_object(a: Any, b: Any) -> bool:
-    """Whether two elements that are Python objects are of one type and the same in all they hold."""
+    """Return True if two elements that are Python objects are of one type and the same in all they hold."""
     if isinstance(a, float) and isinstance(b, float):
         return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
     if type(a) is not type(b):

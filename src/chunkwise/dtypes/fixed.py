@@ -44,11 +44,9 @@ def decode_base64(value: JSON, nbytes: int, *, exact: bool = False) -> bytes:
 
 
 def parse_fixed_bytes(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
-    """Return a fill value of ``S<n>``, ``V<n>``, char or byte.
-
-    A list of byte values is read too in Zarr v3, and 0 for bytes that are all zero, which TensorStore writes
-    for the raw members of a structured type.
-    """
+    """Return a fill value of ``S<n>``, ``V<n>``, char or byte."""
+    # A list of byte values is read too in Zarr v3, and 0 for bytes that are all zero, which TensorStore
+    # writes for the raw members of a structured type.
     nbytes = dtype.itemsize
     raw_bits = form == "zarr3" and dtype.kind == "raw"
     if raw_bits and isinstance(value, list):

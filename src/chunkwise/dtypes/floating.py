@@ -59,13 +59,7 @@ def _rounded(value: float, dtype: DataType, said: JSON) -> npt.NDArray[Any]:
 
 
 def read_float(value: JSON) -> float:
-    """Return a number or a string as TensorStore's JSON conversion reads it.
-
-    Raises
-    ------
-    SpecError
-        For anything else, booleans included.
-    """
+    """Return a number or a string as TensorStore's JSON conversion reads it; raise SpecError for all else."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(value)
@@ -80,14 +74,8 @@ def read_float(value: JSON) -> float:
 
 
 def parse_float(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
-    """Return a fill value of a floating-point type.
-
-    Raises
-    ------
-    SpecError
-        If `value` is not of a form listed above, or the type can't come near it: infinity and NaN where
-        the type has none, finite numbers that would become NaN.
-    """
+    """Return a fill value of a floating-point type, or raise SpecError."""
+    # An error are also infinity and NaN where the type has none, and finite numbers that would become NaN.
     if form == "json":
         with np.errstate(all="ignore"):
             return np.array(read_float(value)).astype(dtype.memory_dtype)
@@ -121,10 +109,8 @@ def _from_string(value: str, dtype: DataType, form: Form) -> npt.NDArray[Any]:
 
 
 def print_float(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> JSON:
-    """Return the JSON form of a fill value, one that every peer reads as this very value.
-
-    In a schema that is always a number, be it NaN or infinite.
-    """
+    """Return the JSON form of a fill value, one that every peer reads as this very value."""
+    # In a schema that is always a number, be it NaN or infinite.
     value = float(fill)
     if form == "json":
         return value

@@ -32,16 +32,14 @@ def bounds_of(dtype: DataType) -> tuple[int, int]:
 
 
 def is_small(dtype: DataType) -> bool:
-    """Whether `dtype` is an integer of less than 8 bits."""
+    """Return True for an integer of less than 8 bits."""
     return dtype.name in ("int2", "int4", "uint2", "uint4")
 
 
 def sign_extended(array: npt.NDArray[Any], dtype: DataType) -> npt.NDArray[Any]:
-    """Return an array of 2- or 4-bit integers with the unused bits of each byte set by the sign.
-
-    ``ml_dtypes`` leaves them zero or not, depending on where a value came from; stored and compared, an
-    element is a whole byte.
-    """
+    """Return an array of 2- or 4-bit integers with the unused bits of each byte set by the sign."""
+    # ``ml_dtypes`` leaves them zero or not, depending on where a value came from; stored and compared, an
+    # element is a whole byte.
     signed = dtype.name[0] == "i"
     shift = np.array(8 - int(dtype.name[-1]), np.int8 if signed else np.uint8)
     whole = np.ascontiguousarray(array).view(shift.dtype).reshape(array.shape)

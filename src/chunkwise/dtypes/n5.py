@@ -17,15 +17,7 @@ _FOREIGN = ("bool", "float16", "complex64", "complex128")
 
 
 def parse_n5(value: JSON) -> DataType:
-    """Return the data type that ``dataType`` of an N5 dataset means.
-
-    Raises
-    ------
-    UnsupportedError
-        For ``object``, whose blocks are serialised Java objects.
-    SpecError
-        For any other name that no writer of N5 uses.
-    """
+    """Return the data type that ``dataType`` of an N5 dataset means, or raise."""
     name = expect_string(value)
     if name in _NAMES or name in _FOREIGN:
         return dtypes[name]
@@ -42,13 +34,7 @@ def parse_n5(value: JSON) -> DataType:
 
 
 def to_n5(dtype: DataType) -> str:
-    """Return ``dataType`` of an N5 dataset for `dtype`.
-
-    Raises
-    ------
-    SpecError
-        If N5 has no such type.
-    """
+    """Return ``dataType`` of an N5 dataset for `dtype`; raise SpecError if N5 has no such type."""
     if dtype.name in _NAMES:
         return dtype.name
     if dtype.kind == "ustring":

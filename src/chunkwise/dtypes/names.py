@@ -1,4 +1,4 @@
-"""Names of data types and the NumPy types behind them: what both sides of :class:`DataType` are made from.
+"""Names of data types and the NumPy types behind them.
 
 A *named* type is one of TensorStore's, or one of its kin that ``ml_dtypes`` adds.  A *sized* type has its
 size or unit in its name: ``S5``, ``U7``, ``V5``, ``datetime64[10ms]``.  A structured type is named by the
@@ -77,10 +77,8 @@ _SIZED_NAME = re.compile(r"[SUV][1-9][0-9]*|(datetime64|timedelta64)(\[[0-9A-Za-
 
 
 def name_of(dtype: np.dtype[Any]) -> tuple[str, Kind] | None:
-    """Return name and family of the data type for a NumPy type in any byte order; None if there is none.
-
-    Objects have none: the type alone doesn't say whether they are bytes, text or JSON.
-    """
+    """Return name and family of the data type for a NumPy type in any byte order; None if there is none."""
+    # Objects have none: the type alone doesn't say whether they are bytes, text or JSON.
     if dtype.names is not None:
         fields = _fields_of(dtype)
         return None if fields is None else (dump_fields(fields), "struct")
@@ -119,15 +117,7 @@ def numpy_of(name: str) -> tuple[Kind, np.dtype[Any]] | None:
 
 
 def struct_of(fields: Any) -> np.dtype[Any]:
-    """Return the packed structured type for a list of ``[name, type]`` or ``[name, type, shape]``.
-
-    A type is a data type's name or such a list again.
-
-    Raises
-    ------
-    ValueError
-        If the list is not of that form, is empty, or names a field twice.
-    """
+    """Return the packed structured type for a list of ``[name, type]`` or ``[name, type, shape]``."""
     if not isinstance(fields, list):
         raise ValueError("expected a list of fields")
     out: list[Any] = []

@@ -25,24 +25,10 @@ _MAX_RANK = 32  # as for every domain
 
 
 def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> npt.NDArray[Any]:
-    """Return nested lists as an array of `dtype`.
-
-    Parameters
-    ----------
-    value : JSON
-        An element, or lists of lists of elements.
-    dtype : DataType
-        Type of the elements.
-    rank : int, optional
-        How deep the lists are that make the array; needed for json, whose elements can be lists, and 0
-        there by default.  Otherwise every list counts, apart from those that an element is, such as a
-        complex number.
-
-    Raises
-    ------
-    SpecError
-        If the lists are ragged, or an element is no value of `dtype`; the text has its position.
-    """
+    """Return nested lists as an array of `dtype`; raise SpecError with the position of what is no element."""
+    # `rank` is the depth of the lists that make the array; it is needed for json, whose elements can be
+    # lists, and 0 there by default.  Otherwise every list counts, apart from those that an element is, such
+    # as a complex number.
     if rank is None:
         rank = 0 if dtype.kind == "json" else max(0, _depth(value) - _element_rank(dtype))
     if rank > _MAX_RANK:

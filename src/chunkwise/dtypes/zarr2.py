@@ -49,20 +49,8 @@ _TYPE_STRING = re.compile(r"([<>|])([biufcSUVmM])([0-9]+)(\[[^\]]*\])?")
 
 
 def parse_zarr2(value: JSON, object_codec: str | None = None) -> tuple[DataType, np.dtype[Any]]:
-    """Return the data type that member ``dtype`` of a Zarr v2 array means, and the type with its byte order.
-
-    Parameters
-    ----------
-    value : JSON
-        Type string, plain name or list of fields.
-    object_codec : str, optional
-        ``id`` of the first filter, which decides what ``|O`` is.
-
-    Raises
-    ------
-    SpecError
-        If that is no type of Zarr v2, or ``|O`` without a filter that makes objects.
-    """
+    """Return the data type of member ``dtype`` of a Zarr v2 array, and the type with its byte order."""
+    # `object_codec` is the ``id`` of the first filter, which decides what ``|O`` is.
     if isinstance(value, list):
         fields = parse_array(value, _field)
         try:
@@ -117,21 +105,8 @@ def _field(value: JSON) -> tuple[Any, ...]:
 
 
 def to_zarr2(dtype: DataType, endian: str = "little") -> JSON:
-    """Return member ``dtype`` of a Zarr v2 array for `dtype`.
-
-    For string, ustring and json that is ``"|O"``; the caller adds the filter that goes with it.
-
-    Parameters
-    ----------
-    dtype : DataType
-    endian : {"little", "big"}
-        Byte order to store elements in.
-
-    Raises
-    ------
-    UnsupportedError
-        If Zarr v2 has no such type: char, byte, times without a unit, and those of other packages.
-    """
+    """Return member ``dtype`` of a Zarr v2 array for `dtype`; raise UnsupportedError if there is none."""
+    # For string, ustring and json that is ``"|O"``; the caller adds the filter that goes with it.
     if dtype.kind in ("char", "byte", "extension") or dtype.name in ("datetime64", "timedelta64"):
         raise UnsupportedError(f"Data type not supported: {dtype.name}")
     if dtype.memory_dtype.hasobject:
@@ -156,30 +131,15 @@ def stored_dtype(dtype: DataType, endian: str = "little") -> np.dtype[Any]:
 def parse_fill_value_zarr2(
     value: JSON, dtype: DataType, stored: np.dtype[Any] | None = None
 ) -> npt.NDArray[Any] | None:
-    """Return member ``fill_value`` of a Zarr v2 array as an array of shape ``()``; None for null.
-
-    Parameters
-    ----------
-    value : JSON
-    dtype : DataType
-        Type of the array.
-    stored : numpy.dtype, optional
-        The type with its byte order from :func:`parse_zarr2`; by default little-endian.  Base64 of
-        structured and complex values is of the bytes as stored.
-
-    Raises
-    ------
-    SpecError
-        If it is no value of `dtype` in one of the forms of the specification or of the peers.
-    """
+    """Return member ``fill_value`` of a Zarr v2 array as an array of shape ``()``; None for null."""
+    # `stored` is the type with its byte order from :func:`parse_zarr2`; by default little-endian.  Base64 of
+    # structured and complex values is of the bytes as stored.
     return None if value is None else parse_element(value, dtype, "zarr2", stored)
 
 
 def fill_value_to_zarr2(
     fill: npt.NDArray[Any] | None, dtype: DataType, stored: np.dtype[Any] | None = None
 ) -> JSON:
-    """Return member ``fill_value`` of a Zarr v2 array; inverse of :func:`parse_fill_value_zarr2`.
-
-    Every NaN becomes ``"NaN"``: Zarr v2 has one only.
-    """
+    """Return member ``fill_value`` of a Zarr v2 array; inverse of :func:`parse_fill_value_zarr2`."""
+    # Every NaN becomes ``"NaN"``: Zarr v2 has one only.
     return None if fill is None else print_element(fill, dtype, "zarr2", stored)

@@ -49,13 +49,7 @@ _MAX = 2**31 - 1
 
 
 def parse_zarr3(value: JSON) -> DataType:
-    """Return the data type that member ``data_type`` of a Zarr v3 array means.
-
-    Raises
-    ------
-    SpecError
-        If it is no known type, or its configuration is not what that type needs.
-    """
+    """Return the data type that member ``data_type`` of a Zarr v3 array means, or raise SpecError."""
     if isinstance(value, str):
         return _simple(value)
     members = Members(expect_object(value))
@@ -143,13 +137,7 @@ def _field(value: JSON) -> tuple[str, np.dtype[Any]]:
 
 
 def to_zarr3(dtype: DataType) -> JSON:
-    """Return member ``data_type`` of a Zarr v3 array for `dtype`.
-
-    Raises
-    ------
-    UnsupportedError
-        If Zarr v3 has no such type: char, byte, json, and structured types whose members have a shape.
-    """
+    """Return member ``data_type`` of a Zarr v3 array for `dtype`; raise UnsupportedError if there is none."""
     memory, kind = dtype.memory_dtype, dtype.kind
     if dtype.extension is not None:
         configuration = dtype.extension.to_json()
@@ -179,29 +167,14 @@ def to_zarr3(dtype: DataType) -> JSON:
 
 
 def parse_fill_value_zarr3(value: JSON, dtype: DataType) -> npt.NDArray[Any]:
-    """Return member ``fill_value`` of a Zarr v3 array as an array of shape ``()``.
-
-    Raises
-    ------
-    SpecError
-        If it is no value of `dtype` in one of the forms of the specification or of the peers.
-    """
+    """Return member ``fill_value`` of a Zarr v3 array as an array of shape ``()``, or raise SpecError."""
     return parse_element(value, dtype, "zarr3")
 
 
 def fill_value_to_zarr3(fill: npt.NDArray[Any], dtype: DataType, data_type: JSON = None) -> JSON:
-    """Return member ``fill_value`` of a Zarr v3 array; exact inverse of :func:`parse_fill_value_zarr3`.
-
-    Parameters
-    ----------
-    fill : ndarray
-        Of shape ``()``.
-    dtype : DataType
-        Its type.
-    data_type : JSON, optional
-        What the document calls the type, by default what :func:`to_zarr3` returns.  ``structured`` and
-        ``raw_bytes`` have base64, ``struct`` an object with all members, ``r<N>`` a list of byte values.
-    """
+    """Return member ``fill_value`` of a Zarr v3 array; exact inverse of :func:`parse_fill_value_zarr3`."""
+    # `data_type` is what the document calls the type.  ``structured`` and ``raw_bytes`` have base64,
+    # ``struct`` an object with all members, ``r<N>`` a list of byte values.
     if dtype.kind not in ("struct", "raw"):
         return print_element(fill, dtype, "zarr3")
     data_type = to_zarr3(dtype) if data_type is None else data_type

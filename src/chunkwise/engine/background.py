@@ -29,10 +29,8 @@ def _pool() -> Pool:
 
 
 def in_background(work: Callable[[], T]) -> Future[T]:
-    """Return the future of what `work` returns, called in another thread.
-
-    If this thread is one of a pool itself, whose turn it is to wait, `work` is done here and now.
-    """
+    """Return the future of what `work` returns, called in another thread."""
+    # In a thread of a pool, whose turn it is to wait, `work` is done here and now.
     results: list[T] = []
     pool = _pool()
     pool.start_threads(min(_MAX_THREADS, len(_under_way) + 1))

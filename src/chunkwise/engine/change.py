@@ -1,4 +1,4 @@
-"""Changing a part of one stored chunk, so that what another writer stores meanwhile is not lost.
+"""Updates of a part of one stored chunk that lose nothing of what another writer stores meanwhile.
 
 The chunk is read, decoded, changed and stored on condition that its generation is still the one that was
 read; otherwise it is done again.
@@ -43,25 +43,7 @@ def open_writer(kv: Any) -> Writer | None:
 
 
 class Changer:
-    """Changes chunks of one array.
-
-    Parameters
-    ----------
-    array : StoredArray
-    kv : ReadWritable
-        Where its keys are.
-    store_fill : bool
-        Whether chunks without anything but the fill value are stored too.
-
-    Attributes
-    ----------
-    fill_value : ndarray
-        What a chunk consists of: elements, or the records that they are parts of.
-    is_fill : callable
-        Whether a chunk need not be stored.
-    operation : str
-        What it is at, for messages: ``reading`` or ``writing``.
-    """
+    """Updates chunks of one array; `operation` is reading or writing, for messages."""
 
     def __init__(self, array: StoredArray, kv: ReadWritable, *, store_fill: bool) -> None:
         self.array = array

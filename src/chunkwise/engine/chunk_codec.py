@@ -1,4 +1,4 @@
-"""The decoders, encoders and scratch memory of one worker."""
+"""Decoders, encoders and scratch memory of one worker."""
 
 from __future__ import annotations
 
@@ -18,17 +18,9 @@ __all__ = ["Coder", "chain_for", "open_coders"]
 
 
 class Coder:
-    """What one worker needs for chunks of one shape; each part is made when it is first used.
+    """Decoder, encoder and scratch memory for chunks of one shape, each made when it is first used."""
 
-    Parameters
-    ----------
-    chain : PreparedChain
-        Codec chain for chunks of that shape.
-    order : tuple of int
-        Storage dimensions in the order of the plan.
-    part : RecordPart, optional
-        What of each element of a chunk the plan is about.
-    """
+    # `order` is that of the plan, as storage dimensions.  `part` is what the plan selects of each element.
 
     def __init__(self, chain: PreparedChain, order: tuple[int, ...], part: RecordPart | None = None) -> None:
         self._chain = chain

@@ -1,4 +1,4 @@
-"""Running a coroutine for a :class:`~chunkwise.engine.future.Future`, perhaps on another thread's loop."""
+"""Coroutines run for a :class:`~chunkwise.engine.future.Future`, perhaps on another thread's loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["in_event_loop", "run_coroutine"]
 
 
 def in_event_loop() -> bool:
-    """Whether this thread runs an event loop, which must not be kept waiting for what it runs itself."""
+    """Return True if this thread runs an event loop, which must not wait for what it runs itself."""
     if "asyncio" not in sys.modules:  # nobody can have started a loop
         return False
     from asyncio import _get_running_loop
@@ -29,15 +29,8 @@ def in_event_loop() -> bool:
 def run_coroutine(
     coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop | None, promise: Promise[Any]
 ) -> None:
-    """Schedule `coroutine` on `loop`, or on the running loop, and put its outcome into `promise`.
-
-    Cancelling the future of `promise` cancels the task.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is neither `loop` nor a running loop.
-    """
+    """Schedule `coroutine` on `loop`, or on the running loop, and put its outcome into `promise`."""
+    # Cancelling the future of `promise` cancels the task.
     from asyncio import Task, get_running_loop  # slow to load; only programs with a loop have use for it
 
     try:

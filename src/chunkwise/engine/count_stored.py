@@ -1,4 +1,4 @@
-"""Which chunks are stored: for statistics, and for deleting those that a resize leaves outside."""
+"""Stored chunks: counted for statistics, and deleted where a resize leaves them outside."""
 
 from __future__ import annotations
 
@@ -25,22 +25,15 @@ _MANY = 1000
 
 
 class StoredCount(NamedTuple):
-    """Chunks that meet a region; inner chunks, where there are shards.
-
-    Attributes
-    ----------
-    n_chunks, n_stored : int
-    """
+    """Numbers of chunks that meet a region; of inner chunks, where there are shards."""
 
     n_chunks: int
     n_stored: int
 
 
 def count_stored(array: StoredArray, kv: KvStoreDriver, transform: Transform) -> StoredCount:
-    """Count the chunks that `transform` meets, and those of them that are stored.
-
-    Of many chunks the stored ones are listed, so that an array much larger than its content costs nothing.
-    """
+    """Count the chunks that `transform` meets, and those of them that are stored."""
+    # Of many chunks the stored ones are listed, so that an array much larger than its content costs nothing.
     grid = array.grid if array.shard is None else array.shard.grid
     box = _box(transform, grid)
     if box is not None and prod(map(len, box)) > _MANY:
@@ -139,13 +132,7 @@ def stored_cells(array: StoredArray, kv: KvStoreDriver) -> Iterator[tuple[str, t
 
 
 def delete_outside(array: StoredArray, kv: KvStoreDriver, before: tuple[int, ...]) -> int:
-    """Delete the chunks that lie wholly outside the array but were inside when its shape was `before`.
-
-    Returns
-    -------
-    int
-        How many were deleted.
-    """
+    """Delete the chunks that a resize from shape `before` leaves outside; return their number."""
     limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
     outside = [
         key

@@ -1,4 +1,4 @@
-"""What of a chunk at the edge of an array need not be stored, where chunks tell their own shape."""
+"""Chunks at the edge of an array without what lies beyond it, where chunks have shapes of their own."""
 
 from __future__ import annotations
 
@@ -11,20 +11,9 @@ __all__ = ["crop"]
 
 
 def crop(chunk: npt.NDArray[Any], cell: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...] | None:
-    """Return the part of a chunk that lies inside the array; None if all of it is to be stored.
-
-    Nothing is cut off that is not zero to the bit: another writer, who knows a larger shape, may have put
-    it there.
-
-    Parameters
-    ----------
-    chunk : ndarray
-        C-contiguous, of the shape of the grid cell.
-    cell : tuple of int
-        Its position in the grid.
-    shape : tuple of int
-        Of the array, in elements.
-    """
+    """Return the part of a chunk that lies inside the array; None if all of it is to be stored."""
+    # Nothing is cut off that is not zero to the bit: another writer, who knows a larger shape, may have put
+    # it there.
     sizes = [min(size, n - i * size) for size, i, n in zip(chunk.shape, cell, shape, strict=True)]
     if list(chunk.shape) == sizes or any(size <= 0 for size in sizes):
         return None

@@ -1,4 +1,4 @@
-"""Partial writes inside a transaction: what is to be done to an object, done when it is committed.
+"""Partial writes inside a transaction, done to each object when it is committed.
 
 Then the object is what it is at that time, so what others have stored meanwhile is not lost.
 """
@@ -67,10 +67,8 @@ class OneValue:
 
 
 def defer(kv: Modifiable, key: str, change: Callable[[OneValue], None]) -> None:
-    """Have `change` done to the value of `key`; it is given a store that holds just that.
-
-    It may be done several times, by any thread, each time to what is stored then.
-    """
+    """Have `change` done to the value of `key`; it is given a store that holds just that."""
+    # It may be done several times, by any thread, each time to what is stored then.
 
     conditional_deletes = traits_of(kv).conditional_deletes
 

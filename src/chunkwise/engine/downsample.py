@@ -1,4 +1,4 @@
-"""Reading a downsampled array: pieces of the base are read, and each cell is reduced to one element."""
+"""Reads of a downsampled array: pieces of the base are read, and each cell is reduced to one element."""
 
 from __future__ import annotations
 
@@ -41,13 +41,7 @@ _LARGE_CELL = 8  # times the size of a piece
 
 
 def open_reduction(method: str, dtype: DataType) -> Reduction:
-    """Return the function that reduces blocks of `dtype`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the method has no meaning for `dtype`.
-    """
+    """Return the function that reduces blocks of `dtype`; raise if the method has no meaning for it."""
     kind, memory = dtype.kind, dtype.memory_dtype
     if method == "mode":
         if memory.hasobject:
@@ -89,41 +83,21 @@ def downsample_into(
     upper: Sequence[int],
     chunk: Sequence[int],
     dtype: np.dtype[Any],
-    open_read: Callable[[], Read],
+    read: Read,
     reduce: Reduction,
     accumulate: Callable[[], Accumulator] | None,
     pool: Pool,
 ) -> Future[Array]:
-    """Fill `out` with what `transform` selects of a downsampled array; the future gives `out`.
-
-    Each worker holds one piece of the base, of 1 MiB or one chunk or one cell, whichever is the largest,
-    and what reducing it takes: for the median and the mode about as much again.  A cell of more than 8
-    MiB is taken in piece by piece where `accumulate` allows it.
-
-    Parameters
-    ----------
-    transform : IndexTransform
-        From the request to indices of the downsampled array.
-    out : ndarray
-        Of the shape of the request.
-    factors, lower, upper, chunk : sequence of int
-        As for :func:`~chunkwise.plan.downsample.plan_downsample`.
-    dtype : numpy.dtype
-        Of the base.
-    open_read : callable
-        Gives one worker ``read(transform, array)``, which fills an array from the base, and waits for it.
-    reduce : callable
-    accumulate : callable or None
-        See :func:`~chunkwise.engine.large_cell.open_accumulator`.
-    pool : Pool
-    """
+    """Fill `out` with what `transform` selects of a downsampled array; the future gives `out`."""
+    # Each worker holds one piece of the base, of 1 MiB or one chunk or one cell, whichever is the largest,
+    # and what reducing it takes: for the median and the mode about as much again.  A cell of more than 8 MiB
+    # is taken in piece by piece where `accumulate` allows it.  ``read(transform, array)`` waits for the base.
     n_elements = max(1, _PIECE_NBYTES // dtype.itemsize)
     plan = plan_downsample(transform, factors, lower, upper, chunk=chunk, n_elements=n_elements)
     view = plan.layout.view(out)
 
     def open_worker(stop: Stop) -> Callable[[CellPiece], None]:
         scratch = np.empty(0, dtype)
-        read = open_read()
 
         def work(piece: CellPiece) -> None:
             nonlocal scratch
@@ -133,7 +107,7 @@ def downsample_into(
             if accumulate is not None and request.size > _LARGE_CELL * n_elements:
                 cell = piece.single()
                 if cell is not None:
-                    piece.put(view, _large_cell(cell, accumulate(), out.dtype, read))
+                    piece.put(view, _large_cell(cell, accumulate()))
                     return
             if scratch.size < request.size:
                 scratch = np.empty(request.size, dtype)
@@ -144,7 +118,7 @@ def downsample_into(
 
         return work
 
-    def _large_cell(cell: IndexDomain, accumulator: Accumulator, target: np.dtype[Any], read: Read) -> Array:
+    def _large_cell(cell: IndexDomain, accumulator: Accumulator) -> Array:
         with np.errstate(all="ignore"):
             wanted = True
             while wanted:
@@ -156,7 +130,7 @@ def downsample_into(
                     read(IndexTransform.identity(domain), values)
                     accumulator.add(values)
                 wanted = accumulator.again()
-            return np.full((1,) * cell.rank, accumulator.result()).astype(target)
+            return np.full((1,) * cell.rank, accumulator.result()).astype(out.dtype)
 
     def finish() -> Array:
         plan.layout.broadcast(out)

@@ -1,4 +1,4 @@
-"""What a failed chunk is called in messages: the operation, the key, the cell."""
+"""The text of errors of chunks: the operation, the key, the cell."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Is there anything in a chunk that differs from the fill value?
+"""A test for chunks that hold nothing but the fill value.
 
-Compared bit by bit: a NaN equals itself, and 0.0 is not -0.0.
+The comparison is bit by bit: a NaN equals itself, and 0.0 is not -0.0.
 """
 
 from __future__ import annotations
@@ -15,13 +15,8 @@ __all__ = ["open_fill_test"]
 
 
 def open_fill_test(fill_value: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any]], bool]:
-    """Return a function that says whether every element of an array is `fill_value`.
-
-    Parameters
-    ----------
-    fill_value : ndarray
-        Of shape ``()``; the arrays to be tested have its dtype and any shape but no extent of 0.
-    """
+    """Return a function that returns True for arrays in which every element is `fill_value`."""
+    # The arrays have its dtype and any shape but no extent of 0.
     dtype = fill_value.dtype
     if dtype.hasobject:
         wanted = fill_value.item()

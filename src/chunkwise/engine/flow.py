@@ -1,4 +1,4 @@
-"""Driving flows over a blocking store."""
+"""Flows driven over a blocking store."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ T = TypeVar("T")
 
 
 def run(flow: Flow[T], kv: KvStoreDriver) -> T:
-    """Carry out the requests of `flow` one after the other and return its result.
-
-    A failure of the store is thrown into the flow, so that it can add what it was doing.
-    """
+    """Carry out the requests of `flow` one after the other and return its result."""
+    # A failure of the store is thrown into the flow, so that it can add what it was doing.
     answer: Any = None
     error: Exception | None = None
     while True:

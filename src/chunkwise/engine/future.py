@@ -332,11 +332,8 @@ def _pending() -> Future[Any]:
 
 
 def waiting_future(start: Callable[[Future[Any]], object]) -> Future[Any]:
-    """Return a pending future that calls ``start(future)`` when its result is first asked for.
-
-    Whoever knows the result puts it in through :func:`promise_of`; the future itself needs no promise
-    that is kept until then.
-    """
+    """Return a pending future that calls ``start(future)`` when its result is first asked for."""
+    # Whoever knows the result puts it in through :func:`promise_of`; no promise has to be kept until then.
     future = _pending()
     future._start.append(start)
     return future

@@ -1,4 +1,4 @@
-"""Making one future of others: a function of its result, the results of several, a count of parts."""
+"""One future made of others: a function of its result, the results of several, a count of parts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,10 @@ def link(future: Future[T], promise: Promise[T]) -> None:
 
 
 def map_future(function: Callable[[T], U | Future[U]], future: Future[T]) -> Future[U]:
-    """Return a future of ``function(result of future)``; if that is a Future itself, of its result.
-
-    `function` runs at once if `future` is done, else in the thread that completes it; what it raises
-    fails the returned future, as a failure of `future` does.  Asking for the result of the returned
-    future starts deferred work of `future`, and cancelling it cancels `future`.
-    """
+    """Return a future of ``function(result of future)``; if that is a Future itself, of its result."""
+    # `function` runs at once if `future` is done, else in the thread that completes it; what it raises fails
+    # the returned future, as a failure of `future` does.  Asking for the result of the returned future starts
+    # deferred work of `future`, and cancelling it cancels `future`.
 
     def apply(done: Future[T]) -> Future[U]:
         if (
@@ -101,21 +99,10 @@ def _cancel_with(future: Future[Any]) -> Callable[[Future[Any]], None]:
 
 
 class Countdown(Generic[T]):
-    """Completes a promise when all parts of its work have ended; the first error is the one it gets.
+    """Completes a promise when all `n` parts of its work have ended; the first error is the one it gets."""
 
-    The promise is kept waiting after an error, so that no part is still writing to the caller's
-    memory when the caller hears of it; parts look at :attr:`stopped` to end soon.
-
-    Parameters
-    ----------
-    n : int
-        Number of parts, each of which calls :meth:`part_done` once; with none the promise is
-        completed at once.
-    promise : Promise
-        What to complete.
-    result : callable
-        Makes the result when all parts have ended well; runs in the thread of the last one.
-    """
+    # The promise is kept waiting after an error, so that no part is still writing to the caller's memory when
+    # the caller hears of it; parts look at :attr:`stopped` to end soon.
 
     __slots__ = ("_error", "_left", "_lock", "_promise", "_result")
 
@@ -130,7 +117,7 @@ class Countdown(Generic[T]):
 
     @property
     def stopped(self) -> bool:
-        """Whether the parts that are left are in vain: one has failed, or nobody wants the result."""
+        """True if the parts that are left are in vain: one has failed, or nobody wants the result."""
         return self._error is not None or self._promise.done()
 
     def part_done(self, error: BaseException | None = None) -> None:

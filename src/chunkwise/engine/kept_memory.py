@@ -1,4 +1,4 @@
-"""Memory of large results that nobody looks at any more, one of them kept for the next.
+"""Cache of one freed result buffer.
 
 The system clears each page that it hands over, which takes a fifth of the time of reading zstd chunks, and
 half of that of raw ones.  Programs that go through an array block by block let go of one result and ask
@@ -40,25 +40,8 @@ _watched: list[None] = []  # true while a thread waits for it to get old
 
 
 def large_memory(nbytes: int, advise: Advise) -> tuple[npt.NDArray[np.uint8], bool] | None:
-    """Return memory, and whether it is that of an earlier result; None if there is not as much.
-
-    Parameters
-    ----------
-    nbytes : int
-        More than 0.
-    advise : callable
-
-    Returns
-    -------
-    memory : ndarray of uint8
-        With anything in it.  Arrays made on it have it as their base; it is kept when the last is gone.
-    used_before : bool
-
-    Raises
-    ------
-    ValueError
-        If ``CHUNKWISE_KEPT_BYTES`` is not a number.
-    """
+    """Return memory with anything in it, and True if an earlier result had it; None if there is none."""
+    # Arrays made on it have it as their base; it is kept when the last is gone.
     size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     most = _most()
     pages = _take(size)

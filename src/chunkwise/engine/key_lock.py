@@ -1,4 +1,4 @@
-"""Keeping writers of one process from changing the same object at the same time.
+"""Locks that keep writers of one process from updating the same object at the same time.
 
 What makes an update safe is the generation that the conditional write compares.  A lock only saves the
 work of the loser, who would read, decode and encode again; so a holder that takes long is not waited
@@ -20,16 +20,8 @@ _locks = KeyLocks(_N_LOCKS)
 
 
 def change_alone(store: Hashable, key: str, attempt: Callable[[], bool]) -> None:
-    """Call `attempt` until it returns True, holding the lock of `key` if that can be had soon.
-
-    Parameters
-    ----------
-    store : hashable
-        The identity of the kvstore that the key is in.
-    key : str
-    attempt : callable
-        Reads, changes and writes once; whether it was written.
-    """
+    """Call `attempt` until it returns True, holding the lock of `key` if that can be had soon."""
+    # `store` is the identity of the kvstore that the key is in.
     lock = _locks.of(store, key)
     [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.kvstore.file_protocol
     try:

@@ -1,4 +1,4 @@
-"""Cells that are too large to be held: what a part of one adds to the result.
+"""Reductions of cells that are too large to be held, from parts of a cell.
 
 Integers stay exact.  Floats are added up in 64 bits, part by part: there is no order of elements to agree
 on with others any more.  The median and the mode are counted for types of up to 16 bits.  The median of
@@ -23,14 +23,14 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class Accumulator(Protocol):
-    """What is known of a cell so far."""
+    """A reduction of the parts of a cell so far."""
 
     @abstractmethod
     def add(self, part: Array) -> None:
         """Take in further elements, of any shape."""
 
     def again(self) -> bool:
-        """Whether all elements are to be taken in once more; called after each pass over them."""
+        """Return True if all elements are to be taken in once more; called after each pass over them."""
         return False
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Counts of what was done, under TensorStore's names where they mean the same."""
+"""Counters, under TensorStore's names where they mean the same."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ __all__ = ["Counter", "collect", "prometheus_lines"]
 
 
 class Counter:
-    """A count that any thread may add to without a lock.
-
-    Parameters
-    ----------
-    name : str
-        Path, such as ``/tensorstore/cache/chunk_cache/reads``.
-    """
+    """A count that any thread may add to without a lock; `name` is a path, ``/chunkwise/...``."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,7 +22,7 @@ class Counter:
 
     @property
     def value(self) -> int:
-        """How often `add` was called."""
+        """Number of calls of `add`."""
         return int(repr(self._numbers)[len("count(") : -1])  # a look at the next number does not take it
 
 

@@ -1,4 +1,4 @@
-"""Reading and writing an array in memory through an index transform.
+"""Reads and writes of an array in memory through an index transform.
 
 Without index arrays that is one assignment between views.  With them it is done in blocks of points, so
 that what NumPy copies on the way stays small.
@@ -22,19 +22,8 @@ _BLOCK_NBYTES = 2**20
 
 
 def read_ndarray(source: npt.NDArray[Any], transform: Transform, out: npt.NDArray[Any]) -> None:
-    """Fill `out` with what `transform` selects of `source`.
-
-    Besides the coordinates of points it takes 1 MiB at most.
-
-    Parameters
-    ----------
-    source : ndarray
-        Of any strides; its first element has index 0 in every dimension.
-    transform : Transform
-        Finite, and not outside `source`.
-    out : ndarray
-        Of the transform's input shape, with any strides, not overlapping `source`.
-    """
+    """Fill `out` with what `transform` selects of `source`."""
+    # Besides the coordinates of points it takes 1 MiB at most.  The first element of `source` has index 0.
     if 0 in transform.input_shape:
         return
     view = strided_view(source, transform)
@@ -52,20 +41,9 @@ def read_ndarray(source: npt.NDArray[Any], transform: Transform, out: npt.NDArra
 
 
 def write_ndarray(target: npt.NDArray[Any], transform: Transform, source: npt.NDArray[Any]) -> None:
-    """Store `source` in the elements of `target` that `transform` selects.
-
-    Of several values for one element the last, in C order of the domain, stays.  Besides the coordinates
-    of points it takes 1 MiB at most.
-
-    Parameters
-    ----------
-    target : ndarray
-        Of any strides; its first element has index 0 in every dimension.
-    transform : Transform
-        Finite, and not outside `target`.
-    source : ndarray
-        Of the transform's input shape, with any strides.
-    """
+    """Store `source` in the elements of `target` that `transform` selects."""
+    # Of several values for one element the last, in C order of the domain, stays.  Besides the coordinates of
+    # points it takes 1 MiB at most.  The first element of `target` has index 0.
     if 0 in transform.input_shape:
         return
     view = strided_view(target, transform)

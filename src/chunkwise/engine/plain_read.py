@@ -1,7 +1,7 @@
-"""Reading chunks the plain way: one key after the other, one codec after the other.
+"""A plain reader of chunks: one key after the other, one codec after the other.
 
-This is what stored data is checked with.  It shares the codecs and the index of shards with the readers that
-are made for speed, but none of their shortcuts, so that a mistake in those can't hide from a check.
+Stored data is verified with it.  It shares the codecs and the index of shards with the readers that are made
+for speed, but none of their shortcuts, so that a mistake in those can't hide from a check.
 """
 
 from __future__ import annotations
@@ -32,42 +32,22 @@ _INDEX = "shard index"
 
 
 class Piece(NamedTuple):
-    """A stored chunk, an inner chunk of a shard, or the index of a shard if that is damaged.
+    """A stored chunk, an inner chunk of a shard, or the index of a shard if that is damaged."""
 
-    Attributes
-    ----------
-    name : str
-        Of an inner chunk, or ``"shard index"``; empty for a chunk that is a value by itself.
-    at : tuple of slice
-        Its place in the cell.
-    elements : ndarray or None
-        None if it can't be decoded.
-    covered : bool
-        Whether it has a checksum, which was compared.
-    error : Exception or None
-    """
-
-    name: str
-    at: tuple[slice, ...]
-    elements: Array | None
-    covered: bool
+    name: str  # of an inner chunk, or ``"shard index"``; empty for a chunk that is a value by itself
+    at: tuple[slice, ...]  # its box in the cell
+    elements: Array | None  # None if it can't be decoded
+    covered: bool  # True if it has a checksum, which was compared
     error: Exception | None
 
     @property
     def is_chunk(self) -> bool:
-        """Whether it isn't the index of a shard."""
+        """True unless it is the index of a shard."""
         return self.name != _INDEX
 
 
 class PlainReader:
-    """Reads chunks of one array; for one thread.
-
-    Parameters
-    ----------
-    array : StoredArray
-    kv : Readable
-        Where its keys are.
-    """
+    """Reads chunks of one array; for one thread."""
 
     def __init__(self, array: StoredArray, kv: Readable) -> None:
         self._array, self._kv = array, kv
@@ -81,14 +61,7 @@ class PlainReader:
         return self._kv.read(key).value
 
     def pieces(self, cell: Sequence[int], value: Buffer) -> Iterator[Piece]:
-        """Yield what is in a stored value: one chunk, or the inner chunks of a shard.
-
-        Parameters
-        ----------
-        cell : sequence of int
-            Which chunk, or shard, it is.
-        value : buffer
-        """
+        """Yield the parts of a stored value at `cell`: one chunk, or the inner chunks of a shard."""
         bounds = [self._array.grid.bounds(dim, number) for dim, number in enumerate(cell)]
         shape = tuple(stop - start for start, stop in bounds)
         shard = self._array.shard
@@ -132,20 +105,7 @@ class PlainReader:
         return Piece(name, at, elements if part is None else part.select(elements), covered, None)
 
     def read(self, start: Sequence[int], stop: Sequence[int], *, fill_missing: bool = True) -> Array:
-        """Return the elements of a box inside the array.
-
-        Parameters
-        ----------
-        start, stop : sequence of int
-            In storage coordinates.
-        fill_missing : bool
-            Whether a missing chunk reads as the fill value.
-
-        Raises
-        ------
-        ChunkwiseError
-            If a chunk can't be read or decoded.
-        """
+        """Return the elements of a box of storage coordinates in the array; raise if a chunk is damaged."""
         array, grid = self._array, self._array.grid
         shape = tuple(b - a for a, b in zip(start, stop, strict=True))
         out = np.empty(shape, array.numpy_dtype)

@@ -30,7 +30,7 @@ from chunkwise.engine.future import Future, Promise
 from chunkwise.fork import in_child, new_lock, put_in_order_in_child
 from chunkwise.thread import start_thread
 
-__all__ = ["OpenWorker", "Pool", "Stop", "n_threads", "pool_of", "work_here"]
+__all__ = ["OpenWorker", "Pool", "Stop", "is_idle", "n_threads", "pool_of", "work_here"]
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -43,7 +43,7 @@ OpenWorker: TypeAlias = Callable[[Stop], Callable[[B], None]]
 
 
 class _Here(threading.local):
-    """Whether this thread belongs to a pool."""
+    """True in threads that belong to a pool."""
 
     working = False
 
@@ -55,16 +55,11 @@ _LAST_WAIT = 10.0  # seconds, for a chunk, or for a server that does not answer
 
 
 class Pool:
-    """Threads shared by all reads and writes of a context.
+    """Threads shared by all reads and writes of a context."""
 
-    Parameters
-    ----------
-    n_workers : int, optional
-        How many batches are decoded or encoded at the same time; by default the number of processors
-        that this process may use.
-    bounded : bool
-        Whether the number is a user's, who wants no more threads for local files that mostly wait either.
-    """
+    # `n_workers` batches are worked on at the same time; by default as many as this process may use
+    # processors.  It is `bounded` if a user chose it, who wants no more threads for local files that mostly
+    # wait either.
 
     _n_threads = 0
 
@@ -95,24 +90,11 @@ class Pool:
         inline: bool = False,
         settle: Callable[[], None] | None = None,
     ) -> Future[T]:
-        """Work through `batches`; the first failure stops the rest and is the failure of the future.
-
-        Parameters
-        ----------
-        batches : sequence
-            Pieces of work, each for one worker.
-        open_worker : callable
-            Opens a worker; see :data:`OpenWorker`.
-        finish : callable
-            Called once after the last batch; gives the result.
-        n_workers : int
-            How many threads to use; may exceed :attr:`n_workers` for work that mostly waits.
-        inline : bool
-            Whether to do it now, in the calling thread, because that is quicker than handing it over.
-        settle : callable, optional
-            Called once before `finish`, and also where that is not called after a failure: waits for what
-            the workers have begun and others do.
-        """
+        """Work through `batches`; the first failure stops the rest and is the failure of the future."""
+        # `finish` is called once after the last batch, and gives the result.  `n_workers` may exceed that of
+        # the pool for work that mostly waits.  With `inline` the calling thread does it, because that is
+        # quicker than handing it over. `settle` is called before `finish` and also after a failure: it waits
+        # for what workers have begun and others do.
         n = max(1, min(n_workers, len(batches)))
         if inline or not batches or _here.working or not self.start_threads(n):
             return _run_here(batches, open_worker, finish, settle)
@@ -137,6 +119,11 @@ class Pool:
 def work_here() -> None:
     """Make the calling thread one that does all work itself, as if it belonged to a pool."""
     _here.working = True
+
+
+def is_idle() -> bool:
+    """Return True if no pool has work under way."""
+    return not _jobs
 
 
 def n_threads() -> int:

@@ -1,4 +1,4 @@
-"""Reading what a plan names into the caller's memory.
+"""Reads of the chunks of a plan into the caller's memory.
 
 1. The plan is made, and the result looked at in its order.
 2. A strategy is chosen: source, target, threads, size of a batch.
@@ -42,19 +42,8 @@ Batches: TypeAlias = "list[Any]"  # products of PlanAxis, of shards those of Sha
 
 
 def read_chunks(batches: Iterable[Batch], source: Source, stop: Stop, *, fill_missing: bool) -> None:
-    """Fetch, decode and put chunks: the one loop of all reads.
-
-    Parameters
-    ----------
-    batches : iterable of Batch
-        What is read, and where it goes; see :meth:`Target.batches`.
-    source : Source
-        Where it comes from.
-    stop : sequence
-        True as soon as nothing more is to be read.
-    fill_missing : bool
-        Whether a chunk that isn't stored reads as the fill value; if not, it is an error.
-    """
+    """Fetch, decode and put chunks: the one loop of all reads."""
+    # It ends as soon as `stop` is true.  A chunk that isn't stored reads as the fill value, or is an error.
     for batch in batches:
         names, memory, slots, copy_out = batch
         borrowed: Array | None = None
@@ -124,34 +113,11 @@ def read_into(
     fill_missing: bool = True,
     strategy: ReadStrategy | None = None,
 ) -> Future[Array]:
-    """Fill `out` with what `transform` selects; the future gives `out`, perhaps at once.
-
-    Parameters
-    ----------
-    array : StoredArray
-        The array, as it lies in `kv`.
-    kv : Readable
-        Where its keys are.
-    transform : Transform
-        From the domain of the request to storage coordinates, none of which is outside the array.
-    out : ndarray
-        Of the shape of the domain and the dtype of the array, with any strides, not overlapping itself.
-        It must not be looked at before the future is done.
-    pool : Pool
-        Who works on it, unless it is small.
-    fill_missing : bool
-        Whether a chunk that is not stored reads as the fill value; if not, it is an error.
-    strategy : ReadStrategy, optional
-        Which way to take, of those that the array allows; by default what :func:`choose_strategy` says.
-
-    Raises
-    ------
-    OutOfRangeError
-        If a rectilinear grid ends before the coordinates that are asked for.
-
-    The future fails with what the store or a codec raised, with ``Error reading <key>`` in front, or
-    with NotFoundError for a missing chunk.
-    """
+    """Fill `out` with what `transform` selects; the future gives `out`, perhaps at once."""
+    # The transform leads to storage coordinates, none of which is outside the array.  `out` has any strides,
+    # must not overlap itself, and is not looked at before the future is done.  The future fails with what the
+    # store or a codec raised, with ``Error reading <key>`` in front, or with NotFoundError for a missing
+    # chunk that is not to be filled.
     assert out.dtype == array.numpy_dtype, f"result of {out.dtype} for an array of {array.numpy_dtype}"
     assert out.shape == tuple(transform.input_shape), f"result of shape {out.shape} for {transform}"
     plan = plan_read(transform, array.grid if array.shard is None else array.shard.grid)

@@ -14,10 +14,8 @@ __all__ = ["referencing"]
 
 
 def referencing(kv: KvStoreDriver, source: npt.NDArray[Any]) -> KvStoreDriver | None:
-    """Return `kv` as a store that doesn't copy values that lie in `source`; None if it always has to copy.
-
-    What is encoded without being changed, as chunks of raw elements are, lies in `source`.
-    """
+    """Return `kv` as a store that doesn't copy values that lie in `source`; None if it always has to copy."""
+    # What is encoded without being changed, as chunks of raw elements are, lies in `source`.
     return cast(KvStoreDriver, _Referencing(kv, source)) if isinstance(kv, MemoryStore) else None
 
 

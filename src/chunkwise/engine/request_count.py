@@ -1,9 +1,9 @@
-"""How many requests reading takes, told before it is read.
+"""The number of requests of a read, estimated before it is done.
 
 It follows what :mod:`chunkwise.engine.read` and :mod:`chunkwise.engine.shards` do.  An unsharded
 chunk is one request.  A shard of which most is wanted is one; any other is one for its index, unless that
-is remembered, and one for each run of inner chunks that are close.  How many runs there are only the
-index tells, so that without one there is a range from one run to a run for each inner chunk.  What a cache
+is cached, and one for each run of inner chunks that are close.  How many runs there are only the
+index says, so that without one there is a range from one run to a run for each inner chunk.  What a cache
 holds takes no request.
 """
 
@@ -28,40 +28,18 @@ __all__ = ["RequestCount", "count_requests"]
 
 
 class RequestCount(NamedTuple):
-    """What reading a region asks of the storage.
+    """The requests of a read, as far as they are known before."""
 
-    Attributes
-    ----------
-    n_chunks : int
-        Chunks, or inner chunks of shards, that are touched.
-    n_objects : int
-        Keys that are read.
-    n_shards : int
-        Those of them that are shards.
-    n_requests, n_requests_at_most : int
-        Requests; they differ where only the index of a shard could tell.
-    n_decoded_bytes : int
-        Size of the touched chunks, decoded.
-    n_stored_bytes : int or None
-        Bytes that are asked for; None where the storage has to tell the size.
-    n_indexes_known : int
-        Indexes of shards that need not be read again.
-    n_cache_hits : int
-        Keys that a cache holds, so that nothing is asked for.
-    concurrency : int or None
-        Requests that are kept under way; None for storage that is not remote.
-    """
-
-    n_chunks: int
-    n_objects: int
-    n_shards: int
+    n_chunks: int  # chunks, or inner chunks of shards, that are touched
+    n_objects: int  # keys that are read
+    n_shards: int  # keys of shards
     n_requests: int
-    n_requests_at_most: int
-    n_decoded_bytes: int
-    n_stored_bytes: int | None
-    n_indexes_known: int
-    n_cache_hits: int
-    concurrency: int | None
+    n_requests_at_most: int  # more than `n_requests` where only the index of a shard could tell
+    n_decoded_bytes: int  # size of the touched chunks
+    n_stored_bytes: int | None  # None where the storage has to tell the size
+    n_indexes_known: int  # indexes of shards that need not be read again
+    n_cache_hits: int  # keys that a cache holds
+    concurrency: int | None  # requests that are kept under way; None for storage that is not remote
 
 
 def count_requests(array: StoredArray, kv: Readable, transform: Transform) -> RequestCount:

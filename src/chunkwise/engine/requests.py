@@ -1,7 +1,7 @@
-"""Chunks of many arrays as one table: what each request is, as columns of integers.
+"""Requests to chunks of many arrays as one table, with columns of integers.
 
 An array of a stack is often one chunk, and there are thousands of them.  What is the same for all is opened
-once; where requests lie in chunks is found for all together, with a few operations on columns.
+once; where requests lie in chunks is worked out for all together, with a few operations on columns.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,7 +33,7 @@ _LARGEST = 1 << 22
 
 
 def is_simple(array: StoredArray) -> bool:
-    """Whether requests to `array` fit into a table: no shards, no parts of records, one shape of chunks."""
+    """Return True if requests to `array` fit into a table: no shards, no fields, one shape of chunks."""
     return (
         array.shard is None
         and array.part is None
@@ -43,62 +44,55 @@ def is_simple(array: StoredArray) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ChunkRequests:
-    """Boxes of arrays that differ in nothing but their prefixes.
+    """Boxes of arrays that differ only in their prefixes."""
 
-    Attributes
-    ----------
-    array : StoredArray
-        One of the arrays, with the keys that each has below its prefix; one that :func:`is_simple`.
-    prefixes : sequence of str
-        Of the array of each box.
-    first : ndarray
-        Where boxes begin in their arrays, of shape ``(n, rank)``.
-    start, stop : ndarray
-        Where boxes begin and end in the result, as `first`.
-    fill_missing : bool
-        Whether a missing chunk reads as the fill value.
-    """
-
-    array: StoredArray
-    prefixes: Sequence[str]
-    first: Numbers
+    array: StoredArray  # one of the arrays, with the keys that each has below its prefix
+    prefixes: Sequence[str]  # of the array of each box
+    first: Numbers  # first index of each box in its array, ``(n, rank)``
+    # bounds of each box in the result, ``(n, n_fixed + rank)``; it has one index along the first `n_fixed`
     start: Numbers
     stop: Numbers
-    fill_missing: bool
+    fill_missing: bool  # True if a missing chunk reads as the fill value
 
     @property
     def n(self) -> int:
-        """How many boxes there are."""
+        """Number of boxes."""
         return len(self.prefixes)
 
     @cached_property
+    def n_fixed(self) -> int:
+        """Number of dimensions of the result that the arrays don't have; they are the first ones."""
+        return int(self.start.shape[1] - self.first.shape[1])
+
+    @cached_property
     def n_chunks(self) -> int:
-        """How many chunks they have, of which one may belong to several boxes."""
+        """Number of chunks; one that belongs to several boxes counts for each."""
         return int(self._counts.prod(axis=1).sum())
 
     @cached_property
     def keys(self) -> list[str]:
-        """The key of the chunk in which each begins; many are the same cell of another array."""
+        """Key of the chunk in which each box begins; many are the same cell of another array."""
         encoding, known = self.array.keys, dict[tuple[int, ...], str]()
+        cells = zip(*self._cells.T.tolist(), strict=True) if self._cells.shape[1] else repeat((), self.n)
         keys = []
-        for prefix, cell in zip(self.prefixes, zip(*self._cells.T.tolist(), strict=True), strict=True):
+        for prefix, cell in zip(self.prefixes, cells, strict=True):
             key = known.get(cell)
             if key is None:
                 key = known[cell] = encoding.key(cell)
             keys.append(prefix + key)
-        return keys if self._cells.shape[1] else [prefix + encoding.key(()) for prefix in self.prefixes]
+        return keys
 
     @cached_property
     def whole(self) -> list[bool]:
-        """Whether each is one whole chunk."""
-        begins, ends = self.first % self._chunk == 0, self.stop - self.start == self._chunk
+        """True for each box that is one whole chunk."""
+        begins, ends = self.first % self._chunk == 0, self._size == self._chunk
         whole: list[bool] = (begins & ends).all(axis=1).tolist()
         return whole
 
     @cached_property
     def follows(self) -> list[bool]:
-        """Whether each is a whole chunk that lies next to the whole one before, along the last dimension."""
-        if not self.start.shape[1]:
+        """True for each whole chunk next to the whole one before, along the last dimension of the result."""
+        if not self.first.shape[1]:
             return [False] * self.n
         step = np.zeros(self.start.shape[1], np.int64)
         step[-1] = self.array.chain.item.shape[-1]
@@ -107,22 +101,22 @@ class ChunkRequests:
         return [False, *next_to.tolist()]
 
     @cached_property
-    def places(self) -> list[tuple[list[int], list[int], list[int]]]:
-        """Where each begins and ends in the result, and where it begins in its chunk."""
+    def offsets(self) -> list[tuple[list[int], list[int], list[int]]]:
+        """Bounds of each box in the result, and its first index in its chunk."""
         inside = self.first - self._cells * self._chunk
         return list(zip(self.start.tolist(), self.stop.tolist(), inside.tolist(), strict=True))
 
     def take(self, start: int, stop: int) -> ChunkRequests:
-        """Return some of the boxes, one after the other."""
+        """Return a range of the boxes."""
         some = slice(start, stop)
         first, begin, end = self.first[some], self.start[some], self.stop[some]
         return replace(self, prefixes=self.prefixes[some], first=first, start=begin, stop=end)
 
     def in_chunks(self) -> ChunkRequests:
-        """Return the boxes divided into such as lie in one chunk each, in the order of the result."""
+        """Return the boxes divided into those of single chunks, in the order of the result."""
         if self.n_chunks == self.n:
             return self
-        chunk, size, counts = self._chunk, self.stop - self.start, self._counts
+        chunk, counts = self._chunk, self._counts
         n_of = counts.prod(axis=1)
         box = np.repeat(np.arange(self.n), n_of)  # of each chunk
         number = np.arange(len(box)) - np.repeat(np.cumsum(n_of) - n_of, n_of)  # of each in its box
@@ -132,20 +126,25 @@ class ChunkRequests:
             cells[:, dim] += along
         begin = self.first[box]
         first = np.maximum(begin, cells * chunk)
-        end = np.minimum(begin + size[box], (cells + 1) * chunk)
-        shift = self.start[box] - begin
-        start, stop = first + shift, end + shift
+        end = np.minimum(begin + self._size[box], (cells + 1) * chunk)
+        start, stop = self.start[box], self.stop[box]
+        shift = start[:, self.n_fixed :] - begin
+        start[:, self.n_fixed :], stop[:, self.n_fixed :] = first + shift, end + shift
         order = np.lexsort(start.T[::-1])
         prefixes = [self.prefixes[i] for i in box[order].tolist()]
         return replace(self, prefixes=prefixes, first=first[order], start=start[order], stop=stop[order])
 
     def hull(self) -> tuple[Any, ...]:
-        """Return the index of the part of the result that is around all of them."""
+        """Return the index of the smallest box of the result that holds all of them."""
         return (*map(slice, self.start.min(axis=0).tolist(), self.stop.max(axis=0).tolist()), ...)
 
     @cached_property
     def _chunk(self) -> Numbers:
         return np.array(self.array.chain.item.shape, np.int64)
+
+    @property
+    def _size(self) -> Numbers:
+        return (self.stop - self.start)[:, self.n_fixed :]
 
     @cached_property
     def _cells(self) -> Numbers:
@@ -153,20 +152,14 @@ class ChunkRequests:
 
     @cached_property
     def _counts(self) -> Numbers:
-        """How many chunks each box has along each dimension."""
-        last = (self.first + (self.stop - self.start) - 1) // self._chunk
+        """Number of chunks of each box along each dimension."""
+        last = (self.first + self._size - 1) // self._chunk
         counts: Numbers = last - self._cells + 1
         return counts
 
 
 class TableSource(StoreSource):
-    """Chunks of the arrays of a table, below their prefixes in one store; for one worker.
-
-    Parameters
-    ----------
-    requests : ChunkRequests
-    kv : Readable
-    """
+    """Chunks of the arrays of a table, below their prefixes in one store; for one worker."""
 
     def __init__(self, requests: ChunkRequests, kv: Readable) -> None:
         super().__init__(requests.array, kv)
@@ -188,15 +181,7 @@ class TableSource(StoreSource):
 
 
 class TableReader:
-    """The result of requests for chunks of many arrays, for one worker.
-
-    Parameters
-    ----------
-    requests : ChunkRequests
-        Each in one chunk.
-    view : ndarray
-        The result.
-    """
+    """The result of requests to single chunks of many arrays, for one worker."""
 
     def __init__(self, requests: ChunkRequests, view: Array) -> None:
         self._requests = requests
@@ -205,8 +190,8 @@ class TableReader:
         self._capacity = max(1, min(requests.n, STAGING_NBYTES // max(1, 2 * chain.item.nbytes)))
         self._memory = ChunkMemory(chain, self._capacity)
         shape = chain.item.shape
-        # whole chunks that are pieces of the result's memory are decoded there
-        self._in_place = view.flags.c_contiguous and shape[1:] == view.shape[1:]
+        # Whole chunks that are pieces of the result's memory are decoded there.
+        self._in_place = view.flags.c_contiguous and shape[1:] == view.shape[requests.n_fixed + 1 :]
 
     def batches(self) -> Iterator[Batch]:
         """Yield the chunks in the order of the table; each batch is copied out before the next is taken."""
@@ -225,29 +210,31 @@ class TableReader:
             begin = end
 
     def _place(self, number: int) -> Array:
-        start, stop, _ = self._requests.places[number]
-        box: Any = (*map(slice, start, stop), ...)
-        place: Array = self._view[box]
+        start, stop, _ = self._requests.offsets[number]
+        place: Array = self._view[self._box(start, stop)]
         return place
 
+    def _box(self, start: list[int], stop: list[int]) -> Any:
+        n_fixed = self._requests.n_fixed
+        return (*start[:n_fixed], *map(slice, start[n_fixed:], stop[n_fixed:]), ...)
+
     def _copy_out(self, begin: int, chunks: Array) -> None:
-        """Copy what is wanted of chunks, the first of which is the one of request `begin`."""
-        places, whole, follows, view = (
-            self._requests.places, self._requests.whole, self._requests.follows, self._view,
-        )  # fmt: skip
+        """Copy what is selected of chunks, the first of which is that of request `begin`, to the result."""
+        requests, view, n_fixed = self._requests, self._view, self._requests.n_fixed
+        offsets, whole, follows = requests.offsets, requests.whole, requests.follows
         shape, number, n = chunks.shape[1:], 0, len(chunks)
         while number < n:
-            start, stop, inside = places[begin + number]
+            start, stop, inside = offsets[begin + number]
             end = number + 1
             if whole[begin + number]:
                 while end < n and follows[begin + end]:
                     end += 1
             if end - number > 1:
-                last = places[begin + end - 1][1]
-                some = view[tuple(map(slice, start, last))].reshape(*shape[:-1], end - number, shape[-1])
+                some = view[self._box(start, offsets[begin + end - 1][1])]
+                some = some.reshape(*shape[:-1], end - number, shape[-1])
                 np.copyto(some, np.moveaxis(chunks[number:end], 0, -2))
             else:
-                part: Any = (slice(i, i + b - a) for i, a, b in zip(inside, start, stop, strict=True))
-                box: Any = (*map(slice, start, stop), ...)
-                view[box] = chunks[(number, *part, ...)]
+                size = (b - a for a, b in zip(start[n_fixed:], stop[n_fixed:], strict=True))
+                part: Any = (slice(i, i + n) for i, n in zip(inside, size, strict=True))
+                view[self._box(start, stop)] = chunks[(number, *part, ...)]
             number = end

@@ -85,15 +85,7 @@ def pages_of(out: npt.NDArray[Any]) -> ResultPages | None:
 
 
 class ResultPages:
-    """The pages of one result, not all of which the system has handed over yet.
-
-    Parameters
-    ----------
-    start, stop : int
-        Addresses of the first byte and of the one after the last.
-    advise : callable
-        The system's ``madvise``.
-    """
+    """The pages of one result, between two addresses, not all of which the system has handed over yet."""
 
     def __init__(self, start: int, stop: int, advise: Advise) -> None:
         self._start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE

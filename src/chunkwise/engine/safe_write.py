@@ -1,4 +1,4 @@
-"""Changing a part of what is stored, where the store may not be able to promise that nobody else does."""
+"""Updates of a part of what is stored, in stores that may not be able to promise that nobody else writes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ def can_delete(kv: Any) -> bool:
 
 
 def check_promise(kv: Any, key: str) -> None:
-    """Raise unless a part of the value of `key`, or of one that is to be, can be changed safely.
-
-    Raises
-    ------
-    UnsafeWriteError
-        If `kv` can't promise that what others write meanwhile is not lost.
-    """
+    """Raise unless a part of the value of `key`, or of one that is to be, can be changed safely."""
     if not traits_of(kv).conditional_writes(key):
         raise UnsafeWriteError(
             "the storage can't promise that what others write to the same chunk meanwhile is not lost; "

@@ -1,4 +1,4 @@
-"""Copying what is selected of neighbouring chunks to the result together.
+"""Copies of what is selected of neighbouring chunks to the result.
 
 A worker has decoded some chunks that follow each other along the last set of the plan, one after the other
 in memory.  What is selected of each along the other sets is the same, so one call of NumPy serves for all of
@@ -41,24 +41,8 @@ _MOST_COPIED = 10
 def selected_runs(
     axes: tuple[PlanAxis, ...], view: Array, most: int = 1
 ) -> Iterator[tuple[int, Callable[[Array], None]]]:
-    """Cut a batch into runs.
-
-    Parameters
-    ----------
-    axes : tuple of PlanAxis
-        The batch; its chunks need not be whole.
-    view : ndarray
-        The caller's array in the order of the plan.
-    most : int
-        Chunks in a run, at most.  All have the same shape if there may be several.
-
-    Yields
-    ------
-    n : int
-        How many of the next chunks, in the order of the plan's keys, make the run.
-    copy : callable
-        ``copy(chunks)`` copies what is selected of them, `chunks` being an array of shape ``(n, *shape)``.
-    """
+    """Yield numbers of neighbouring chunks, and ``copy(chunks)`` for what is selected of so many."""
+    # There are at most `most` chunks in a run, all of one shape if there may be several.
     if (
         len(axes) != view.ndim
         or any(len(axis.dims) != 1 or _n_places(axis) != 1 for axis in axes)
@@ -78,7 +62,7 @@ def selected_runs(
 
 
 class _Part(NamedTuple):
-    """What one entry of a set selects of its chunk along `dim`, and where that goes."""
+    """The selection of one entry of a set in its chunk along `dim`, and its place in the result."""
 
     dim: int
     inside: Selector
@@ -86,14 +70,11 @@ class _Part(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """What is selected of some chunks of a run along its set.
-
-    `inside` is a slice of each chunk, or indices into all of them put end to end.
-    """
+    """The selection in some chunks of a run along its set."""
 
     first: int
     stop: int
-    inside: Selector
+    inside: Selector  # a slice of each chunk, or indices into all of them put end to end
     place: Selector
 
 
@@ -102,7 +83,7 @@ def _n_places(axis: PlanAxis) -> int:
 
 
 def _repeats(axis: PlanAxis) -> bool:
-    """Whether more is selected of a chunk than there is, since indices are repeated."""
+    """Return True if more is selected of a chunk than there is, since indices are repeated."""
     return axis.indexed and any(
         inside.size > extent for (inside,), extent in zip(axis.chunk, axis.extents[0], strict=True)
     )

@@ -1,4 +1,4 @@
-"""A shard that one worker puts together, in memory that it uses again for the next."""
+"""The body of a shard that is put together, in memory that is used again for the next."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ _NONE = (MISSING, MISSING)
 
 
 class ShardBody:
-    """Inner chunks, one after the other, and the index.
-
-    Parameters
-    ----------
-    form : ShardLayout
-        Of the shard.
-    """
+    """Inner chunks, one after the other, and the index."""
 
     def __init__(self, form: ShardLayout) -> None:
         self._form = form

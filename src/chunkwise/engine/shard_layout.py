@@ -1,4 +1,4 @@
-"""The index of a shard: where each inner chunk is.
+"""The layout of shards: the chunks in one, and its index.
 
 Source: Zarr v3 codec *sharding_indexed*, "Binary shard format".
 """
@@ -24,36 +24,16 @@ _LARGEST = 2**63 - 1
 
 
 class ShardLayout(NamedTuple):
-    """What all shards of an array have in common.
+    """The layout that all shards of an array have in common."""
 
-    Attributes
-    ----------
-    chunks_per_shard : tuple of int
-        Inner chunks along each dimension.
-    n_chunks : int
-        Their product.
-    index_chain : PreparedChain
-        Codec chain of the index.
-    index_nbytes : int
-        Encoded size of the index.
-    at_end : bool
-        Whether the index is the end of the shard; else it is the start.
-    """
-
-    chunks_per_shard: tuple[int, ...]
-    n_chunks: int
+    chunks_per_shard: tuple[int, ...]  # inner chunks along each dimension
+    n_chunks: int  # their product
     index_chain: PreparedChain
-    index_nbytes: int
-    at_end: bool
+    index_nbytes: int  # encoded size of the index
+    at_end: bool  # True if the index is the end of the shard, else it is the start
 
     def decode(self, encoded: Buffer) -> npt.NDArray[np.uint64]:
-        """Return offsets and lengths, shape ``(n_chunks, 2)``, from the encoded index.
-
-        Raises
-        ------
-        DataCorruptionError
-            If the checksum differs, or a chunk lies beyond any shard.
-        """
+        """Return offsets and lengths, shape ``(n_chunks, 2)``, from the encoded index, or raise."""
         index = np.empty((*self.chunks_per_shard, 2), np.uint64)
         self.index_chain.open_decoder()(encoded, index)
         index = index.reshape(-1, 2)
@@ -68,13 +48,7 @@ class ShardLayout(NamedTuple):
         return index
 
     def decode_shard(self, shard: memoryview) -> npt.NDArray[np.uint64]:
-        """Return offsets and lengths from a complete shard, all of them inside it.
-
-        Raises
-        ------
-        DataCorruptionError
-            As for :meth:`decode`, or if the shard is too short for its index or for a chunk.
-        """
+        """Return offsets and lengths from a complete shard, all of them inside it, or raise."""
         size = len(shard)
         if size < self.index_nbytes:
             raise DataCorruptionError(
@@ -103,13 +77,7 @@ class ShardLayout(NamedTuple):
 
 
 def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
-    """Work out the form of the shards of `array`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If inner chunks don't divide the shard evenly, or the size of the index depends on its content.
-    """
+    """Return the layout of the shards of `array`; raise if inner chunks don't divide them."""
     outer, inner = array.grid.chunk_shape, shard.grid.chunk_shape
     if outer is None or inner is None or any(o % i for o, i in zip(outer, inner, strict=True)):
         raise InvalidArgumentError(f"Inner chunks of shape {inner} do not divide shards of shape {outer}")

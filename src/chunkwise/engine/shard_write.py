@@ -1,4 +1,4 @@
-"""Writing inner chunks of shards; the unit is the shard.
+"""Writes of inner chunks of shards; the unit is the shard.
 
 1. The plan is made on the grid of inner chunks and grouped by shard.
 2. A shard of which every inner chunk is overwritten entirely is put together from the source alone.
@@ -85,7 +85,7 @@ def _nothing() -> None:
 
 
 class _ShardWriter:
-    """One worker."""
+    """Writes shards of one array, for one worker."""
 
     def __init__(
         self,
@@ -263,7 +263,7 @@ class _BodySink:
         self.position: int | None = None  # of the inner chunk that failed
 
     def is_fill(self, chunk: npt.NDArray[Any]) -> bool:
-        """Whether an inner chunk need not be stored."""
+        """Return True for an inner chunk that need not be stored."""
         return self._fill_test is not None and self._fill_test(chunk)
 
     def write(self, name: int, encoded: Buffer) -> None:

@@ -56,21 +56,9 @@ def index_cache(kv: Readable, *, shared: bool) -> ShardIndexes | None:
 
 
 class ShardSource:
-    """Inner chunks of one shard after the other, for one worker.
+    """Inner chunks of one shard after the other, for one worker."""
 
-    Parameters
-    ----------
-    array : StoredArray
-    chain : PreparedChain
-        Codec chain of an inner chunk.
-    layout : ShardLayout
-    kv : Readable
-        Where the shards are.
-    indexes : ShardIndexes, optional
-        Cache of indexes.
-    lock : Lock, optional
-        Held while an index is read, if other workers read parts of the same shards.
-    """
+    # `lock` is held while an index is read, if other workers read parts of the same shards.
 
     def __init__(
         self,

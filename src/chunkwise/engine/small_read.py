@@ -29,16 +29,7 @@ _LARGEST = 1 << 20
 
 
 class SmallReader:
-    """Reads of one array, of one chunk each.
-
-    Parameters
-    ----------
-    array : StoredArray
-    kv : Readable
-        Where its keys are.
-    pool : Pool
-        Who would work on what is too large for the caller.
-    """
+    """Reads of one array, of one chunk each."""
 
     def __init__(self, array: StoredArray, kv: Readable, pool: Pool) -> None:
         self._array = array

@@ -1,4 +1,4 @@
-"""Where the chunks of a read come from.
+"""Sources of the chunks of a read.
 
 Each source yields a chunk as what it is there: encoded bytes, a decoded array that belongs to somebody else,
 None if it isn't stored, or :data:`FILLED` where its slot has it already.
@@ -38,7 +38,7 @@ Fetched: TypeAlias = "Buffer | Array | Literal[_Filled.FILLED] | None"
 
 
 class Source(Protocol):
-    """What a worker reads chunks from."""
+    """Yields chunks to one worker."""
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
         """Yield the chunks of a batch in its order, each valid until the next one is taken."""
@@ -54,14 +54,7 @@ class Source(Protocol):
 
 
 class StoreSource:
-    """Chunks of one array, each of which is one value of a store; for one worker.
-
-    Parameters
-    ----------
-    array : StoredArray
-    kv : Readable
-        Where its keys are.
-    """
+    """Chunks of one array, each of which is one value of a store; for one worker."""
 
     def __init__(self, array: StoredArray, kv: Readable) -> None:
         self._array = array
@@ -104,7 +97,7 @@ def _form(*_: Hashable) -> object:
 
 
 def caches_chunks(array: StoredArray, kv: Any) -> bool:
-    """Whether chunks of `array` are cached decoded; of shards and Python objects the encoded values are."""
+    """Return True if chunks of `array` are cached decoded; of shards and objects the encoded values are."""
     if not isinstance(kv, CacheStore) or array.shard is not None or array.chain.item.dtype.hasobject:
         return False
     try:
@@ -115,17 +108,10 @@ def caches_chunks(array: StoredArray, kv: Any) -> bool:
 
 
 class CacheSource(StoreSource):
-    """Chunks that a cache pool holds decoded, beside the values that they were decoded from.
+    """Chunks that a cache pool holds decoded, beside the values that they were decoded from."""
 
-    Arrays with the same key of the same kvstore share a chunk if codecs, shape, type and fill value are
-    equal.
-
-    Parameters
-    ----------
-    array : StoredArray
-        One of which :func:`caches_chunks` is true.
-    kv : CacheStore
-    """
+    # Arrays with the same key of the same kvstore share a chunk if codecs, shape, type and fill value are
+    # equal.
 
     def __init__(self, array: StoredArray, kv: CacheStore) -> None:
         self._array = array
@@ -140,7 +126,7 @@ class CacheSource(StoreSource):
             yield self._decoded(key, found[0], found[1], batch.memory)
 
     def holds(self, key: str, memory: ChunkMemory) -> bool:
-        """Whether what is cached of a chunk is fresh, so that nothing has to be fetched or decoded."""
+        """Return True if the cached chunk is fresh, so that nothing has to be fetched or decoded."""
         found = self._kv.find_chunk(key, self.form(memory.chain), ask=False)
         return found is not None and (found[1] is not None or found[0].value is None)
 

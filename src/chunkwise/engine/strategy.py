@@ -1,4 +1,4 @@
-"""Which way a read takes: four choices, made once by one pure function.
+"""The strategy of a read: four choices, made once by one pure function.
 
 Two threads beat one only if decoding a chunk takes longer, without the interpreter lock, than the lock's
 passes between them, of which there is one for each system call.
@@ -29,24 +29,14 @@ _SHARD_PIECE = 1 << 25
 
 
 class ReadStrategy(NamedTuple):
-    """How the chunks of one read are fetched, decoded and put in their places.
+    """The way in which the chunks of one read are fetched, decoded and put in their places."""
 
-    Attributes
-    ----------
-    source : {"store", "cache", "shards"}
-        Where chunks come from: a value of the store for each, a cache of decoded ones, or parts of shards.
-    target : {"direct", "staged"}
-        Where they are decoded to: the result, or memory from which several are copied to it together.
-    n_workers : int
-        Threads; 0 for the caller's own.
-    batch_nbytes : int
-        Decoded bytes of the chunks that a worker takes at a time.
-    """
-
+    # a value of the store for each chunk, a cache of decoded ones, or parts of shards
     source: Literal["store", "cache", "shards"]
+    # the result itself, or memory from which several chunks are copied to it together
     target: Literal["direct", "staged"]
-    n_workers: int
-    batch_nbytes: int
+    n_workers: int  # threads; 0 for the caller's own
+    batch_nbytes: int  # decoded bytes of the chunks that a worker takes at a time
 
     def __str__(self) -> str:
         threads = {0: "the calling thread", 1: "1 thread"}.get(self.n_workers, f"{self.n_workers} threads")
@@ -64,28 +54,11 @@ def read_strategy(
     request_concurrency: int | None = None,
     io_limit: int | None = None,
 ) -> ReadStrategy:
-    """Choose how to read.
-
-    Parameters
-    ----------
-    source : {"store", "cache", "shards"}
-        Where chunks come from.
-    codecs : iterable of str
-        Names of the codecs of a chunk.
-    chunk_nbytes : int
-        Size of a decoded chunk in bytes.
-    n_chunks : int
-        How many are touched, inner ones of shards.
-    n_processors : int
-        Threads of the pool.
-    in_place : bool
-        Whether each chunk had better be decoded straight to its place, whatever its size: it is one piece of
-        the result's memory, or elements are taken from chunks that somebody keeps.
-    request_concurrency : int, optional
-        Requests that a store keeps under way, if each takes long.
-    io_limit : int, optional
-        Threads that may use the store at all.
-    """
+    """Choose how to read `n_chunks` of `chunk_nbytes` decoded bytes each."""
+    # `in_place` means that each chunk is better decoded straight to its place, whatever its size: it is one
+    # piece of the result's memory, or elements are taken from chunks that somebody keeps.
+    # `request_concurrency` is that of a store where each request takes long; `io_limit` the number of threads
+    # that may use the store at all.
     staged = source != "cache" and not in_place and 2 * chunk_nbytes <= STAGING_NBYTES
     target: Literal["direct", "staged"] = "staged" if staged else "direct"
     limit = min(n_chunks, io_limit or n_chunks)

@@ -1,4 +1,4 @@
-"""Where chunks are decoded to: the result itself, or staging memory that is copied to it.
+"""Targets that chunks are decoded to: the result itself, or staging memory that is copied to it.
 
 A chunk alone is a few elements of each of many rows of the result, so copying it waits for memory again and
 again.  The rows of several neighbours are longer: measured with 16³ to 64³ chunks of 512³ uint16, copying
@@ -34,17 +34,7 @@ _MANY = 64
 
 
 class ChunkMemory:
-    """The decoder of one worker for chunks of one shape, and memory for some decoded ones.
-
-    Parameters
-    ----------
-    chain : PreparedChain
-        Codec chain of a chunk.
-    n_chunks : int
-        How many there is room for.
-    part : RecordPart, optional
-        What of each element is wanted.
-    """
+    """The decoder of one worker for chunks of one shape, and memory for some decoded ones."""
 
     def __init__(self, chain: PreparedChain, n_chunks: int, part: RecordPart | None = None) -> None:
         self.chain = chain
@@ -58,7 +48,7 @@ class ChunkMemory:
 
     @cached_property
     def view(self) -> Callable[[Buffer], Array] | None:
-        """What gives a chunk as an array over its bytes, if the codecs allow it."""
+        """A function that gives a chunk as an array over its bytes, if the codecs allow it."""
         return self.chain.open_view()
 
     @cached_property
@@ -115,21 +105,10 @@ class Batch(NamedTuple):
 
 
 class Target:
-    """The result of a read, for one worker.
+    """The result of a read, for one worker."""
 
-    Parameters
-    ----------
-    chain : PreparedChain
-        Codec chain of one whole cell of the grid.
-    view : ndarray
-        The result in the order of the plan.
-    staged : bool
-        Whether several chunks are staged; they have one shape.
-    regular : bool
-        Whether all cells of the grid have one shape.
-    part : RecordPart, optional
-        What of each element is wanted.
-    """
+    # `view` is the result in the order of the plan.  Chunks are staged only if the grid is regular, and all
+    # have one shape.
 
     def __init__(
         self,
@@ -149,10 +128,8 @@ class Target:
         self._memories: dict[tuple[int, ...], ChunkMemory] = {}
 
     def batches(self, axes: tuple[PlanAxis, ...], names: Iterable[Any]) -> Iterator[Batch]:
-        """Yield the chunks of a product of connected sets; `names` are in the order of the plan.
-
-        A batch is to be read, and copied out, before the next one is taken.
-        """
+        """Yield the chunks of a product of connected sets; `names` are in the order of the plan."""
+        # A batch is to be read, and copied out, before the next one is taken.
         rest, view = iter(names), self._view
         in_place = self._part is None and not any(axis.indexed for axis in axes)
         if self._capacity > 1:
@@ -186,7 +163,7 @@ class Target:
 
 
 def lies_in_one_piece(axes: tuple[PlanAxis, ...], shape: tuple[int, ...], view: Array) -> bool:
-    """Whether each whole chunk of the plan is one piece of the result's memory."""
+    """Return True if each whole chunk of the plan is one piece of the result's memory."""
     if any(axis.indexed or not all(axis.whole) for axis in axes) or view.ndim != len(shape):
         return False
     stride = view.itemsize

@@ -1,4 +1,4 @@
-"""The life of a transaction: open, then committed or aborted; and what it may do while it is open."""
+"""The state of a transaction: open, then committed or aborted."""
 
 from __future__ import annotations
 
@@ -30,22 +30,10 @@ class _OneChange(NamedTuple):
 
 
 class TransactionState:
-    """Pending changes of any number of stores.
+    """Pending changes of any number of stores."""
 
-    Parameters
-    ----------
-    atomic : bool
-        All or nothing: only one store then, and only one key of it unless it can write several at once.
-    repeatable_read : bool
-        What has been read must not change before the commit.
-    pool : callable
-        Gives the threads that write, when they are needed.
-
-    Attributes
-    ----------
-    phase : {"open", "committing", "aborted"}
-        "committing" from the moment on at which a commit is asked for.
-    """
+    # `phase` is open, committing from the moment on at which a commit is asked for, or aborted.  `atomic` is
+    # all or nothing: only one store then, and only one key of it unless it can write several at once.
 
     def __init__(self, *, atomic: bool, repeatable_read: bool, pool: Callable[[], Pool]) -> None:
         self.atomic = atomic
@@ -67,15 +55,8 @@ class TransactionState:
     # -- while it is open ---------------------------------------------------------------------------
 
     def overlay(self, base: KvStoreDriver, *, atomic: bool) -> KvStoreDriver:
-        """Return `base` as this transaction sees it.
-
-        Parameters
-        ----------
-        base : KvStoreDriver
-            What the changes are made to in the end.
-        atomic : bool
-            Whether several keys of it may be changed atomically, as far as the storage can do that.
-        """
+        """Return `base` as this transaction sees it."""
+        # `atomic` says that several keys of it may be changed at once, as far as the storage can do that.
         whole, prefix = whole_store(base)
         with self._lock:
             store = self._stores.get(whole.identity)
@@ -87,13 +68,7 @@ class TransactionState:
         return PendingPart(store, prefix) if prefix else store
 
     def admit(self, store: PendingStore, what: str | KeyRange, writes: bool) -> None:
-        """Raise unless `store` may do something with a key or a range now.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the transaction is over, or would not be atomic any more; that aborts it.
-        """
+        """Raise unless `store` may do something with a key or a range now."""
         if self.phase != "open":
             raise InvalidArgumentError(
                 "Transaction not open (aborted)"

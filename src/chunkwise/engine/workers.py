@@ -22,28 +22,15 @@ _View: TypeAlias = "npt.NDArray[Any] | None"
 
 
 class _Rates(NamedTuple):
-    """Costs in nanoseconds; those of codecs and copying are for each decoded byte, and without the lock.
-
-    Attributes
-    ----------
-    strided : float
-        What copying takes more if the elements of the caller's rows are not next to each other, as in a
-        reversed or transposed array.
-    chunk : int
-        Python and system calls of a chunk.
-    shared : int
-        Time without the lock in a chunk at which two threads are even with one.
-    batch : int
-        What a batch takes if it is not among the last.
-    """
+    """Costs in nanoseconds; of codecs and copying for each decoded byte, and without the interpreter lock."""
 
     copy: float
-    strided: float
+    strided: float  # added if the elements of the caller's rows are not neighbours
     codecs: dict[str, float]
     other_codec: float
-    chunk: int
-    shared: int
-    batch: int
+    chunk: int  # Python and system calls of a chunk
+    shared: int  # time without the lock in a chunk at which two threads are even with one
+    batch: int  # of a batch that is not among the last
 
 
 _WRITE = _Rates(
@@ -67,24 +54,12 @@ _SHARD_BATCH = 10_000_000
 
 
 class Workload(NamedTuple):
-    """How a plan is worked through.
-
-    Attributes
-    ----------
-    n_workers : int
-        Threads to use.
-    n_batches : int
-        Pieces to cut the plan into.
-    inline : bool
-        Whether the calling thread does it at once.
-    smaller : int
-        Pieces to cut each of the last `n_workers` batches into.
-    """
+    """The way in which a plan is worked through."""
 
     n_workers: int
-    n_batches: int
-    inline: bool
-    smaller: int = 1
+    n_batches: int  # pieces to cut the plan into
+    inline: bool  # True if the calling thread does it at once
+    smaller: int = 1  # pieces to cut each of the last `n_workers` batches into
 
 
 def write_load(
@@ -97,24 +72,10 @@ def write_load(
     *,
     sharded: bool = False,
 ) -> Workload:
-    """Decide how to write.
-
-    Parameters
-    ----------
-    pool : Pool
-        Who could work on it.
-    kv : Writable
-        Where to.  Its traits say how many requests or writes to keep under way, and how many threads may
-        use it.
-    chain : PreparedChain
-        Codec chain of one chunk.
-    n_objects, n_chunks : int
-        How many objects there are to be written, and how many chunks are in each.
-    view : ndarray, optional
-        The caller's array in the order of the plan.
-    sharded : bool
-        Whether the chunks are inner ones, which take no system calls of their own.
-    """
+    """Choose how to write `n_objects` of `n_chunks` each."""
+    # A store with a `request_concurrency` answers slowly, so that this many requests are kept under way; one
+    # with a `write_concurrency` has that for writes only.  `io_limit` is the number of threads that may use
+    # it at all.  Inner chunks of shards take no system calls of their own.
     traits = traits_of(kv)
     requests = traits.request_concurrency
     if requests is None:

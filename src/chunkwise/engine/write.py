@@ -1,4 +1,4 @@
-"""Writing the caller's memory to the chunks that a plan names.
+"""Writes of the caller's memory to the chunks of a plan.
 
 1. The plan is made, and the source looked at in its order.
 2. A chunk of which every element is overwritten is encoded straight from the source and stored, without
@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from threading import BoundedSemaphore
 from typing import Any, TypeAlias
 
@@ -27,17 +28,20 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_write import write_shards_from
 from chunkwise.engine.workers import write_load
-from chunkwise.engine.write_batches import WriteBatches, write_chunks
+from chunkwise.engine.write_batches import WriteBatch, WriteBatches, write_chunks
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import keys, plan_write
+from chunkwise.plan.single_chunk import place_in_chunk
 from chunkwise.plan.split import split
 
-__all__ = ["ReadWritable", "write_from"]
+__all__ = ["ReadWritable", "SmallWriter", "write_from"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
+
+_MAX_SMALL = 1 << 20  # bytes that are kept for each write at the same time
 
 
 def write_from(
@@ -49,33 +53,11 @@ def write_from(
     pool: Pool,
     store_data_equal_to_fill_value: bool = False,
 ) -> Future[None]:
-    """Store `source` where `transform` says; the future is done when all of it is stored.
-
-    Parameters
-    ----------
-    array : StoredArray
-        The array, as it lies in `kv`.
-    kv : ReadWritable
-        Where its keys are.
-    transform : Transform
-        From the domain of the request to storage coordinates, none of which is outside the array.
-        Of several values for one element the last, in C order of the domain, is stored.
-    source : ndarray
-        Of the shape of the domain and the dtype of the array, with any strides, broadcast ones too.
-        It must not change before the future is done.
-    pool : Pool
-        Who works on it, unless it is small.
-    store_data_equal_to_fill_value : bool
-        Whether chunks without anything but the fill value are stored too.
-
-    Raises
-    ------
-    OutOfRangeError
-        If a rectilinear grid ends before the coordinates that are written.
-
-    The future fails with what the store or a codec raised, with ``Error writing <key>`` in front, or
-    ``Error reading <key>`` for a chunk that can't be read to be changed.  Other chunks may be stored then.
-    """
+    """Store `source` where `transform` says; the future is done when all of it is stored."""
+    # The transform leads to storage coordinates, none of which is outside the array.  Of several values for
+    # one element the last, in C order of the domain, is stored.  `source` must not change before the future
+    # is done, which fails with what the store or a codec raised, with ``Error writing <key>`` in front, or
+    # ``Error reading <key>`` for a chunk that can't be read to be changed.  Other chunks may be stored then.
     assert source.dtype == array.numpy_dtype, f"source of {source.dtype} for an array of {array.numpy_dtype}"
     assert source.shape == tuple(transform.input_shape), f"source of shape {source.shape} for {transform}"
     store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
@@ -105,17 +87,11 @@ def write_from(
 
 
 def _encode_limit(n_workers: int, n_processors: int) -> BoundedSemaphore | None:
-    """Return what lets no more workers encode at a time than there are processors for.
-
-    Workers that begin together would encode together, end together, and then all wait for the disk with
-    nobody encoding.
-    """
+    """Return a semaphore that lets no more workers encode at a time than there are processors for."""
+    # Workers that begin together would encode together, end together, and then all wait for the disk with
+    # nobody encoding.
     n = n_processors + 1  # one may wait for the interpreter lock
     return BoundedSemaphore(n) if n_workers > n else None
-
-
-def _nothing() -> None:
-    return None
 
 
 class _StoreSink:
@@ -128,17 +104,16 @@ class _StoreSink:
         self._changer = Changer(array, kv, store_fill=store_fill)
         self.is_fill = self._changer.is_fill
         self._later = as_modifiable(kv)
+        self.change = self._changer.change if self._later is None else self._defer
         # chunks that are overwritten entirely; the rest needs generations
         writer = open_writer(kv)
         self.write: Callable[[str, Buffer], Any] = kv.write if writer is None else writer.write
         self.delete: Callable[[str], Any] = kv.delete if writer is None else writer.delete
         self.flush: Callable[[], None] = _nothing if writer is None else writer.flush
 
-    def change(self, name: str, coder: Coder, inside: tuple[Any, ...], values: Array) -> None:
-        """Overwrite a part of a stored chunk; what another writer stores meanwhile is not lost."""
-        if self._later is None:
-            self._changer.change(name, coder, inside, values)
-            return
+    def _defer(self, name: str, coder: Coder, inside: tuple[Any, ...], values: Array) -> None:
+        """Have a part of a chunk overwritten when the transaction is committed."""
+        assert self._later is not None
 
         def do(store: OneValue) -> None:
             sink = _StoreSink(self._array, store, store_fill=self._store_fill)
@@ -149,3 +124,64 @@ class _StoreSink:
     def failed(self, error: Exception, name: str) -> Exception:
         """Return `error` with what was being done, key and cell."""
         return failed(error, self._changer.operation, self._kv, self._array, name)
+
+
+class SmallWriter:
+    """Writes to one array, of one chunk each: a batch made by division, without a plan."""
+
+    # The sinks and coders of a write are kept for the next one, as many of them as there were writes at the
+    # same time.
+
+    def __init__(
+        self, array: StoredArray, kv: ReadWritable, pool: Pool, *, store_data_equal_to_fill_value: bool
+    ) -> None:
+        self._array = array
+        self._kv = kv
+        self._pool = pool
+        self._store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
+        shape = array.grid.chunk_shape
+        plain = array.shard is None and array.part is None and as_modifiable(kv) is None
+        small = plain and array.chain.item.nbytes <= _MAX_SMALL
+        self._shape = tuple(shape) if small and shape is not None else None
+        self._n_elements = prod(shape or ())
+        self._order = tuple(range(array.grid.rank))
+        self._inline = write_load(pool, kv, array.chain, 1).inline
+        self._idle: list[tuple[_StoreSink, Coder]] = []
+
+    def write_from(self, transform: Transform, source: Array) -> Future[None] | None:
+        """Store `source` as :func:`write_from` does; None if the request is of another kind."""
+        sizes = self._shape
+        if sizes is None:
+            return None
+        place = place_in_chunk(transform, source.shape, sizes)
+        if place is None:
+            return None
+        key, elements = self._array.keys.key(place[0]), source
+        inside: tuple[Any, ...] | None = place[1]
+        if source.size == self._n_elements:
+            inside, elements = None, source.reshape(sizes)
+        if self._inline:
+            try:
+                self._write(key, inside, elements)
+            except Exception as e:
+                return Future.failed(e)
+            return Future.ready(None)
+
+        def open_worker(stop: Stop) -> Callable[[str], None]:
+            return lambda key: self._write(key, inside, elements)
+
+        return self._pool.run([key], open_worker, _nothing, n_workers=1)
+
+    def _write(self, key: str, inside: tuple[Any, ...] | None, elements: Array) -> None:
+        try:
+            sink, coder = worker = self._idle.pop()
+        except IndexError:
+            sink = _StoreSink(self._array, self._kv, store_fill=self._store_fill)
+            sink, coder = worker = sink, Coder(self._array.chain, self._order)
+        write_chunks((WriteBatch((key,), coder, (elements,), inside),), sink, [])
+        sink.flush()
+        self._idle.append(worker)
+
+
+def _nothing() -> None:
+    return None

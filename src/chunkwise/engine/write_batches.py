@@ -34,31 +34,20 @@ _SHORT_RUN = 512
 
 
 class WriteBatch(NamedTuple):
-    """Chunks that are encoded and stored one after the other.
+    """Chunks that are encoded and stored one after the other."""
 
-    Attributes
-    ----------
-    names : sequence
-        What the sink knows each by: a key, or a number in a shard.
-    coder : Coder
-        Encodes them, and decodes what is changed.
-    chunks : sequence of ndarray
-        Each whole chunk, or the elements that are put into it.
-    inside : tuple or None
-        Where in the chunk elements are put, in the order of the coder; None for whole chunks.
-    """
-
-    names: Sequence[Any]
+    names: Sequence[Any]  # keys, or numbers in a shard
     coder: Coder
-    chunks: Sequence[Array]
+    chunks: Sequence[Array]  # each a whole chunk, or the elements that are put into it
+    # their index in the chunk, in the order of the coder; None for whole chunks
     inside: tuple[Any, ...] | None
 
 
 class Sink(Protocol):
-    """Where a worker stores chunks."""
+    """Stores chunks of one worker."""
 
     def is_fill(self, chunk: Array) -> bool:
-        """Whether a chunk need not be stored."""
+        """Return True for a chunk that need not be stored."""
         ...
 
     def write(self, name: Any, encoded: Buffer) -> None: ...
@@ -78,19 +67,8 @@ def write_chunks(
     stop: Stop,
     encode_limit: AbstractContextManager[Any] | None = None,
 ) -> None:
-    """Encode and store chunks: the one loop of all writes.
-
-    Parameters
-    ----------
-    batches : iterable of WriteBatch
-        What is written; see :meth:`WriteBatches.batches`.
-    sink : Sink
-        Where it is stored.
-    stop : sequence
-        True as soon as nothing more is to be written.
-    encode_limit : context manager, optional
-        Held while a chunk is encoded.
-    """
+    """Encode and store chunks: the one loop of all writes."""
+    # It ends as soon as `stop` is true; `encode_limit` is held while a chunk is encoded.
     limit = encode_limit or nullcontext()
     for names, coder, chunks, inside in batches:
         for name, chunk in zip(names, chunks, strict=True):
@@ -110,19 +88,7 @@ def write_chunks(
 
 
 class WriteBatches:
-    """The caller's array, for one worker.
-
-    Parameters
-    ----------
-    chain : PreparedChain
-        Codec chain of a chunk.
-    view : ndarray
-        The caller's array in the order of the plan.
-    regular : bool
-        Whether all cells of the grid have one shape.
-    part : RecordPart, optional
-        What of each element is written; then no chunk is whole.
-    """
+    """The caller's array, in the order of a plan, for one worker; with a `part`, no chunk is whole."""
 
     def __init__(
         self, chain: PreparedChain, view: Array, *, regular: bool, part: RecordPart | None = None
@@ -135,10 +101,8 @@ class WriteBatches:
         self._coders: dict[tuple[int, ...], Any] = {}
 
     def batches(self, axes: tuple[PlanAxis, ...], names: Iterable[Any]) -> Iterator[WriteBatch]:
-        """Yield the chunks of a product of connected sets; `names` are in the order of the plan.
-
-        A batch is to be stored before the next one is taken.
-        """
+        """Yield the chunks of a product of connected sets; `names` are in the order of the plan."""
+        # A batch is to be stored before the next one is taken.
         rest, view, order = iter(names), self._view, chunk_order(axes)
         coder_for = self._coders.get(order) or self._coders.setdefault(
             order, open_coders(self._chain, order, self._part)

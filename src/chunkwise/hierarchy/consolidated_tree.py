@@ -160,6 +160,8 @@ def _write(node: Node, documents: Mapping[str, Any]) -> None:
 def _stored(node: Node) -> dict[str, Any] | None:
     """Return the copies that a group has, None if it has none; raise FailedPreconditionError for bad ones."""
     location = node.location
+    member: str
+    kind: object
     if node.format == "zarr2":
         key, (member, kind) = ".zmetadata", ("zarr_consolidated_format", 1)
         document = read_document(location.kv, location.path + key)

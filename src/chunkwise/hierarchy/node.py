@@ -44,7 +44,7 @@ __all__ = [
 
 FormatName: TypeAlias = Literal["zarr3", "zarr2", "zarr1", "n5"]
 
-DRIVERS: dict[FormatName, str] = {"zarr3": "zarr3", "zarr2": "zarr", "zarr1": "zarr1", "n5": "n5"}
+DRIVERS: dict[str, str] = {"zarr3": "zarr3", "zarr2": "zarr", "zarr1": "zarr1", "n5": "n5"}
 """Name of the driver of each format."""
 
 FORMATS: dict[str, FormatName] = {driver: format for format, driver in DRIVERS.items()}

@@ -11,17 +11,9 @@ __all__ = ["align"]
 
 
 def align(source: IndexDomain, target: IndexDomain) -> IndexTransform:
-    """Return the transform from `target` to `source` with which a source is broadcast to a target.
-
-    If one side has no labels, dimensions match from the last one backwards.  Otherwise equal labels match,
-    and then the unlabeled dimensions from the last one backwards.  Matched dimensions of equal size have
-    their lower bounds put on each other; any other source dimension must have a size of 1.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a source dimension has no target; the text names all of them.
-    """
+    """Return the transform from `target` to `source` that broadcasts a source to a target."""
+    # If one side has no labels, dimensions match from the last one backwards.  Otherwise equal labels match,
+    # and then the unlabeled dimensions from the last one backwards.
     matches = _match(source, target)
     output, problems = [], []
     for i, lo in enumerate(source._lo):

@@ -13,10 +13,7 @@ __all__ = ["AllDimensionsMixin"]
 
 
 class AllDimensionsMixin:
-    """The operations that take their argument in brackets, and transposing.
-
-    A subclass defines `_operate` and `transpose`.
-    """
+    """Operations in brackets on all dimensions, and transposing, for classes that have `_operate`."""
 
     __slots__ = ()
 

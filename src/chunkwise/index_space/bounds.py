@@ -12,20 +12,7 @@ __all__ = ["check_bounds", "resolve_bounds"]
 
 
 def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTransform:
-    """Return `transform` with implicit bounds replaced by what the stored array has now.
-
-    Parameters
-    ----------
-    transform : IndexTransform
-        What is read or written; its outputs are indices of the stored array.
-    storage : IndexDomain
-        Current domain of the stored array; its bounds count as explicit.
-
-    Raises
-    ------
-    OutOfRangeError
-        If a constant, an explicit bound or an element of an index array is outside `storage`.
-    """
+    """Return `transform` with implicit bounds resolved against `storage`; raise if it leads out."""
     if storage.rank == len(transform._output) and _is_within(transform, storage):
         return transform
     limits = [(lo, hi, False, False) for lo, hi in zip(storage._lo, storage._hi, strict=True)]
@@ -43,10 +30,8 @@ def check_bounds(transform: IndexTransform, storage: IndexDomain) -> None:
 
 
 def _is_within(transform: IndexTransform, storage: IndexDomain) -> bool:
-    """Whether there is evidently nothing to resolve and nothing out of bounds.
-
-    Implicit bounds are left to the long way unless they are those of the stored array.
-    """
+    """Return True if nothing is left to resolve and nothing is out of bounds, as far as is evident."""
+    # Implicit bounds count as unresolved unless they are those of the stored array.
     domain = transform._domain
     lower, upper = domain._lo, domain._hi
     for lo, hi, m in zip(storage._lo, storage._hi, transform._output, strict=True):

@@ -19,13 +19,7 @@ __all__ = ["combine_domains", "merge_bounds", "merge_domains"]
 def combine_domains(
     a: IndexDomain, b: IndexDomain, verb: str, combine: Callable[[Bounds, Bounds], Bounds]
 ) -> IndexDomain:
-    """Return the domain whose dimensions are those of `a` and `b` combined one by one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If ranks or labels differ, or `combine` refuses; the text starts with ``Cannot <verb> ...``.
-    """
+    """Return the domain of the dimensions of `a` and `b` combined one by one; raise ``Cannot <verb> ...``."""
     if not isinstance(b, type(a)):
         raise TypeError(f"{verb} takes an IndexDomain, not {b!r}")
     context = f"Cannot {verb} index domain {a} with index domain {b}"
@@ -43,15 +37,8 @@ def combine_domains(
 
 
 def merge_bounds(a: Bounds, b: Bounds) -> Bounds:
-    """Return the bounds that two sources specify together.
-
-    An implicit infinite end says nothing; others must be equal, and are implicit only if both are.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they are not.
-    """
+    """Return the bounds that two sources specify together, or raise."""
+    # An implicit infinite end specifies nothing; others must be equal, and are implicit only if both are.
     lo, implicit_lo = _merge_end(a[0], a[2], b[0], b[2], -INF, "Lower")
     hi, implicit_hi = _merge_end(a[1], a[3], b[1], b[3], UPPER, "Upper")
     # Ends from different sources may be in the wrong order.
@@ -72,11 +59,5 @@ def _merge_end(
 
 
 def merge_domains(a: IndexDomain, b: IndexDomain) -> IndexDomain:
-    """Return the domain that two sources specify together.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If ranks, labels or specified bounds differ; the text names the dimension.
-    """
+    """Return the domain that two sources specify together; raise if ranks, labels or bounds differ."""
     return combine_domains(a, b, "merge", merge_bounds)

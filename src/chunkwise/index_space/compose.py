@@ -25,15 +25,7 @@ __all__ = ["check_array_values", "compose", "resolve_array", "substitute"]
 
 
 def compose(a: M, b: IndexMapping) -> M:
-    """Return the mapping ``x -> a(b(x))`` over the domain of `b`, whose implicit bounds are resolved.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `b` has not as many outputs as `a` has inputs, or a number overflows 64 bits.
-    OutOfRangeError
-        If `b` leads out of the explicit bounds of `a`.
-    """
+    """Return the mapping ``x -> a(b(x))`` over the domain of `b`, whose implicit bounds are resolved."""
     outer = a._domain
     if outer.rank != len(b._output):
         raise InvalidArgumentError(
@@ -48,15 +40,8 @@ def compose(a: M, b: IndexMapping) -> M:
 
 
 def substitute(m: M, domain: IndexDomain, inner: tuple[OutputIndexMap, ...]) -> M:
-    """Return ``x -> m(inner(x))`` over `domain`, which is known to fit; `inner` has no index arrays.
-
-    Unlike `compose` it leaves an index array with a single element what it is.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a number overflows 64 bits.
-    """
+    """Return ``x -> m(inner(x))`` over `domain`, which is known to fit; `inner` has no index arrays."""
+    # Unlike `compose` it leaves an index array with a single element what it is.
     empty = domain._is_empty()
     output = []
     for i, x in enumerate(m._output):
@@ -108,13 +93,7 @@ def _compose_map(
 def resolve_array(
     offset: int, stride: int, array: IndexArray, index_range: tuple[int, int]
 ) -> OutputIndexMap:
-    """Return the array map, or the constant that it is if the array has a single element.
-
-    Raises
-    ------
-    OutOfRangeError
-        If the single element is outside `index_range`.
-    """
+    """Return the array map, or a constant for a single element; raise if that is outside `index_range`."""
     if array.size != 1:
         return array_map(offset, stride, array, index_range)
     value = int(array.flat[0])

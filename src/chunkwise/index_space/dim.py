@@ -1,4 +1,4 @@
-"""One dimension of an index space: an interval, whether its ends are implicit, and a label."""
+"""One dimension of an index space: an interval with explicit or implicit ends, and a label."""
 
 from __future__ import annotations
 

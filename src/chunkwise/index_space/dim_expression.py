@@ -211,13 +211,7 @@ OPERATIONS: dict[str, tuple[Callable[[Any], tuple[Any, str]], Callable[..., Any]
 
 
 def apply_expression(m: M, expression: DimExpression) -> M:
-    """Return `m` with the operations of the expression applied to its dimensions.
-
-    Raises
-    ------
-    OutOfBoundsError, InvalidArgumentError, OutOfRangeError
-        If the expression does not fit the domain.
-    """
+    """Return `m` with the operations of the expression applied to its dimensions."""
     if not expression._operations:
         raise OutOfBoundsError("Must specify at least one operation in dimension expression")
     for i, op in enumerate(expression._operations):

@@ -1,4 +1,4 @@
-"""What can be done to chosen dimensions of an index mapping, other than indexing them.
+"""Operations on chosen dimensions of an index mapping, other than indexing them.
 
 Each function takes a mapping, the numbers of distinct dimensions and an argument, and returns the new
 mapping with the numbers that those dimensions have in it.
@@ -226,10 +226,7 @@ def permute(m: M, order: Sequence[int]) -> M:
 
 
 def transpose(m: M, dims: Sequence[int], target: tuple[SelectionItem, ...] | int) -> tuple[M, list[int]]:
-    """Move the dimensions to the target positions.
-
-    A lone integer is where the first of them goes, or the last if it counts from the end.
-    """
+    """Move the dimensions to the target positions; a lone integer is that of the first, or of the last."""
     rank, n = m._domain.rank, len(dims)
     if isinstance(target, int) and not dims:
         positions = []
@@ -278,10 +275,8 @@ def select(m: M, dims: Sequence[int]) -> M:
 
 
 def diagonal(m: M, dims: Sequence[int]) -> tuple[M, list[int]]:
-    """Replace the dimensions by one, in front, whose index stands for all of theirs.
-
-    An end of it is implicit only if that of all of them is.
-    """
+    """Replace the dimensions by one, in front, whose index stands for all of theirs."""
+    # An end of it is implicit only if that of all of them is.
     bounds, labels = m._domain._bounds(), m._domain._labels
     lo, hi = -INF, UPPER
     for d in dims:

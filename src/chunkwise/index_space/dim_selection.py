@@ -1,4 +1,4 @@
-"""Choosing dimensions by number, label, or slice of numbers: what stands in ``d[...]``."""
+"""Selections of dimensions in ``d[...]``, by number, label, or slice of numbers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,7 @@ SelectionItem: TypeAlias = int | str | slice
 
 
 def parse_selection(key: Any) -> tuple[SelectionItem, ...]:
-    """Return the items of a selection: a number, label, slice, another selection, or a sequence of those.
-
-    Raises
-    ------
-    TypeError
-        If something else is selected.
-    """
+    """Return the items of a selection: a number, label, slice, other selection, or a sequence of those."""
     items = _parse(key)
     if items is None:
         raise TypeError(
@@ -105,13 +99,7 @@ def resolve_slice(item: slice, rank: int) -> range:
 
 
 def resolve_selection(items: Sequence[SelectionItem], labels: Sequence[str]) -> list[int]:
-    """Return the dimension numbers of a selection from dimensions with `labels`; they can repeat.
-
-    Raises
-    ------
-    OutOfBoundsError
-        If a dimension does not exist.
-    """
+    """Return the dimension numbers of a selection from dimensions with `labels`; they can repeat."""
     out: list[int] = []
     for item in items:
         if isinstance(item, slice):
@@ -122,13 +110,7 @@ def resolve_selection(items: Sequence[SelectionItem], labels: Sequence[str]) -> 
 
 
 def resolve_new(items: Sequence[SelectionItem]) -> list[int]:
-    """Return the numbers of a selection, negative ones as they are, when the rank is not known yet.
-
-    Raises
-    ------
-    OutOfBoundsError
-        If an item is a slice whose length depends on the rank.
-    """
+    """Return the numbers of a selection, negative ones as they are, when the rank is not known yet."""
     out: list[int] = []
     for item in items:
         if isinstance(item, str):

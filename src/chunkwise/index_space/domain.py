@@ -161,7 +161,7 @@ class IndexDomain(AllDimensionsMixin):
         return list(zip(self._lo, self._hi, self._implicit_lo, self._implicit_hi, strict=True))
 
     def _is_empty(self) -> bool:
-        """Whether a dimension has no index and explicit bounds, so that there is no element for sure."""
+        """Return True if a dimension has no index and explicit bounds."""
         for i, lo in enumerate(self._lo):
             if lo == self._hi[i] and not (self._implicit_lo[i] or self._implicit_hi[i]):
                 return True

@@ -57,17 +57,7 @@ def bounds_from_arguments(
     implicit_upper_bounds: Iterable[Any] | None,
     labels: Iterable[str | None] | None,
 ) -> tuple[list[Bounds], tuple[str, ...]] | None:
-    """Return the bounds and labels of all dimensions, or None if no argument was given.
-
-    `prefix` is what the caller's parameter names start with, for messages.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If lengths differ, two upper bounds are given, bounds are not an interval or labels not unique.
-    TypeError
-        If an argument is of the wrong type.
-    """
+    """Return bounds and labels of all dimensions, or None without arguments; names begin with `prefix`."""
     uppers = {"exclusive_max": exclusive_max, "inclusive_max": inclusive_max, "shape": shape}
     given = [form for form, value in uppers.items() if value is not None]
     if len(given) > 1:

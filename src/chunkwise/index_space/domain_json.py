@@ -54,13 +54,7 @@ _PARSERS = {
 
 
 def parse_bounds(members: Members, prefix: str) -> tuple[list[Bounds], tuple[str, ...]]:
-    """Take the members that describe a domain; their names start with `prefix`.
-
-    Raises
-    ------
-    SpecError
-        If a member is malformed, lengths differ, or none of the members is there.
-    """
+    """Take the members that describe a domain; their names start with `prefix`."""
     rank: int | None = None
 
     def array_of(element: Callable[[JSON], Any]) -> Callable[[JSON], list[Any]]:

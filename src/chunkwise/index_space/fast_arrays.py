@@ -1,4 +1,4 @@
-"""The short way through expressions with index arrays of one shape, beside integers and unit-stride slices.
+"""A shortcut for index arrays of one shape, beside integers and unit-stride slices.
 
 The result is that of `numpy_indexing.index_all`; what does not fit, an error included, is left to that.
 """

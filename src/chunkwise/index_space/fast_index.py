@@ -1,4 +1,4 @@
-"""The short way through the commonest expressions: integers, slices and an ellipsis, in one pass.
+"""A shortcut for the commonest expressions: integers, slices and an ellipsis, in one pass.
 
 The result is that of `numpy_indexing.index_all`; what does not fit, an error included, is left to that.
 """
@@ -23,10 +23,7 @@ __all__ = ["fast_index"]
 def fast_index(
     domain: IndexDomain, output: tuple[OutputIndexMap, ...], key: Any, *, expanded: bool = False
 ) -> tuple[IndexDomain, tuple[OutputIndexMap, ...]] | None:
-    """Return domain and output of the indexed mapping, or None if the general way has to decide.
-
-    `expanded` says that an ellipsis has been replaced already; there can be only one.
-    """
+    """Return domain and output of the indexed mapping, or None if the general function has to decide."""
     if type(key) is not tuple:
         key = (key,)
     old_lo, old_hi = domain._lo, domain._hi

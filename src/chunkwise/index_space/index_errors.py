@@ -1,4 +1,4 @@
-"""Which built-in exception a failure is: IndexError in an indexing expression, ValueError in a method."""
+"""The built-in exception of a failure: IndexError in an indexing expression, ValueError in a method."""
 
 from __future__ import annotations
 

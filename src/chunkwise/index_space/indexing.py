@@ -33,13 +33,7 @@ W = TypeVar("W", bound="WritableIndexingMixin")
 
 
 def index_mapping(m: M, key: Any, mode: Mode = "default") -> M:
-    """Return `m` indexed by a NumPy-style expression, domain, transform or dimension expression.
-
-    Raises
-    ------
-    OutOfBoundsError
-        If the key does not fit the domain of `m`.
-    """
+    """Return `m` indexed by a NumPy-style expression, domain, transform or dimension expression."""
     fast = fast_arrays(m._domain, m._output, key, mode)
     return as_index_error(_index, m, key, mode) if fast is None else m._make(*fast)
 
@@ -72,10 +66,7 @@ else:
 
 
 class IndexingMixin(AllDimensionsMixin):
-    """Indexing by brackets, ``oindex``, ``vindex`` and the operations on all dimensions.
-
-    A subclass defines `_apply_transform_fn`.
-    """
+    """Indexing by brackets, ``oindex``, ``vindex`` and the operations on all dimensions."""
 
     __slots__ = ()
 
@@ -128,10 +119,7 @@ class IndexingMixin(AllDimensionsMixin):
 
 
 class WritableIndexingMixin(IndexingMixin):
-    """Indexing that can be assigned to.
-
-    A subclass defines `_write_at` too, and has its index transform as `_transform`.
-    """
+    """Indexing that can be assigned to; a subclass defines `_write_at`, and `_transform`."""
 
     __slots__ = ()
 

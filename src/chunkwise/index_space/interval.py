@@ -37,13 +37,7 @@ def _checked(lo: int, hi: int, form: str, given: tuple[int, int]) -> tuple[int, 
 
 
 def half_open(lo: int, hi: int) -> tuple[int, int]:
-    """Return ``[lo, hi)``.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `lo` is above `hi`, or one of them is beyond the infinities.
-    """
+    """Return ``[lo, hi)``; raise if `lo` is above `hi`, or one of them is beyond the infinities."""
     return _checked(lo, hi, "half-open", (lo, hi))
 
 
@@ -87,26 +81,14 @@ def _shifted(bound: int, offset: int) -> int:
 
 
 def shift(lo: int, hi: int, offset: int) -> tuple[int, int]:
-    """Return the interval moved up by `offset`; an infinite end stays where it is.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a finite end would leave the range of finite indices.
-    """
+    """Return the interval moved up by `offset`; an infinite end stays where it is."""
     new_lo = lo if lo == -INF else _shifted(lo, offset)
     new_hi = hi if hi == UPPER else _shifted(hi - 1, offset) + 1
     return new_lo, new_hi
 
 
 def pull_back(lo: int, hi: int, offset: int, stride: int) -> tuple[int, int]:
-    """Return the interval of all ``x`` with ``lo <= offset + stride * x < hi``, for `stride` other than 0.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If an end of the result is not a finite index although that of the argument is.
-    """
+    """Return the interval of all ``x`` with ``lo <= offset + stride * x < hi``, for `stride` other than 0."""
     if stride > 0:
         new_lo = lo if lo == -INF else -((offset - lo) // stride)
         new_hi = hi if hi == UPPER else -((offset - hi) // stride)

@@ -12,16 +12,8 @@ __all__ = ["invert"]
 
 
 def invert(m: M) -> M:
-    """Return the mapping from the outputs of `m` back to its inputs.
-
-    A constant output becomes a dimension with one index, and an unused input that has one index a
-    constant.  Labels stay with their dimensions.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `m` has no inverse; the text names the dimension.
-    """
+    """Return the mapping from the outputs of `m` back to its inputs, or raise."""
+    # A constant output becomes a dimension with one index, and an unused input that has one index a constant.
     domain = m._domain
     own = domain._bounds()
     bounds: list[Bounds] = []

@@ -63,13 +63,7 @@ def check_index(index: int, rank: int) -> int:
 
 
 def find_dimension(identifier: int | str, labels: Sequence[str]) -> int:
-    """Return the number of the dimension that has the given number or label.
-
-    Raises
-    ------
-    OutOfBoundsError
-        If there is no such dimension.
-    """
+    """Return the number of the dimension that has the given number or label."""
     if not isinstance(identifier, str):
         return check_index(operator.index(identifier), len(labels))
     if not identifier:

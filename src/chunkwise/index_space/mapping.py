@@ -1,4 +1,4 @@
-"""The pair that every operation of this package takes and returns."""
+"""The record that every operation on index mappings takes and returns."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ M = TypeVar("M", bound="IndexMapping")
 
 
 class IndexMapping:
-    """A domain and output index maps over it.
-
-    `IndexTransform` is one; a bare domain is treated as one without outputs.
-    """
+    """A domain and output index maps over it: an `IndexTransform`, or a bare domain without outputs."""
 
     __slots__ = ("__weakref__", "_domain", "_output")
 

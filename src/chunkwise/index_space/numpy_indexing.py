@@ -36,17 +36,8 @@ _WHOLE = SliceTerm(None, None, None)
 
 
 def slice_bounds(bounds: Bounds, term: SliceTerm) -> tuple[Bounds, int, int]:
-    """Return the bounds of a sliced dimension, and offset and stride from it to the original.
-
-    The first index of the result is that of the slice divided by the step, rounded towards zero.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the step is 0 or the ends are in the wrong order.
-    OutOfRangeError
-        If the slice leaves explicit bounds.
-    """
+    """Return the bounds of a sliced dimension, and offset and stride from it to the original."""
+    # The first index of the result is that of the slice divided by the step, rounded towards zero.
     low, high, implicit_low, implicit_high = bounds
     start, stop, step = term.start, term.stop, 1 if term.step is None else term.step
     if step == 0:
@@ -105,13 +96,7 @@ def n_dims(term: Any) -> int:
 
 
 def index_all(m: M, expression: Terms, mode: Mode = "default") -> M:
-    """Return `m` indexed by terms that apply to its dimensions in order; missing ones stay whole.
-
-    Raises
-    ------
-    OutOfBoundsError, InvalidArgumentError, OutOfRangeError
-        If the expression does not fit the domain.
-    """
+    """Return `m` indexed by terms that apply to its dimensions in order; missing ones stay whole."""
     check_shapes(expression, mode)
     terms, rank = expression.terms, m._domain.rank
     needed = sum(map(n_dims, terms))
@@ -143,19 +128,7 @@ def apply_terms(
     is_new: Sequence[bool],
     mode: Mode,
 ) -> tuple[M, list[int]]:
-    """Return `m` indexed, and the dimensions of the result that come from `placed`, in its order.
-
-    Parameters
-    ----------
-    m : IndexMapping
-        What is indexed.
-    placed : sequence of (term, dims)
-        Terms with their dimensions of the expanded domain; dimensions not mentioned stay whole.
-    is_new : sequence of bool
-        For each dimension of the expanded domain, whether it is a new axis.
-    mode : {"default", "oindex", "vindex"}
-        What several index arrays mean together.
-    """
+    """Return `m` indexed, and the dimensions of the result that come from `placed`, in its order."""
     arrays = [i for i, (term, _) in enumerate(placed) if isinstance(term, ArrayTerm)]
     blocks = _array_blocks(placed, arrays, mode)
     layout = _Layout(m, placed, is_new, blocks)
@@ -180,12 +153,9 @@ def check_shapes(expression: Terms, mode: Mode) -> None:
 
 
 class _Block(NamedTuple):
-    """Dimensions of the result that come from index arrays.
+    """Dimensions of the result that come from index arrays."""
 
-    `at` is the position in the list of terms, or -1 for the front; `members` are the terms.
-    """
-
-    at: int
+    at: int  # position in the list of terms, or -1 for the front
     shape: tuple[int, ...]
     members: tuple[int, ...]
 

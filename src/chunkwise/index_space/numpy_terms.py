@@ -1,4 +1,4 @@
-"""The terms of a NumPy-style indexing expression, checked and put into one form."""
+"""The terms of a NumPy-style indexing expression, checked and in one form."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ class SliceTerm(NamedTuple):
 
 
 class ArrayTerm(NamedTuple):
-    """Integer arrays of one shape that index as many dimensions jointly.
+    """Integer arrays of one shape that index as many dimensions jointly."""
 
-    A boolean array of rank n becomes n arrays of the positions of its true elements; of rank 0 it indexes
-    no dimension but still has a shape, ``(1,)`` or ``(0,)``.
-    """
+    # A boolean array of rank n becomes n arrays of the positions of its true elements; of rank 0 it indexes
+    # no dimension but still has a shape, ``(1,)`` or ``(0,)``.
 
     arrays: tuple[IndexArray, ...]
     shape: tuple[int, ...]
@@ -45,18 +44,10 @@ class ArrayTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """An indexing expression.
+    """An indexing expression."""
 
-    Attributes
-    ----------
-    terms : tuple
-        Integers, `SliceTerm`, `ArrayTerm`, None for a new axis, and at most one Ellipsis.
-    scalar : bool
-        Whether it was a lone integer, slice or None, not a tuple.
-    """
-
-    terms: tuple[Any, ...]
-    scalar: bool
+    terms: tuple[Any, ...]  # integers, `SliceTerm`, `ArrayTerm`, None for a new axis, at most one Ellipsis
+    scalar: bool  # True for a lone integer, slice or None instead of a tuple
 
     def __str__(self) -> str:
         text = ",".join("..." if t is Ellipsis else str(t) for t in self.terms)
@@ -64,15 +55,7 @@ class Terms:
 
 
 def parse_terms(key: Any) -> Terms:
-    """Return the terms of what stands between the brackets.
-
-    Raises
-    ------
-    OutOfBoundsError
-        If a term is none that can index.
-    TypeError
-        If a slice has ends that are not integers, or an integer needs more than 64 bits.
-    """
+    """Return the terms of what stands between the brackets."""
     if isinstance(key, tuple):
         terms = tuple([term for item in key for term in _parse(item)])
         scalar = False

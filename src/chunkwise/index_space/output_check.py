@@ -1,4 +1,4 @@
-"""Checking that output index maps given by a caller fit a domain."""
+"""Checks of output index maps given by a caller against a domain."""
 
 from __future__ import annotations
 

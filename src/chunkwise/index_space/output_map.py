@@ -1,4 +1,4 @@
-"""How one output index of a transform depends on its input indices."""
+"""Output index maps: one output index of a transform as a function of its input indices."""
 
 from __future__ import annotations
 

@@ -43,10 +43,7 @@ def check_constant(value: int, bounds: Bounds, output_dim: int) -> None:
 
 
 def constrain(a: Bounds, b: Bounds) -> Bounds:
-    """Return the bounds that two outputs allow together.
-
-    An explicit end wins over an implicit one, which can still change; ends of one kind intersect.
-    """
+    """Return the bounds that two outputs allow together; an explicit end wins over an implicit one."""
     lo, implicit_lo = (a[0], a[2]) if not a[2] and b[2] else (b[0], b[2])
     hi, implicit_hi = (a[1], a[3]) if not a[3] and b[3] else (b[1], b[3])
     if a[2] == b[2]:
@@ -57,22 +54,8 @@ def constrain(a: Bounds, b: Bounds) -> Bounds:
 
 
 def propagate(outer: Sequence[Bounds], inner: IndexDomain, output: Sequence[OutputIndexMap]) -> IndexDomain:
-    """Return `inner` with its bounds resolved against those of `outer`, which `output` maps it into.
-
-    Parameters
-    ----------
-    outer : sequence of Bounds
-        One entry per output.
-    inner : IndexDomain
-        Domain of the output index maps.
-    output : sequence of OutputIndexMap
-        Array maps take no part: their values are checked where they are used.
-
-    Raises
-    ------
-    OutOfRangeError
-        If an explicit bound of `inner`, or a constant, is outside the explicit bounds of `outer`.
-    """
+    """Return `inner` with its bounds resolved against those of `outer`, which `output` maps it into."""
+    # Array maps take no part: their values are checked where they are used.
     # What has no element can't be out of bounds.
     checked = not inner._is_empty()
     allowed: dict[int, Bounds] = {}

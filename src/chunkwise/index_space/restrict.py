@@ -18,18 +18,9 @@ __all__ = ["restrict"]
 
 
 def restrict(m: M, domain: IndexDomain) -> M:
-    """Return `m` limited to the bounds of `domain`, which become explicit.
-
-    Dimensions are matched by label if both sides have labels, otherwise by position; unlabeled
-    dimensions of a labeled `domain` are matched in order with the unlabeled ones of `m`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If dimensions can't be matched.
-    OutOfRangeError
-        If `domain` reaches beyond explicit bounds of `m`.
-    """
+    """Return `m` limited to the bounds of `domain`, which become explicit."""
+    # Dimensions match by label if both sides have labels, otherwise by position; unlabeled dimensions of a
+    # labeled `domain` match in order with the unlabeled ones of `m`.
     target = m._domain
     positions = _match(target, domain)
     bounds = target._bounds()

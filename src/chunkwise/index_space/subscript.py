@@ -11,17 +11,7 @@ R = TypeVar("R")
 
 
 class Subscript(Generic[R]):
-    """Calls a function with what stands between the brackets.
-
-    Parameters
-    ----------
-    owner : object
-        What it belongs to, for its text.
-    name : str
-        Name of the attribute.
-    apply : callable
-        Takes the key, returns the result.
-    """
+    """A method that is called with what stands between brackets; `owner` and `name` are for its text."""
 
     __slots__ = ("_apply", "_name", "_owner")
 

@@ -1,4 +1,4 @@
-"""Index transforms: how the indices of a view lead to those of the array behind it."""
+"""Index transforms: from the indices of a view to those of the array behind it."""
 
 from __future__ import annotations
 

@@ -24,13 +24,7 @@ __all__ = ["output_to_json", "parse_output"]
 
 
 def parse_output(value: JSON) -> list[OutputIndexMap]:
-    """Return the maps of the ``output`` member; that they fit the domain is not checked here.
-
-    Raises
-    ------
-    SpecError
-        If a member is malformed.
-    """
+    """Return the maps of the ``output`` member; that they fit the domain is not checked here."""
     maps = parse_array(value, _parse_map)
     if len(maps) > MAX_RANK:
         raise SpecError(f"Rank {len(maps)} is outside valid range [0, {MAX_RANK}]")

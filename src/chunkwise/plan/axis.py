@@ -1,4 +1,4 @@
-"""One connected set of a plan: dimensions that can be divided among chunks without looking at the others.
+"""One connected set of a plan: dimensions that are divided among chunks independently of the others.
 
 Input and storage dimensions that depend on each other through the output index maps form a *connected
 set*.  Each set is partitioned alone, and the touched chunks are the outer product of the sets, so
@@ -16,35 +16,19 @@ __all__ = ["PlanAxis", "strided_axis"]
 
 
 class PlanAxis(NamedTuple):
-    """A connected set: parallel tuples with one entry for each group of cells that it touches.
+    """A connected set: parallel tuples with one entry for each group of cells that it touches."""
 
-    Attributes
-    ----------
-    dims : tuple of int
-        Storage dimensions of the set, ascending.
-    cells : tuple of tuple of int
-        For each of `dims`, the position in the grid of each entry.
-    extents : tuple of tuple of int
-        For each of `dims`, the size of the cell of each entry, in elements.
-    chunk : tuple
-        What each entry selects inside the chunk: a slice, or for an indexed set a tuple of index arrays,
-        one for each of `dims`, shaped so that those of several sets broadcast to their product.
-    out : tuple
-        Where that lies in the result, as seen through :meth:`Layout.view`.
-    whole : tuple of bool
-        Whether an entry leaves out nothing of the chunk along these dimensions, as the kind of plan
-        needs it: to be decoded in place for a read, to be overwritten entirely for a write.
-    indexed : bool
-        Whether `chunk` and `out` hold tuples of index arrays.
-    """
-
-    dims: tuple[int, ...]
-    cells: tuple[tuple[int, ...], ...]
+    dims: tuple[int, ...]  # storage dimensions of the set, ascending
+    cells: tuple[tuple[int, ...], ...]  # for each of `dims`, the position in the grid of each entry
+    # for each of `dims`, the size of the cell of each entry, in elements
     extents: tuple[tuple[int, ...], ...]
+    # selections inside the chunk: slices, or tuples of index arrays that broadcast to the product of the sets
     chunk: tuple[Any, ...]
-    out: tuple[Any, ...]
+    out: tuple[Any, ...]  # the same in the result, as seen through :meth:`Layout.view`
+    # True where all of the chunk is selected along these dimensions, and may be decoded in place or
+    # overwritten
     whole: tuple[bool, ...]
-    indexed: bool
+    indexed: bool  # True if `chunk` and `out` hold tuples of index arrays
 
     @property
     def n_entries(self) -> int:
@@ -65,11 +49,9 @@ class PlanAxis(NamedTuple):
 
 
 def strided_axis(grid: ChunkGrid, dim: int, offset: int, stride: int, size: int) -> PlanAxis:
-    """Partition ``offset + stride * i``, for i in ``[0, size)``, by the cells of `grid` along `dim`.
-
-    `stride` is positive: a negative one is turned around by the layout of the result, once.  A cell
-    without a selected element, which a stride larger than the chunk jumps over, has no entry.
-    """
+    """Partition ``offset + stride * i``, for i in ``[0, size)``, by the cells of `grid` along `dim`."""
+    # `stride` is positive: the layout of the result turns a negative one around, once.  A cell without a
+    # selected element, which a stride larger than the chunk jumps over, has no entry.
     cells, extents, chunk, out, whole = [], [], [], [], []
     i = 0
     while i < size:

@@ -1,4 +1,4 @@
-"""A box cut into smaller ones."""
+"""Boxes cut into smaller ones."""
 
 from __future__ import annotations
 
@@ -11,23 +11,9 @@ __all__ = ["boxes"]
 def boxes(
     lower: Sequence[int], upper: Sequence[int], unit: Sequence[int], n_elements: int
 ) -> Iterator[tuple[slice, ...]]:
-    """Yield slices of ``[lower, upper)`` that together are all of it, in C order.
-
-    Parameters
-    ----------
-    lower, upper : sequence of int
-        Bounds, in index space.
-    unit : sequence of int
-        Cuts are made at multiples of it where they can be.
-    n_elements : int
-        Most elements of a box, unless a unit has more.  A dimension is cut only if those before it are cut
-        into single units, so with units of 1 the boxes are runs of the C order.
-
-    Examples
-    --------
-    >>> list(boxes([1], [9], [3], 3))
-    [(slice(1, 3, None),), (slice(3, 6, None),), (slice(6, 9, None),)]
-    """
+    """Yield slices of ``[lower, upper)`` that make it up, in C order, cut at multiples of `unit`."""
+    # A dimension is cut only if those before it are cut into single units, so with units of 1 the boxes are
+    # runs of the C order.  A box has at most `n_elements`, unless a unit has more.
     sizes = [hi - lo for lo, hi in zip(lower, upper, strict=True)]
     if 0 in sizes:
         return iter(())

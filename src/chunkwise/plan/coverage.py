@@ -1,4 +1,4 @@
-"""Where boxes leave a region uncovered, and where they lie over each other.
+"""Indices of a region that boxes leave uncovered, and boxes that overlap.
 
 A region is taken apart around one of the boxes that meet it: what lies outside of that box, on either side
 along each dimension, is looked at in the same way with the boxes that meet it.
@@ -21,12 +21,7 @@ Corner: TypeAlias = "tuple[int, ...]"
 
 
 class Box(NamedTuple):
-    """A region of indices.
-
-    Attributes
-    ----------
-    lower, upper : tuple of int
-    """
+    """A region of indices."""
 
     lower: Corner
     upper: Corner
@@ -38,15 +33,7 @@ class Box(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """Two boxes that have indices in common.
-
-    Attributes
-    ----------
-    below, above : int
-        Their numbers; the later one hides the other.
-    box : Box
-        What they have in common.
-    """
+    """Two boxes, by number, that have the indices of `box` in common; the later one hides the other."""
 
     below: int
     above: int

@@ -1,4 +1,4 @@
-"""Reading a downsampled array as a plan: which part of the base at a time, and where its cells go.
+"""Reads of a downsampled array as a plan: parts of the base, and where their cells go.
 
 1. Cell i along a dimension covers base indices ``[i * f, (i + 1) * f)``, as far as they exist.  Only the
    first and the last cell can be smaller, so that there are at most three *classes* of cells.
@@ -31,41 +31,21 @@ Array = npt.NDArray[Any]
 
 
 class DownsamplePlan(NamedTuple):
-    """A read of a downsampled array.
-
-    Attributes
-    ----------
-    pieces : list of CellPiece
-    layout : Layout
-        How the pieces see the caller's array.
-    n_elements : int
-        Elements of the base that are read.
-    """
+    """A read of a downsampled array."""
 
     pieces: list[CellPiece]
     layout: Layout
-    n_elements: int
+    n_elements: int  # of the base, that are read
 
 
 class _Cells(NamedTuple):
-    """Some cells of one class along one connected set.
+    """Some cells of one class along one connected set."""
 
-    Attributes
-    ----------
-    dims : tuple of int
-        Base dimensions.
-    starts : tuple of (range or ndarray)
-        For each of `dims` the first base index of each cell.
-    extents : tuple of int
-        For each of `dims` the size of a cell.
-    out : object
-        Where they go: a slice, or index arrays for an indexed set.
-    """
-
-    dims: tuple[int, ...]
+    dims: tuple[int, ...]  # base dimensions
+    # for each of `dims` the first base index of each cell, a range or an array
     starts: tuple[range | npt.NDArray[np.int64], ...]
-    extents: tuple[int, ...]
-    out: Any
+    extents: tuple[int, ...]  # for each of `dims` the size of a cell
+    out: Any  # a slice of the result, or index arrays for an indexed set
 
     @property
     def indexed(self) -> bool:
@@ -188,21 +168,9 @@ def plan_downsample(
     chunk: Sequence[int],
     n_elements: int,
 ) -> DownsamplePlan:
-    """Plan a read.
-
-    Parameters
-    ----------
-    transform : Transform
-        From the request to indices of the downsampled array.
-    factors : sequence of int
-        Size of a cell in each dimension.
-    lower, upper : sequence of int
-        Bounds of the base.
-    chunk : sequence of int
-        Shape of a chunk of the base, aligned with 0; 1 where there is none.
-    n_elements : int
-        Elements of the base to read at a time, unless a chunk, or a cell, has more.
-    """
+    """Plan a read of cells of `factors` elements of a base with bounds `lower` and `upper`."""
+    # `chunk` is the shape of a chunk of the base, aligned with 0; 1 where there is none.  `n_elements` of the
+    # base are read at a time, unless a chunk, or a cell, has more.
     grid = _Classes(factors, lower, upper)
     axes, layout = partition(transform, grid, check_cover=False)
     pieces: list[CellPiece] = []

@@ -1,4 +1,4 @@
-"""A connected set that is not one slice: index arrays, masks, diagonals.
+"""Connected sets that are not one slice: index arrays, masks, diagonals.
 
 1. The storage coordinates of all points of the set are computed, one array for each storage dimension.
 2. So are their cells, joined into one number for each point.
@@ -34,23 +34,10 @@ def indexed_axis(
     n_sets: int,
     check_cover: bool,
 ) -> PlanAxis:
-    """Partition points by the cells that they lie in.
-
-    Parameters
-    ----------
-    grid : ChunkGrid
-        What to partition by.
-    dims : sequence of int
-        Storage dimensions of the set, ascending.
-    coordinates : sequence of ndarray of int64
-        For each of `dims`, the storage coordinate of each point; broadcast to `input_shape`.
-    input_shape : tuple of int
-        Extents of the input dimensions of the set, none of them 0.
-    position, n_sets : int
-        Which of how many indexed sets of the plan this is; gives the shape of the index arrays.
-    check_cover : bool
-        Whether to find out which entries cover their cells, which a read has no use for.
-    """
+    """Partition points by the cells that they lie in."""
+    # For each of `dims`, `coordinates` has the storage coordinate of each point; it is broadcast to
+    # `input_shape`. `position` says which of the `n_sets` indexed sets of the plan this is, and so the shape
+    # of the index arrays.
     flat = [np.broadcast_to(along, input_shape).ravel() for along in coordinates]
     cells = [grid.cells(dim, along) for dim, along in zip(dims, flat, strict=True)]
     order, starts = _group(cells)

@@ -1,4 +1,4 @@
-"""Which of many boxes meet a region: found without looking at all of them.
+"""Boxes that meet a region, found without looking at all of them.
 
 Along the dimension in which they lie apart best, the boxes are sorted by their lower bounds, and the largest
 upper bound so far is kept for each.  The boxes that can meet an interval are a run of that order.
@@ -19,13 +19,7 @@ _FAR = 2**62
 
 
 class LayerBoxes:
-    """Boxes in index space, numbered from 0.
-
-    Parameters
-    ----------
-    lower, upper : sequence of sequence of int
-        Bounds; a box that is empty meets nothing.
-    """
+    """Boxes in index space, numbered from 0; one that is empty meets nothing."""
 
     __slots__ = ("_all_meet", "_dim", "_edges", "_highest", "_lowest", "_order", "lower", "rank", "upper")
 

@@ -1,4 +1,4 @@
-"""How a plan looks at the caller's array: transposed and turned around once, instead of chunk by chunk."""
+"""The caller's array as a plan sees it: transposed and turned around once, instead of chunk by chunk."""
 
 from __future__ import annotations
 
@@ -10,30 +10,16 @@ __all__ = ["Layout"]
 
 
 class Layout(NamedTuple):
-    """The way from an array in the order of the request to one in the order of the plan.
+    """The way from an array in the order of the request to one in the order of the plan."""
 
-    The axes of the view are those of the input dimensions of the indexed sets, then one for each other
-    storage dimension, ascending; one that is constant gets an axis of size 1.
-
-    Attributes
-    ----------
-    input_dims : tuple of (int or None)
-        For each axis of the view, the input dimension that it shows; None for a constant.
-    flipped : frozenset of int
-        Input dimensions that are read backwards.
-    n_inputs : int
-        Rank of the request.
-    """
-
+    # for each axis of the view, the input dimension that it shows; None for a constant, of size 1
     input_dims: tuple[int | None, ...]
-    flipped: frozenset[int]
-    n_inputs: int
+    flipped: frozenset[int]  # input dimensions that are read backwards
+    n_inputs: int  # rank of the request
 
     def view(self, array: np.ndarray[Any, Any], *, last: bool = False) -> np.ndarray[Any, Any]:
-        """Return a view of `array`, which has the shape of the request, in the order of the plan.
-
-        An input dimension that nothing depends on is represented by its first element, or its `last`.
-        """
+        """Return a view of `array`, which has the shape of the request, in the order of the plan."""
+        # An input dimension that nothing depends on is represented by its first element, or its `last`.
         used = set(self.input_dims)
         index: list[Any] = []
         for dim in range(self.n_inputs):

@@ -23,44 +23,20 @@ __all__ = ["PointView", "point_view", "strided_view"]
 
 
 class PointView(NamedTuple):
-    """Points in some dimensions of an array, and all of the others.
+    """Points in some dimensions of an array, and all of the others."""
 
-    Attributes
-    ----------
-    view : ndarray
-        First the dimensions that `points` index, then one for each of `rest`.
-    points : tuple of ndarray of int64
-        Index arrays for the first dimensions of `view`; they broadcast to the shape of `inputs`.
-    inputs : tuple of int
-        Input dimensions that the points run over, ascending.
-    rest : tuple of int
-        Input dimensions that the other dimensions of `view` are, ascending.
-    unused : tuple of int
-        Input dimensions that nothing depends on.
-    """
-
-    view: npt.NDArray[Any]
+    view: npt.NDArray[Any]  # first the dimensions that `points` index, then one for each of `rest`
+    # index arrays for the first dimensions of `view`; they broadcast to the shape of `inputs`
     points: tuple[npt.NDArray[np.int64], ...]
-    inputs: tuple[int, ...]
-    rest: tuple[int, ...]
-    unused: tuple[int, ...]
+    inputs: tuple[int, ...]  # input dimensions that the points run over, ascending
+    rest: tuple[int, ...]  # input dimensions that the other dimensions of `view` are, ascending
+    unused: tuple[int, ...]  # input dimensions that nothing depends on
 
 
 def strided_view(array: npt.NDArray[Any], transform: Transform) -> npt.NDArray[Any] | None:
-    """Return what `transform` shows of `array`, without a copy; None if that takes index arrays.
-
-    Parameters
-    ----------
-    array : ndarray
-        Its first element has index 0 in every dimension.
-    transform : Transform
-        Finite, and not outside `array`.
-
-    Returns
-    -------
-    ndarray
-        Of the transform's input shape; elements repeat, with a stride of 0, along unused dimensions.
-    """
+    """Return the elements of `array` that `transform` selects, as a view; None if there are index arrays."""
+    # The first element has index 0 in every dimension.  Elements repeat, with a stride of 0, along unused
+    # dimensions.
     shape, origin = tuple(transform.input_shape), transform.input_inclusive_min
     index: list[slice | int] = []
     dims: list[int] = []

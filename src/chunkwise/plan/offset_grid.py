@@ -11,17 +11,7 @@ __all__ = ["OffsetGrid"]
 
 
 class OffsetGrid(NamedTuple):
-    """A regular grid inside a domain that may reach below 0, or to infinity.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Extent of a cell that isn't cut off.
-    origin : tuple of int
-        An index at which a cell starts.
-    lower, upper : tuple of int
-        Bounds of the domain.
-    """
+    """A regular grid of cells of `shape` from `origin`, inside a domain that may be infinite."""
 
     shape: tuple[int, ...]
     origin: tuple[int, ...]

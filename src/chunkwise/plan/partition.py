@@ -23,11 +23,10 @@ __all__ = ["OutputMap", "Transform", "in_storage_order", "partition"]
 
 
 class OutputMap(Protocol):
-    """What is asked of an output index map; its value is a storage coordinate.
+    """The part of an output index map that planning needs; its value is a storage coordinate."""
 
-    A constant map has neither an `input_dimension` nor an `index_array`.  An index array has the full
-    input rank, and in each dimension the extent of the input or 1.
-    """
+    # A constant map has neither an `input_dimension` nor an `index_array`.  An index array has the full input
+    # rank, and in each dimension the extent of the input or 1.
 
     @property
     def offset(self) -> int: ...
@@ -40,7 +39,7 @@ class OutputMap(Protocol):
 
 
 class Transform(Protocol):
-    """What is asked of an index transform: a finite domain, and maps that stay inside the array."""
+    """The part of an index transform that planning needs: a finite domain, and maps inside the array."""
 
     @property
     def input_inclusive_min(self) -> tuple[int, ...]: ...
@@ -65,15 +64,8 @@ _NOTHING = PlanAxis((), (), (), (), (), (), False)
 def partition(
     transform: Transform, grid: ChunkGrid, *, check_cover: bool
 ) -> tuple[tuple[PlanAxis, ...], Layout]:
-    """Divide the storage coordinates that `transform` reaches among the cells of `grid`.
-
-    Returns
-    -------
-    axes : tuple of PlanAxis
-        The connected sets, indexed ones first; their product is the touched chunks.
-    layout : Layout
-        How their ``out`` selections see the caller's array.
-    """
+    """Divide the storage coordinates that `transform` reaches among the cells of `grid`."""
+    # The product of the sets, indexed ones first, is the touched chunks; the layout is that of their ``out``.
     shape = tuple(transform.input_shape)
     if 0 in shape:
         return (_NOTHING,), Layout((None,) * grid.rank, frozenset(), len(shape))

@@ -1,4 +1,4 @@
-"""A read or a write as a value: which chunks, what of each, and where that lies in the caller's array."""
+"""A read or a write as a value: chunks, the selection in each, and its place in the caller's array."""
 
 from __future__ import annotations
 
@@ -18,16 +18,9 @@ __all__ = ["Plan", "cells", "extents", "keys", "plan_read", "plan_write", "selec
 
 
 class Plan(NamedTuple):
-    """All that is known of a read or a write before anything is done.
+    """A read or a write before it is done."""
 
-    Attributes
-    ----------
-    axes : tuple of PlanAxis
-        The connected sets; their product, last fastest, is the touched chunks, each once.
-    layout : Layout
-        How to look at the caller's array.
-    """
-
+    # the connected sets; their product, last fastest, is the touched chunks, each once
     axes: tuple[PlanAxis, ...]
     layout: Layout
 
@@ -43,7 +36,7 @@ class Plan(NamedTuple):
 
     @property
     def indexed(self) -> bool:
-        """Whether there are index arrays in it."""
+        """True if there are index arrays in it."""
         return any(axis.indexed for axis in self.axes)
 
     def keys(self, encoding: KeyEncoding) -> Iterator[str]:
@@ -56,31 +49,18 @@ class Plan(NamedTuple):
 
 
 def plan_read(transform: Transform, grid: ChunkGrid) -> Plan:
-    """Plan a read; a chunk is whole if it can be decoded straight into the result.
-
-    Sets of one dimension each are in storage order, so that what lies together is read together.
-
-    Raises
-    ------
-    OutOfRangeError
-        If the cells of a rectilinear grid end before the coordinates that are asked for.
-    """
+    """Plan a read; a chunk is whole if it can be decoded straight into the result."""
+    # Sets of one dimension each are in storage order, so that what lies together is read together.
     return Plan(*in_storage_order(*partition(transform, grid, check_cover=False)))
 
 
 def plan_write(transform: Transform, grid: ChunkGrid) -> Plan:
-    """Plan a write; a chunk is whole if each of its elements is overwritten, also those beyond the array.
-
-    Raises
-    ------
-    OutOfRangeError
-        If the cells of a rectilinear grid end before the coordinates that are asked for.
-    """
+    """Plan a write; a chunk is whole if each of its elements is overwritten, also those beyond the array."""
     return Plan(*partition(transform, grid, check_cover=True))
 
 
 class _Cells(Protocol):
-    """What chunks and shards have in common."""
+    """A grid of chunks or of shards, as far as keys need it."""
 
     @property
     def dims(self) -> tuple[int, ...]: ...
@@ -119,12 +99,10 @@ def wholes(axes: Sequence[PlanAxis]) -> Iterator[bool]:
 
 
 def selections(axes: Sequence[PlanAxis]) -> tuple[Iterator[tuple[Any, ...]], Iterator[tuple[Any, ...]]]:
-    """Return iterators over the selections inside the chunks and inside the result.
-
-    Each is a tuple for indexing an array, with index arrays and slices in equal places in both.  A trailing
-    Ellipsis makes the outcome of slices a view at rank 0, too.  Where there are index arrays, the axes
-    of the chunk have to be put in the order of the sets first: ``chunk.transpose(chunk_order(axes))``.
-    """
+    """Return iterators over the selections inside the chunks and inside the result."""
+    # Each is a tuple for indexing an array, with index arrays and slices in equal places in both.  A trailing
+    # Ellipsis makes the outcome of slices a view at rank 0, too.  Where there are index arrays, the axes of
+    # the chunk have to be put in the order of the sets first: ``chunk.transpose(chunk_order(axes))``.
     if not any(axis.indexed for axis in axes):
         end = (...,)
         return product(*[axis.chunk for axis in axes], end), product(*[axis.out for axis in axes], end)

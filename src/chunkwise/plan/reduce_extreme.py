@@ -21,11 +21,9 @@ def extreme_int(block: Array, which: Which) -> Array:
 
 
 def extreme_float(block: Array, which: Which) -> Array:
-    """Return the least or greatest of 32 or 64-bit floats, the first of several equal ones.
-
-    NaN counts only where there is nothing else; of such a cell the least is infinity and the greatest
-    minus infinity, as in TensorStore.
-    """
+    """Return the least or greatest of 32 or 64-bit floats, the first of several equal ones."""
+    # NaN counts only where there is nothing else; of such a cell the least is infinity and the greatest minus
+    # infinity, as in TensorStore.
     out = fold(block, np.fmin if which == "min" else np.fmax, block.dtype)
     if out.size and (out.min() > 0 or out.max() < 0):
         return out  # neither zeros nor NaN

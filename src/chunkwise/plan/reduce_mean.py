@@ -76,11 +76,9 @@ def _largest(block: Array) -> int:
 
 
 def _sum(block: Array, work: np.dtype[Any]) -> Array:
-    """Return the sum of each cell in the integer type `work`, in which it doesn't overflow.
-
-    Neighbours that are half as wide as `work` are added where they lie: together they are one number of that
-    width, whose halves, by shifts, are the two.
-    """
+    """Return the sum of each cell in the integer type `work`, in which it doesn't overflow."""
+    # Neighbours that are half as wide as `work` are added where they lie: together they are one number of
+    # that width, whose halves, by shifts, are the two.
     size = block.dtype.itemsize
     beside = block.shape[-1] == 2 and block.strides[-2:] == (2 * size, size)
     if not beside or work.itemsize != 2 * size or work.kind != block.dtype.kind:

@@ -34,11 +34,9 @@ def planes(block: Array) -> Iterator[Array]:
 
 
 def fold(block: Array, combine: Callable[..., Array], dtype: np.dtype[Any]) -> Array:
-    """Reduce each cell one dimension after the other by ``combine(a, b, out=..., dtype=...)``.
-
-    The slowest dimension, whose elements lie together, comes first: later ones have less to do.  A cell
-    of one element may be returned as a view.
-    """
+    """Reduce each cell one dimension after the other by ``combine(a, b, out=..., dtype=...)``."""
+    # The slowest dimension, whose elements lie together, comes first: later ones have less to do.  A cell of
+    # one element may be returned as a view.
     for axis in range(block.ndim // 2):
         at: tuple[Any, ...] = (slice(None),) * (axis + 1)
         n = block.shape[axis + 1]

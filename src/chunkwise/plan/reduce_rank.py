@@ -1,4 +1,4 @@
-"""The median and the mode of each cell: what depends on the order of its elements.
+"""The median and the mode of each cell.
 
 Small cells are sorted by a network of exchanges between planes, at the speed of comparing arrays;
 larger ones row by row.  NaN is the greatest number and equal to itself.  Whether a result of zero is 0.0 or

@@ -23,23 +23,12 @@ __all__ = ["ShardAxis", "ShardPart", "plan_shards", "shard_parts", "split_shards
 
 
 class ShardAxis(NamedTuple):
-    """A connected set cut into groups of entries that share an outer cell: parallel tuples.
+    """A connected set cut into groups of entries that share an outer cell: parallel tuples."""
 
-    Attributes
-    ----------
-    dims : tuple of int
-        Storage dimensions of the set.
-    cells : tuple of tuple of int
-        For each of `dims`, the outer cell of each group.
-    parts : tuple of PlanAxis
-        The entries of each group.
-    places : tuple of ndarray of int64
-        For each group, what each entry adds to the position of the inner chunk in the shard's index.
-    """
-
-    dims: tuple[int, ...]
-    cells: tuple[tuple[int, ...], ...]
-    parts: tuple[PlanAxis, ...]
+    dims: tuple[int, ...]  # storage dimensions of the set
+    cells: tuple[tuple[int, ...], ...]  # for each of `dims`, the outer cell of each group
+    parts: tuple[PlanAxis, ...]  # the entries of each group
+    # for each group, what each entry adds to the position of the inner chunk in the index
     places: tuple[npt.NDArray[np.int64], ...]
 
     @property
@@ -58,21 +47,11 @@ class ShardAxis(NamedTuple):
 
 
 class ShardPart(NamedTuple):
-    """What is wanted of one shard.
+    """The inner chunks of one shard that a request touches."""
 
-    Attributes
-    ----------
-    key : str
-        Where the shard is stored.
-    axes : tuple of PlanAxis
-        The connected sets; their product is the touched inner chunks.
-    places : tuple of ndarray of int64
-        Parallel to `axes`; see :attr:`ShardAxis.places`.
-    """
-
-    key: str
-    axes: tuple[PlanAxis, ...]
-    places: tuple[npt.NDArray[np.int64], ...]
+    key: str  # of the shard
+    axes: tuple[PlanAxis, ...]  # the connected sets; their product is the touched inner chunks
+    places: tuple[npt.NDArray[np.int64], ...]  # parallel to `axes`; see :class:`ShardAxis`
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Position of each touched inner chunk in the shard's index, in the order of the plan."""
@@ -81,15 +60,7 @@ class ShardPart(NamedTuple):
 
 
 def plan_shards(axes: tuple[PlanAxis, ...], chunks_per_shard: tuple[int, ...]) -> tuple[ShardAxis, ...]:
-    """Group the inner chunks of a plan by shard.
-
-    Parameters
-    ----------
-    axes : tuple of PlanAxis
-        Plan on the grid of inner chunks.
-    chunks_per_shard : tuple of int
-        Number of inner chunks of a shard along each storage dimension.
-    """
+    """Group the inner chunks of a plan on their grid by shard."""
     strides = [1] * len(chunks_per_shard)
     for dim in range(len(strides) - 2, -1, -1):
         strides[dim] = strides[dim + 1] * chunks_per_shard[dim + 1]
@@ -118,15 +89,8 @@ class _Inside(NamedTuple):
 
 
 def split_shards(axes: tuple[ShardAxis, ...], n_parts: int) -> tuple[list[tuple[ShardAxis, ...]], bool]:
-    """Cut a product of sets into about `n_parts`, between shards or, if those are too few, inside them.
-
-    Returns
-    -------
-    parts : list of tuple of ShardAxis
-        Their products together are the product of `axes`.
-    shared : bool
-        Whether some shard is in more than one part.
-    """
+    """Cut a product of sets into about `n_parts`, between shards or, if those are too few, inside them."""
+    # Also returned is True if some shard is in more than one part.
     parts = split(axes, n_parts)
     n_inside = -(-n_parts // len(parts)) if parts else 1
     if n_inside == 1 or any(axis.n_entries > 1 for part in parts for axis in part):

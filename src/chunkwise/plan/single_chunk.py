@@ -1,4 +1,4 @@
-"""Where a small request lies, found by division: the plan of a request inside one chunk of a regular grid."""
+"""The plan of a small request inside one chunk of a regular grid, made by division."""
 
 from __future__ import annotations
 
@@ -12,23 +12,9 @@ __all__ = ["place_in_chunk"]
 def place_in_chunk(
     transform: Transform, shape: tuple[int, ...], chunk_shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[Any, ...]] | None:
-    """Return the one chunk that a request is about, and which part of it.
-
-    Parameters
-    ----------
-    transform : Transform
-        From the domain of the request to storage coordinates.
-    shape : tuple of int
-        Of that domain.
-    chunk_shape : tuple of int
-        Shape of the cells of a regular grid.
-
-    Returns
-    -------
-    (cell, inside) or None
-        None if there are several chunks, or none, or the request is not one of integers and slices without a
-        step, in the order of the array's dimensions.
-    """
+    """Return the one chunk of a request, and the selection inside it; None for any other request."""
+    # There has to be one chunk, and integers and slices without a step, in the order of the array's
+    # dimensions.
     origin = transform.input_inclusive_min
     cell: list[int] = []
     inside: list[Any] = []

@@ -12,31 +12,19 @@ __all__ = ["Exchange", "sorting_network"]
 
 
 class Exchange(NamedTuple):
-    """One comparison of the elements at places `low` and `high`.
-
-    Attributes
-    ----------
-    low, high : int
-        The less of both goes to `low`, the greater to `high`.
-    needs_low, needs_high : bool
-        Whether anything depends on what goes there.
-    """
+    """One comparison; the less of both goes to `low`, the greater to `high`."""
 
     low: int
     high: int
-    needs_low: bool
+    needs_low: bool  # False if nothing depends on what goes there
     needs_high: bool
 
 
 @lru_cache(64)
 def sorting_network(n: int, wanted: frozenset[int]) -> tuple[Exchange, ...]:
-    """Return the exchanges after which places `wanted` hold what sorting `n` elements puts there.
-
-    Notes
-    -----
-    Batcher's odd-even merge exchange (Knuth, *The Art of Computer Programming* 3, 5.2.2, algorithm M),
-    without what the wanted places don't depend on.
-    """
+    """Return the exchanges after which places `wanted` hold what sorting `n` elements puts there."""
+    # Batcher's odd-even merge exchange (Knuth, *The Art of Computer Programming* 3, 5.2.2, algorithm M),
+    # without what the wanted places don't depend on.
     pairs = []
     top = 1 << max(0, (n - 1).bit_length() - 1)
     p = top

@@ -19,26 +19,10 @@ A = TypeVar("A", bound=_Axis)
 
 
 def split(axes: tuple[A, ...], n_parts: int, n_small: int = 0, smaller: int = 1) -> list[tuple[A, ...]]:
-    """Cut a product of sets into about `n_parts` products of about the same size.
-
-    The slowest set is cut first, so that a part is a run of neighbours in the order of the plan.
-
-    Parameters
-    ----------
-    axes : tuple of axes
-        The product.
-    n_parts : int
-        How many parts there should be.
-    n_small, smaller : int
-        Each of the last `n_small` parts is cut into about `smaller` ones: workers that take the parts in
-        their order end at about the same time.
-
-    Returns
-    -------
-    list of tuple of axes
-        At least one part unless the product is empty, and less than twice as many as `n_parts` for each
-        set that is cut; not counting the small ones.
-    """
+    """Cut a product of sets into about `n_parts` products of about the same size."""
+    # The slowest set is cut first, so that a part is a run of neighbours in the order of the plan.  Each of
+    # the last `n_small` parts is cut into about `smaller` ones: workers that take the parts in their order
+    # end together.
     if n_small and smaller > 1:
         parts = split(axes, n_parts)
         small = [piece for part in parts[-n_small:] for piece in split(part, smaller)]

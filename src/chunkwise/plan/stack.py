@@ -1,10 +1,10 @@
-"""Which layer of a stack is on top where: a read or write of a stack as reads or writes of its layers.
+"""The topmost layers of a stack: a read or write of a stack as reads or writes of its layers.
 
 1. The layers that the request can meet are looked up.  If the topmost of them holds all of it, that is all.
 2. Their bounds divide the request into cells, each of which lies wholly inside or outside a layer; the
    request is partitioned by them as any other is by chunks.
-3. The layers are painted over each other, in a table with an entry for each cell.  Should that be too
-   large, the request is halved first.
+3. A table with an entry for each cell gets the topmost layer of each.  If it would be too large, the request
+   is halved first.
 4. Runs of cells with the same owner are put together again; those of cells that no layer has are an error,
    or are given back as such.
 """
@@ -35,7 +35,7 @@ def plan_stack(
     out: list[StackPart] = []
     for found in divide_stack(transform, boxes, lowest, itemsize, holes=holes):
         if isinstance(found, StackParts):
-            out += found.parts(range(len(found.layers)))
+            out += found.parts()
         else:
             out.append(found)
     return out
@@ -44,26 +44,10 @@ def plan_stack(
 def divide_stack(
     transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, *, holes: bool = False
 ) -> Iterator[StackPart | StackParts]:
-    """Divide a request among the topmost layers.
-
-    Parameters
-    ----------
-    transform : IndexTransform
-        From the request to the index space of the stack.
-    boxes : LayerBoxes
-        Where the layers lie; later ones are on top.
-    lowest : sequence of int
-        Lower bounds of the stack.
-    itemsize : int
-        Bytes of an element; parts with index arrays are kept to 4 MiB.
-    holes : bool
-        Whether there are to be parts for indices without a layer.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no layer at some index, and no `holes`; the text names the cell and what is missing.
-    """
+    """Yield the parts of a request that the topmost layers have; later layers are on top."""
+    # `lowest` are the lower bounds of the stack.  Parts with index arrays are kept to 4 MiB, which is what
+    # `itemsize` is for.  With `holes` there are parts for indices without a layer, which are an error
+    # otherwise.
     todo = [(transform, (slice(None),) * transform.input_rank)]
     while todo:
         part, box = todo.pop()

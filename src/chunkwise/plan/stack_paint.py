@@ -1,4 +1,4 @@
-"""Layers painted over each other: who is on top in each cell that a request touches."""
+"""The topmost layer in each cell that a request touches."""
 
 from __future__ import annotations
 
@@ -34,21 +34,7 @@ def painted(
     itemsize: int,
     holes: bool,
 ) -> Iterator[StackPart | StackParts]:
-    """Yield what is seen of each layer in a part of a request that is divided into cells.
-
-    Parameters
-    ----------
-    box : tuple of slice
-        Which part of the caller's array it has to do with.
-    axes, layout
-        As :func:`~chunkwise.plan.partition.partition` made them of `grid`.
-    grid : LayerCells
-    boxes : LayerBoxes
-    numbers : ndarray
-        Of the layers that can be met, ascending.
-    lowest, itemsize, holes
-        As for :func:`~chunkwise.plan.stack.divide_stack`.
-    """
+    """Yield the parts of layers that are seen in one region of a request, which is divided into cells."""
 
     def check() -> None:
         if not holes and (owner == HOLE).any():

@@ -1,4 +1,4 @@
-"""What the layers of a stack have of a request: what to read or write, and where the elements are."""
+"""The parts of a request that the layers of a stack have."""
 
 from __future__ import annotations
 
@@ -23,21 +23,11 @@ HOLE = -1
 
 
 class StackPart(NamedTuple):
-    """What one layer has of a request.
+    """The part of a request that one layer has."""
 
-    Attributes
-    ----------
-    layer : int
-        :data:`HOLE` if no layer has it.
-    leaf : Leaf
-        The part of the request that it belongs to.
-    place : tuple
-        What to read or write, in the index space of the stack, and where the elements are in the caller's
-        array as :meth:`Leaf.view` shows it; or the entries of the leaf from which that follows.
-    """
-
-    layer: int
-    leaf: Leaf
+    layer: int  # :data:`HOLE` if no layer has it
+    leaf: Leaf  # the region of the request that it belongs to
+    # the request to the stack and its index in :meth:`Leaf.view`, or the entries of the leaf that say both
     place: Any
 
     def where(self) -> tuple[IndexTransform, tuple[Any, ...]]:
@@ -50,64 +40,20 @@ class StackPart(NamedTuple):
 
     @property
     def indexed(self) -> bool:
-        """Whether the elements are where index arrays say."""
+        """True if its elements are scattered by index arrays."""
         return self.leaf.layout is not None and self.leaf.strided is None
 
     @property
     def strided(self) -> bool:
-        """Whether what to read or write is one stride along each dimension of the stack."""
+        """True if it is one stride along each dimension of the stack."""
         return self.leaf.strided is not None
-
-    def box(self, view: Array) -> tuple[list[int], Array] | None:
-        """Return where in the stack a part without steps begins, and where its elements go.
-
-        Parameters
-        ----------
-        view : ndarray
-            What :meth:`Leaf.view` returns.
-
-        Returns
-        -------
-        (first, out) or None
-            `out` has an axis for each dimension of the stack.  None if neighbours are not read as neighbours.
-        """
-        if self.leaf.strided is not None:
-            return self.leaf.strided.box(self.place, view)
-        if self.leaf.layout is not None:
-            return None
-        request = self.place[0]
-        first: list[int] = []
-        axes: list[slice | None] = []
-        n_used = 0
-        for m in request._output:
-            if m._dim is None:
-                if m._array is not None:
-                    return None
-                first.append(m._offset)
-                axes.append(None)
-                continue
-            if m._dim != n_used or m._stride != 1:
-                return None
-            first.append(m._offset + request._domain._lo[n_used])
-            axes.append(slice(None))
-            n_used += 1
-        if n_used != view.ndim:
-            return None
-        return first, view[(*axes, ...)]
 
 
 class StackParts:
-    """Parts of one leaf without index arrays, by the thousand.
+    """Parts of one leaf without index arrays, by the thousand."""
 
-    Parameters
-    ----------
-    leaf : Leaf
-        With connected sets.
-    layers : ndarray
-        Of each part, ascending.
-    runs : ndarray
-        Of shape ``(n, rank, 2)``: the entries of the connected sets that are a part's.
-    """
+    # `runs`, of shape ``(n, rank, 2)``, are the entries of the connected sets that each part has; layers
+    # ascend.
 
     def __init__(self, leaf: Leaf, layers: Numbers, runs: Numbers) -> None:
         self.leaf = leaf
@@ -116,38 +62,24 @@ class StackParts:
 
     @cached_property
     def bounds(self) -> Bounds | None:
-        """Where the parts are; None if neighbours are not read as neighbours."""
+        """First indices in the stack, and bounds in the view, of all parts; None if there are steps."""
         assert self.leaf.strided is not None
         return self.leaf.strided.bounds(self._runs)
 
-    @cached_property
-    def layer_numbers(self) -> list[int]:
-        """Each layer once, ascending."""
-        return list(dict.fromkeys(self.layers.tolist()))
-
-    def parts(self, numbers: Iterable[int]) -> Iterator[StackPart]:
-        """Yield some of the parts."""
-        for i in numbers:
+    def parts(self, numbers: Iterable[int] | None = None) -> Iterator[StackPart]:
+        """Yield some of the parts, by default all."""
+        for i in range(len(self.layers)) if numbers is None else numbers:
             run = tuple([slice(a, b) for a, b in self._runs[i].tolist()])
             yield StackPart(int(self.layers[i]), self.leaf, run)
 
 
 class Leaf(NamedTuple):
-    """A part of a request that is painted at once.
+    """A region of a request in which the topmost layers are resolved at once."""
 
-    Attributes
-    ----------
-    box : tuple of slice
-        Which part of the caller's array it has to do with.
-    layout : Layout or None
-        How that part is seen; None if it belongs to one layer and is seen as it is.
-    strided : StridedRuns or None
-        Its connected sets, if there are no index arrays.
-    """
-
-    box: tuple[slice, ...]
+    box: tuple[slice, ...]  # the part of the caller's array
+    # the order in which that is seen; None if it belongs to one layer and is seen as it is
     layout: Layout | None
-    strided: StridedRuns | None
+    strided: StridedRuns | None  # its connected sets, if there are no index arrays
 
     @property
     def index(self) -> Any:

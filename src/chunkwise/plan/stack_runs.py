@@ -1,4 +1,4 @@
-"""Entries of a painted request put together again: runs of neighbours, and what to read or write for one."""
+"""Runs of neighbouring cells of one layer, and the request for each."""
 
 from __future__ import annotations
 
@@ -45,23 +45,13 @@ def runs_of(mask: npt.NDArray[np.bool_], origin: tuple[int, ...]) -> Iterator[tu
 
 
 class Run(NamedTuple):
-    """Neighbouring entries of a connected set, put together.
-
-    Attributes
-    ----------
-    dims : tuple of int
-    coordinates : tuple of (range or ndarray)
-        For each of `dims`, where the elements are in the stack.
-    out : slice or tuple of ndarray
-        Where they are in the caller's array.
-    indexed : bool
-        Whether `coordinates` and `out` are index arrays.
-    """
+    """Neighbouring entries of a connected set, put together."""
 
     dims: tuple[int, ...]
+    # for each of `dims`, indices of the elements in the stack: a range or an array
     coordinates: tuple[Any, ...]
-    out: Any
-    indexed: bool
+    out: Any  # their place in the caller's array: a slice, or index arrays
+    indexed: bool  # True if `coordinates` and `out` are index arrays
 
     @property
     def n(self) -> int:
@@ -134,13 +124,8 @@ class StridedRuns:
         ]
 
     def bounds(self, runs: Numbers) -> Bounds | None:
-        """Return first indices, and where in the view the elements begin and end; None if there are steps.
-
-        Parameters
-        ----------
-        runs : ndarray
-            Entries of each part, of shape ``(n, rank, 2)``, as all of the results are of ``(n, rank)``.
-        """
+        """Return first indices, and bounds in the view, of shape ``(n, rank)``; None if there are steps."""
+        # `runs`, of shape ``(n, rank, 2)``, are the entries of each part.
         if any(step != 1 for _, step, _, _ in self._axes):
             return None
         first, start, stop = (np.empty(runs.shape[:2], np.int64) for _ in range(3))
@@ -150,23 +135,6 @@ class StridedRuns:
             start[:, i] = np.asarray(out)[begin]
             stop[:, i] = np.asarray(stops)[runs[:, i, 1] - 1]
         return first, start, stop
-
-    def box(
-        self, run: tuple[slice, ...], view: npt.NDArray[Any]
-    ) -> tuple[list[int], npt.NDArray[Any]] | None:
-        """Return the first index of neighbouring entries, and the part of `view` that belongs to them.
-
-        None if there are steps.
-        """
-        first = []
-        at: list[Any] = []
-        for entries, (firsts, step, out, stops) in zip(run, self._axes, strict=True):
-            if step != 1:
-                return None
-            start = entries.start
-            first.append(firsts[start])
-            at.append(slice(out[start], stops[entries.stop - 1]))
-        return first, view[(*at, ...)]
 
     def part(self, run: tuple[slice, ...]) -> tuple[IndexTransform, tuple[Any, ...]]:
         """Return request and place of neighbouring entries."""

@@ -1,4 +1,4 @@
-"""A chunked array as a NumPy array: what a driver must agree with, resizes included."""
+"""A model of chunked arrays, resizes included: the NumPy array that a driver must agree with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every codec has to do, as a suite of tests to inherit from.
+"""The contract of codecs, as a suite of tests to inherit from.
 
 Examples
 --------
@@ -119,7 +119,7 @@ class CodecContract:
         return prepare_chain(whole, chunk_of(array))
 
     def same(self, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
-        """Whether two arrays hold the same elements, bit by bit."""
+        """Return True if two arrays hold the same elements, bit by bit."""
         if a.dtype.hasobject:
             return all(
                 type(x) is type(y) and (np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y)

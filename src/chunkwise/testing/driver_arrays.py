@@ -1,4 +1,4 @@
-"""Where the arrays of a driver's suite are, and how they are made."""
+"""Arrays for the suite of a driver, and places to keep them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class DriverArrays:
 
     @pytest.fixture(params=["memory", "file"])
     def place(self, request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-        """Where the arrays of a test are."""
+        """A fixture: the place of the arrays of a test."""
         root = "memory://" if request.param == "memory" else f"file://{tmp_path}/"
         # No fsync: these tests turn the power off for nobody.
         return Place(root, ts.Context({"file_io_sync": False}))

@@ -1,4 +1,4 @@
-"""What every driver of a chunked format has to do, as a suite of tests to inherit from.
+"""The contract of drivers of chunked formats, as a suite of tests to inherit from.
 
 Examples
 --------
@@ -69,7 +69,7 @@ class DriverContract(SharedWrites):
         assert json.loads(json.dumps(store.spec().to_json())) == store.spec().to_json()
 
     def test_schema_creates_an_equal_array(self, place: Place) -> None:
-        """What an array says of itself creates another one like it."""
+        """The schema of an array creates another one like it."""
         store = self.create(place, place.new(), (6, 5), (4, 2))
         url = place.new()
         other = ts.open(
@@ -157,7 +157,7 @@ class DriverContract(SharedWrites):
         assert store.resize(exclusive_max=[0, 0]).result().shape == (0, 0)
 
     def test_chunk_larger_than_the_array(self, place: Place) -> None:
-        """What lies in a chunk outside the array is kept when the array grows and shrinks."""
+        """Elements of a chunk outside the array are kept when the array grows and shrinks."""
         url = place.new()
         store = self.create(place, url, (3, 2), (10, 7))
         store[...] = values = np.arange(6, dtype=np.uint16).reshape(3, 2) + 1
@@ -203,7 +203,7 @@ class DriverContract(SharedWrites):
         assert _statistics(store, query_fully_stored=True) == (None, True)
 
     def test_storage_statistics(self, place: Place) -> None:
-        """Whether none and whether all of the chunks that a view meets are stored."""
+        """Statistics say if none and if all of the chunks that a view meets are stored."""
         store = self.create(place, place.new(), (6, 6), (3, 3))
         ask = {"query_not_stored": True, "query_fully_stored": True}
         assert _statistics(store, **ask) == (True, False)

@@ -1,4 +1,4 @@
-"""What a tree of groups and arrays has to do in every format and on every store, as a suite to inherit from.
+"""The contract of trees of groups and arrays, in every format and on every store, as a suite to inherit from.
 
 Examples
 --------
@@ -92,7 +92,7 @@ class HierarchyContract:
             again.create_group("new")  # it was opened for reading
 
     def test_deleting(self, tree: Any, place: Any) -> None:
-        """What is deleted is gone with everything below it, and nothing else is."""
+        """Deleting a node removes everything below it, and nothing else."""
         tree.create_array("a/x", data=VALUES)
         tree.create_array("ab/x", data=VALUES)
         del tree["a"]

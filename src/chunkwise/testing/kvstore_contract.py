@@ -1,4 +1,4 @@
-"""What every kvstore has to do, as a suite of tests to inherit from.
+"""The contract of kvstores, as a suite of tests to inherit from.
 
 Examples
 --------
@@ -169,7 +169,7 @@ class KvStoreContract:
         assert _is(store, "k", bytes(range(8)))
 
     def test_value_is_copied(self, store: KvStoreDriver) -> None:
-        """What happens to the caller's memory after a write does not change the value."""
+        """A change of the caller's memory after a write does not change the value."""
         value = bytearray(b"abc")
         store.write("k", value)
         value[0] = 0
@@ -368,7 +368,7 @@ class KvStoreContract:
         assert _is(store, "a/1/x", b"again")
 
     def test_list_children(self, store: KvStoreDriver) -> None:
-        """One level has the keys and the prefixes right below, both whole."""
+        """A listing of one level has the keys and the prefixes right below, both whole."""
         for key in ("a/b/c", "a/b/d", "a/k", "a.b", "r", ".z"):
             store.write(key, b"")
         assert _sorted(store.list_children("")) == ([".z", "a.b", "r"], ["a"])
@@ -377,7 +377,7 @@ class KvStoreContract:
         assert _sorted(store.list_children("none/")) == ([], [])
 
     def test_threads_lose_no_update(self, store: KvStoreDriver) -> None:
-        """Of many read-modify-writes at once each takes part in the result."""
+        """Each of many read-modify-writes at once takes part in the result."""
         if self.conditional_writes_race:
             n_threads, n_each = 1, 10
         else:

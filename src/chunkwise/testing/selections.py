@@ -1,4 +1,4 @@
-"""Random selections of an array, each said twice: for a TensorStore and for NumPy."""
+"""Random selections of an array, each for a TensorStore and for NumPy."""
 
 from __future__ import annotations
 

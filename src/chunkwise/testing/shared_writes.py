@@ -1,4 +1,4 @@
-"""What every driver of a chunked format promises to several writers, as tests to inherit from."""
+"""Promises of a driver to several writers, as tests to inherit from."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SharedWrites(DriverArrays):
         np.testing.assert_array_equal(self.reopen(place, url).read().result(), want)
 
     def test_one_of_several_creators_wins(self, place: Place) -> None:
-        """Who creates at the same time as others gets the array, or is told that there is one."""
+        """A creator beside others gets the array, or an error that there is one."""
         for open_too in (False, True):
             url = place.new()
 

@@ -1,7 +1,7 @@
-"""Layers that differ in nothing but where they lie: what is found out for one holds for all of them.
+"""Specs of layers that differ only in path or elements, which are changed as one.
 
 A stack of ten thousand tiles is ten thousand times the same spec with another path, or other elements, and
-another transform.  Such specs share the objects that their fields are, by which they are known again.
+another transform.  Such specs share the objects that their fields are, by which they are recognized.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["elsewhere", "for_each_kind", "is_movable", "kind_of"]
 
 
 def is_movable(driver: DriverSpec) -> bool:
-    """Whether a spec says nothing of its own about its path, so that it can be moved."""
+    """Return True if the path of a spec is that of its kvstore, so that another one can take its place."""
     return isinstance(driver, ChunkedSpec) and driver.kvstore is not None
 
 
@@ -31,10 +31,8 @@ def elsewhere(driver: DriverSpec, path: str) -> DriverSpec:
 def for_each_kind(
     drivers: tuple[DriverSpec, ...], change: Callable[[DriverSpec], DriverSpec]
 ) -> tuple[DriverSpec, ...]:
-    """Return what `change` makes of each spec, calling it once for those that are alike.
-
-    What it does to a movable spec must not depend on the path, or to an array on its elements.
-    """
+    """Return what `change` makes of each spec, calling it once for specs of one kind."""
+    # What it does to a movable spec must not depend on the path, or to an array on its elements.
     known: dict[object, DriverSpec] = {}
     out = []
     for driver in drivers:
@@ -61,10 +59,8 @@ def for_each_kind(
 
 
 def kind_of(driver: DriverSpec, kvstore: KvStoreSpec) -> tuple[object, ...]:
-    """Return what is equal for two movable specs that differ in nothing but the path of their kvstores.
-
-    It is made of identities, and means nothing when the specs are gone.
-    """
+    """Return what is equal for two movable specs that differ only in the path of their kvstores."""
+    # It is made of identities, and means nothing when the specs are gone.
     return _fields(driver, "kvstore"), _fields(kvstore, "path")
 
 

@@ -1,4 +1,4 @@
-"""What the layers of a stack have in common: rank, data type, the hull of their domains, units."""
+"""The properties that the layers of a stack share: rank, data type, the hull of their domains, units."""
 
 from __future__ import annotations
 
@@ -15,17 +15,10 @@ __all__ = ["Common", "combine_layers", "common_units", "final_domain"]
 
 
 class Common(NamedTuple):
-    """What the layers agree on.
-
-    Attributes
-    ----------
-    dtype : DataType
-    domain : IndexDomain or None
-        Hull of the domains, empty ones left out; None if there are no layers.
-    """
+    """The properties that the layers share."""
 
     dtype: DataType
-    domain: IndexDomain | None
+    domain: IndexDomain | None  # hull of the domains, empty ones left out; None if there are no layers
 
 
 def combine_layers(
@@ -33,13 +26,7 @@ def combine_layers(
     dtype: DataType | None,
     rank: int | None,
 ) -> Common:
-    """Return what data types and domains of layers agree on, with `dtype` and `rank` if they are given.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they don't agree, or a domain or any data type is unknown; the text names the layer.
-    """
+    """Return what data types and domains of layers agree on; raise with the number of one that doesn't."""
     lower: list[int] = []
     upper: list[int] = []
     labels: tuple[str, ...] = ()
@@ -90,20 +77,9 @@ def _box(lower: Sequence[int], upper: Sequence[int], labels: Sequence[str]) -> I
 
 
 def final_domain(domain: IndexDomain | None, hull: IndexDomain | None) -> IndexDomain:
-    """Return the domain of a stack, with explicit bounds.
-
-    Parameters
-    ----------
-    domain : IndexDomain or None
-        What a schema says; where a bound of it is implicit and infinite, that of `hull` counts.
-    hull : IndexDomain or None
-        Hull of the layers.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is neither, or ranks don't agree.
-    """
+    """Return the domain of a stack, with explicit bounds."""
+    # Where a bound of `domain`, which a schema gives, is implicit and infinite, that of the layers' `hull`
+    # counts.
     if domain is None and hull is None:
         raise InvalidArgumentError("A stack without layers requires a domain")
     if domain is None or hull is None:

@@ -1,4 +1,4 @@
-"""Parsing the layers of a stack, of which most say the same in all but path, or elements, and transform."""
+"""A parser of the layers of a stack, most of which differ only in path or elements, and transform."""
 
 from __future__ import annotations
 
@@ -22,28 +22,17 @@ __all__ = ["LayerParser"]
 
 
 class LayerParser:
-    """Parses layers one after the other; what several have in common is parsed once.
+    """Parses layers one after the other; what several have in common is parsed once."""
 
-    A layer that is not like an earlier one goes the long way, and so does one with an error in it.
-
-    Parameters
-    ----------
-    dtype : DataType or None
-        What all layers have to be of that don't say it.
-    """
+    # A layer that is not like an earlier one is parsed by itself, and so is one with an error in it.  `dtype`
+    # is that of all layers that don't give it.
 
     def __init__(self, dtype: DataType | None = None) -> None:
         self._dtype = dtype
         self._known: dict[object, Spec | None] = {}
 
     def parse(self, value: JSON) -> Spec:
-        """Return the spec of a layer.
-
-        Raises
-        ------
-        SpecError
-            As :class:`Spec` does.
-        """
+        """Return the spec of a layer, or raise as :class:`Spec` does."""
         found = self._alike(value) if isinstance(value, dict) else None
         return parse_base(value) if found is None else found
 

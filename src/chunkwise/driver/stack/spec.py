@@ -46,22 +46,13 @@ __all__ = ["StackSpec", "check_options", "parse_stack"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StackSpec(DriverSpec):
-    """``{"driver": "stack", "layers": […]}``.
-
-    Attributes
-    ----------
-    layers : tuple of Spec
-        Later ones lie over earlier ones.
-    common : Common
-        What they agree on; with ten thousand layers that is worth keeping.
-    fill_value : ndarray or None
-        What is read where there is no layer; None if that is an error.  TensorStore has no such member.
-    """
+    """``{"driver": "stack", "layers": […]}``."""
 
     resource_kinds: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
 
-    layers: tuple[Spec, ...]
-    common: Common
+    layers: tuple[Spec, ...]  # later ones on top
+    common: Common  # what they agree on; with ten thousand layers that is worth keeping
+    # of indices without a layer; None if these are an error, as in TensorStore
     fill_value: npt.NDArray[Any] | None = None
 
     @property
@@ -106,13 +97,7 @@ class StackSpec(DriverSpec):
         return out
 
     def with_schema(self, schema: Schema) -> Self:
-        """Return the spec with further constraints.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If a stack can't have them, or they contradict the layers.
-        """
+        """Return the spec with further constraints; raise if a stack can't have them."""
         own = self.schema.merged(schema)
         return replace(self, schema=check_options(own), common=combined(self.layers, own))
 
@@ -165,13 +150,7 @@ class StackSpec(DriverSpec):
 
 
 def check_options(schema: Schema) -> Schema:
-    """Return `schema` without soft constraints on chunks; raise for constraints that a stack can't have.
-
-    Raises
-    ------
-    InvalidArgumentError
-        The text names the option.
-    """
+    """Return `schema` without soft constraints on chunks; raise for those that a stack can't have."""
     if schema.codec is not None:
         raise InvalidArgumentError('codec option not supported by "stack" driver')
     if schema.fill_value is not None:
@@ -226,10 +205,8 @@ def parse_stack(members: Members, common: SpecMembers) -> StackSpec:
 
 
 def _bounded(layer: Spec) -> Spec:
-    """Return a layer with bounds that its transform leaves open as its driver knows them.
-
-    TensorStore takes them for infinite, and then can't read the stack as a whole.
-    """
+    """Return a layer with bounds that its transform leaves open as its driver knows them."""
+    # TensorStore takes them for infinite, and then can't read the stack as a whole.
     domain = layer.domain
     if domain is None or layer._transform is None:
         return layer

@@ -127,7 +127,7 @@ class CacheStore:
         return found if found is not None and found[0].value == entry.value else (entry, None)
 
     def put_chunk(self, key: str, entry: CacheEntry, decoding: Hashable, chunk: Any, nbytes: int) -> None:
-        """Store what was decoded from the value of `entry` as `decoding`; see :meth:`ValueCache.put_chunk`."""
+        """Store the decoded value of `entry` as `decoding`; see :meth:`ValueCache.put_chunk`."""
         self._cache.put_chunk(self._identity, key, entry.value, decoding, chunk, nbytes)
 
     def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:

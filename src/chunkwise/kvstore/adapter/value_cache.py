@@ -60,7 +60,7 @@ class ValueCache:
         self._nbytes = sum(record.size for record in self._entries.values())
 
     def key_lock(self, store: Any, key: str) -> Lock:
-        """Return the lock under which `key` is read or written and its entry put, so that the newest stays."""
+        """Return the lock to read or write `key` and to put its entry under, so that the newest stays."""
         return self._key_locks.of(store, key)
 
     @property

@@ -4,10 +4,12 @@ import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import chunkwise as ts
 from chunkwise.arrays import stack_layer as module
-from chunkwise.arrays.layer_sites import NO_SITE
+from chunkwise.arrays.layer_source import NO_SOURCE
 from chunkwise.errors import NotFoundError
 
 KINDS = {
@@ -99,9 +101,9 @@ def opened(monkeypatch):
 
 def _the_long_way(store):
     """Have the layers of a stack opened as any array is."""
-    finders = store._array._layers._finders
-    store._array._layers._columns = None
-    finders[:] = [NO_SITE] * len(finders)
+    lookups = store._array._layers._lookups
+    store._array._last_tables = None
+    lookups[:] = [NO_SOURCE] * len(lookups)
 
 
 REGIONS = [
@@ -128,8 +130,9 @@ def test_values(tmp_path, kind, chunks, opened):
         assert np.array_equal(store[region].T.read().result(), canvas[region].T), region
     opened.clear()
     assert np.array_equal(store[2:15, 3:19].read().result(), canvas[2:15, 3:19])
+    assert np.array_equal(store[7, 3:19].read().result(), canvas[7, 3:19])
+    assert bool(opened) == (kind == "zarr3 shards")
     assert np.array_equal(store[::-1, 2:19:3].T.read().result(), canvas[::-1, 2:19:3].T)
-    assert not opened
 
 
 def test_large_layers(tmp_path, opened):
@@ -306,6 +309,57 @@ def test_planes(tmp_path, opened):
         {**plane, "transform": {**plane["transform"], "input_shape": [6, 2, 5]}} for plane in planes[:1]
     ]
     assert np.array_equal(_stack(repeated).read().result(), np.broadcast_to(tiles[0][:, None], (6, 2, 5)))
+
+
+@st.composite
+def layers_seen_through_views(draw):
+    """Arrays with constant indices and new axes: where each lies, and what is painted."""
+    rank = draw(st.integers(1, 3))
+    canvas = np.full((6,) * rank, -1, "int32")
+    layers = []
+    for i in range(draw(st.integers(1, 5))):
+        size = [draw(st.sampled_from([None, 1, 2, 4])) for _ in range(rank)]  # None: a new axis
+        at = [draw(st.integers(0, 6 - (n or 1))) for n in size]
+        shape, constants = [], []
+        for n in (*size, None):
+            if draw(st.integers(0, 4)) == 0:
+                shape.append(3)
+                constants.append(draw(st.integers(0, 2)))
+            if n is not None:
+                shape.append(n)
+                constants.append(None)
+        values = np.arange(np.prod(shape, dtype=int), dtype="int32").reshape(shape) + 1000 * i
+        chunks = [draw(st.integers(1, 3)) for _ in shape] if draw(st.booleans()) else None
+        index = tuple(slice(None) if c is None else c for c in constants)
+        axes = tuple(np.newaxis if n is None else slice(None) for n in size)
+        box = tuple(slice(a, a + (n or 1)) for a, n in zip(at, size, strict=True))
+        canvas[box] = values[index][axes]
+        layers.append((values, chunks, index, axes, at))
+    corners = [sorted([draw(st.integers(0, 6)), draw(st.integers(0, 6))]) for _ in range(rank)]
+    return layers, canvas, tuple(slice(a, b) for a, b in corners)
+
+
+@settings(max_examples=150, deadline=None)
+@given(layers_seen_through_views(), st.booleans())
+def test_views_as_layers(tmp_path_factory, case, as_specs):
+    """Layers with more dimensions than the stack or fewer, in files and in memory, against a painter."""
+    layers, canvas, region = case
+    found = []
+    for values, chunks, index, axes, at in layers:
+        store = ts.array(values)
+        if chunks is not None:
+            spec = {"driver": "zarr3", "kvstore": f"file://{tmp_path_factory.mktemp('layer')}/"}
+            spec["metadata"] = KINDS["zarr3 raw"][1] | _chunks("zarr3", chunks)
+            spec["context"] = {"file_io_sync": False}
+            store = ts.open(spec, create=True, dtype="int32", shape=values.shape).result()
+            store[...] = values
+        view = store[(*index, ...)][(*axes, ...)].translate_to[tuple(at)]
+        found.append(view.spec() if as_specs else view)
+    stack = ts.overlay(found, shape=canvas.shape, fill_value=-1)
+    for _ in range(2):
+        assert np.array_equal(stack.read().result(), canvas)
+        assert np.array_equal(stack[region].read().result(), canvas[region])
+        assert np.array_equal(stack[region].T.read().result(), canvas[region].T)
 
 
 def test_fill(tmp_path, opened):

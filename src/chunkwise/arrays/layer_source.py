@@ -1,0 +1,249 @@
+"""Elements of a stack's layers that are read without opening each layer: in local files, or in memory.
+
+Opening a chunked array means to read its metadata document and to compare it with the spec.  Both happen
+here too, at each operation; but what follows from a document is worked out once for all layers that have the
+same one and differ in path and transform only.  A layer of any other kind, and one with an error, has no
+source: it is opened as any array is, which gives the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from operator import le
+from time import time
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from chunkwise.arrays.based import Base
+from chunkwise.arrays.chunked import ChunkedArray
+from chunkwise.arrays.memory_array import MemoryArray
+from chunkwise.arrays.open_chunked import open_chunked
+from chunkwise.catalogue import arrays
+from chunkwise.driver.array.spec import ArraySpec
+from chunkwise.driver.chunked.known_documents import layout_of
+from chunkwise.driver.chunked.open_flow import open_array
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.driver.stack.alike import kind_of
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.requests import is_simple
+from chunkwise.errors import ChunkwiseError
+from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.file_path import is_valid
+from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
+from chunkwise.spec.kvstores.file import FileKvStoreSpec
+from chunkwise.spec.spec import Spec
+
+__all__ = ["FILES", "NO_SOURCE", "LayerSource", "SourceLookup", "SpecSources", "lookup_of_base"]
+
+FILES = FileStore("/")
+"""The store that the prefixes of sources are in."""
+
+_MAX_DOCUMENTS = 128  # as many as are cached for all arrays
+
+
+class LayerSource(NamedTuple):
+    """The elements of one layer."""
+
+    array: StoredArray | npt.NDArray[Any]  # with the keys that it has below `prefix`; or elements in memory
+    prefix: str  # in :data:`FILES`
+    fill_missing: bool  # True if missing chunks read as the fill value
+    offsets: tuple[int, ...]  # from the stack to each dimension of the array; or its constant index
+    # for each dimension of the array, that of the stack, ascending; None if constant
+    dims: tuple[int | None, ...]
+    kind: tuple[object, ...]  # equal for sources that one table of requests can hold, as long as they live
+
+
+class SourceLookup(NamedTuple):
+    """A function that gives the source of one layer, or None."""
+
+    # called with a reader of :data:`FILES`; gives the same object until something changes
+    find: Callable[[Reader], LayerSource | None]
+    lasting: bool  # True if nothing changes before :attr:`SharedMetadata.state` does
+
+
+NO_SOURCE = SourceLookup(lambda fetch: None, lasting=True)
+
+
+class _Offsets(NamedTuple):
+    """Offsets and dims as of a source, and the upper bounds of the layer in its array."""
+
+    offsets: tuple[int, ...]
+    dims: tuple[int | None, ...]
+    stops: tuple[int, ...]
+
+    @classmethod
+    def of(cls, transform: IndexTransform | None, domain: IndexDomain) -> _Offsets | None:
+        """Return the offsets of a layer of that domain; None for strides, index arrays and transpositions."""
+        lower, upper = domain._lo, domain._hi
+        output = (IndexTransform.identity(domain) if transform is None else transform)._output
+        offsets, stops = [], []
+        dims: list[int | None] = []
+        last = -1
+        for m in output:
+            dim, offset = m._dim, m._offset
+            if m._array is not None or (dim is not None and (dim <= last or m._stride != 1)):
+                return None
+            start, stop = (0, 1) if dim is None else (lower[dim], upper[dim])
+            if start + offset < 0:
+                return None
+            last = last if dim is None else dim
+            offsets.append(offset)
+            dims.append(dim)
+            stops.append(stop + offset)
+        return cls(tuple(offsets), tuple(dims), tuple(stops))
+
+    def in_memory(self, elements: npt.NDArray[Any]) -> LayerSource | None:
+        """Return the source of a layer of that array in memory; None if it leads out of the array."""
+        if not self._lies_in(elements.shape):
+            return None
+        return LayerSource(elements, "", True, self.offsets, self.dims, ("memory", self.dims))
+
+    def in_files(self, array: StoredArray, prefix: str, fill_missing: bool) -> LayerSource | None:
+        """Return the source of a layer of that array; None if it leads out, or needs more than a table."""
+        if not is_simple(array) or not self._lies_in(array.shape):
+            return None
+        kind = id(array.chain), id(array.fill_value), array.keys, fill_missing, self.dims
+        return LayerSource(array, prefix, fill_missing, self.offsets, self.dims, kind)
+
+    def _lies_in(self, shape: tuple[int, ...]) -> bool:
+        return len(shape) == len(self.stops) and all(map(le, self.stops, shape))
+
+
+class SpecSources:
+    """The sources of layers that are given by specs."""
+
+    def __init__(self) -> None:
+        self._templates: dict[object, _Template | None] = {}
+
+    def lookup(self, spec: Spec, domain: IndexDomain) -> SourceLookup:
+        """Return the lookup of a layer with a bound spec and that domain in the stack."""
+        driver, offsets = spec._driver, _Offsets.of(spec.transform, domain)
+        if offsets is None:
+            return NO_SOURCE
+        if type(driver) is ArraySpec:
+            return _in_memory(driver, offsets)
+        kvstore = driver.kvstore
+        if not isinstance(driver, ChunkedSpec) or type(kvstore) is not FileKvStoreSpec:
+            return NO_SOURCE
+        path = kvstore.path
+        if path[:1] != "/" or path[-1:] != "/" or not is_valid(path[1:-1]):
+            return NO_SOURCE
+        if driver.format.contained and ".n5" in path:  # the container has to be looked at
+            return NO_SOURCE
+        name = kind_of(driver, kvstore)
+        if name not in self._templates:
+            self._templates[name] = _Template.of(driver)
+        template, prefix = self._templates[name], path[1:]
+        if template is None:
+            return NO_SOURCE
+        key, array_of = prefix + template.key, template.array_of
+
+        def current(fetch: Reader) -> StoredArray | None:
+            document = fetch(key)
+            return None if document is None else array_of(bytes(document))
+
+        return _lookup(current, offsets, prefix, template.fill_missing, lasting=False)
+
+
+class _Template(NamedTuple):
+    """Specs that differ in the path only: the key of the document, and what gives the array of a document."""
+
+    key: str
+    array_of: Callable[[bytes], StoredArray | None]
+    fill_missing: bool
+
+    @classmethod
+    def of(cls, driver: ChunkedSpec) -> _Template | None:
+        """Return the template of a bound spec; None if opening takes more than a look at the document."""
+        try:
+            mode = driver.mode.resolved()
+        except ChunkwiseError:
+            return None
+        if (
+            arrays.find(driver.driver) is not open_chunked
+            or driver.lazy
+            or any(set for name, set in mode.to_flags().items() if name != "open")
+            or not (driver.recheck_cached_metadata is True or driver.recheck_cached_metadata == "open")
+            or any(pool.total_bytes_limit for pool in (driver.metadata_pool, driver.resource("cache_pool")))
+            or driver.kvstore is None
+            or driver.kvstore.live("file_io_mode").mode != "default"
+            or driver.kvstore.live("file_io_concurrency").limit is not None
+        ):
+            return None
+        request = driver.open_request("", FILES.describe)
+
+        @lru_cache(_MAX_DOCUMENTS)
+        def array_of(document: bytes) -> StoredArray | None:
+            flow = open_array(request)
+            try:
+                next(flow)
+                flow.send(Stamped(document, UNKNOWN_GENERATION, time()))
+            except StopIteration as end:
+                return layout_of(request.format, end.value.metadata, "", request.options).stored
+            except ChunkwiseError:
+                return None
+            flow.close()
+            return None
+
+        return cls(request.key, array_of, driver.fill_missing_data_reads)
+
+
+def _lookup(
+    current: Callable[[Reader], StoredArray | None],
+    offsets: _Offsets,
+    prefix: str,
+    fill_missing: bool,
+    *,
+    lasting: bool,
+) -> SourceLookup:
+    """Return the lookup of a layer in files; `current` gives its array as it is now."""
+    known: tuple[StoredArray | None, LayerSource | None] = None, None
+
+    def find(fetch: Reader) -> LayerSource | None:
+        nonlocal known
+        array, found = current(fetch), known  # one tuple, since several threads may look at once
+        if found[0] is not array:
+            found = known = array, None if array is None else offsets.in_files(array, prefix, fill_missing)
+        return found[1]
+
+    return SourceLookup(find, lasting)
+
+
+def _in_memory(driver: ArraySpec, offsets: _Offsets) -> SourceLookup:
+    try:
+        driver.check()
+    except ChunkwiseError:
+        return NO_SOURCE
+    source = offsets.in_memory(driver.array)
+    return SourceLookup(lambda fetch: source, lasting=True)
+
+
+def lookup_of_base(base: Base, domain: IndexDomain) -> SourceLookup:
+    """Return the lookup of an open layer, with metadata as its staleness bound says."""
+    array = base.array
+    # Metadata that changes leaves the outputs of the transform as they are, and so the offsets.
+    offsets = _Offsets.of(base.transform, domain)
+    if offsets is None or not array.readable:
+        return NO_SOURCE
+    if type(array) is MemoryArray:
+        in_memory = offsets.in_memory(array.elements)
+        return SourceLookup(lambda fetch: in_memory, lasting=True)
+    if type(array) is not ChunkedArray:
+        return NO_SOURCE
+    store = array.store
+    if type(store) is not FileStore or store.io_mode != "default" or store.root[:1] != "/":
+        return NO_SOURCE
+    prefix = store.root[1:]
+    if not is_valid(prefix[:-1]):
+        return NO_SOURCE
+
+    def current(fetch: Reader) -> StoredArray | None:
+        try:
+            return array.current()
+        except ChunkwiseError:
+            return None
+
+    return _lookup(current, offsets, prefix, array.fill_missing, lasting=not array.rechecks)

@@ -1,0 +1,182 @@
+"""Layers of a stack as tables of requests, so that nothing is done for each layer that can be done for all.
+
+Of layers with sources that differ in prefix and offset only, the requests are the rows of one table; their
+chunks are read by the loop of all reads, in batches that go through all such layers.  What is left for each
+layer is a look at its metadata and three system calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.arrays.layer_source import FILES, LayerSource
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.pool import Stop
+from chunkwise.engine.read import read_chunks
+from chunkwise.engine.requests import ChunkRequests, TableReader, TableSource
+from chunkwise.engine.result_memory import pages_of
+from chunkwise.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
+from chunkwise.plan.stack_part import Leaf, StackParts
+
+__all__ = ["LayerBatch", "LayerTables", "layer_tables"]
+
+Array: TypeAlias = "npt.NDArray[Any]"
+Numbers: TypeAlias = "npt.NDArray[np.int64]"
+
+# A table takes some 200 bytes for each chunk; layers of more chunks together are read as arrays are.
+_MAX_CHUNKS = 1 << 16
+
+
+class _Copies(NamedTuple):
+    """Boxes of arrays in memory; the columns are those of :class:`ChunkRequests`."""
+
+    arrays: list[Array]
+    first: Numbers
+    start: Numbers
+    stop: Numbers
+
+    def copy_to(self, view: Array) -> None:
+        n_fixed = self.start.shape[1] - self.first.shape[1]
+        fixed = self.start[:, :n_fixed].tolist()
+        start, stop = self.start[:, n_fixed:], self.stop[:, n_fixed:]
+        boxes, parts = _boxes(start, stop), _boxes(self.first, self.first + stop - start)
+        for array, at, box, part in zip(self.arrays, fixed, boxes, parts, strict=True):
+            place: Any = (*at, *box, ...)
+            selected: Any = (*part, ...)
+            view[place] = array[selected]
+
+    def take(self, start: int, stop: int) -> _Copies:
+        some = slice(start, stop)
+        return _Copies(self.arrays[some], self.first[some], self.start[some], self.stop[some])
+
+
+def _boxes(start: Numbers, stop: Numbers) -> Iterator[tuple[slice, ...]]:
+    # None outlives its turn: Python's search for cycles begins again and again if there are thousands.
+    if not start.shape[1]:
+        return repeat((), len(start))
+    return zip(*map(partial(map, slice), start.T.tolist(), stop.T.tolist()), strict=True)
+
+
+class LayerBatch(NamedTuple):
+    """Requests to layers of one kind that a worker reads at a time."""
+
+    leaf: Leaf  # the region of the stack's request that they belong to
+    dims: tuple[int | None, ...]  # as of their sources
+    # dimensions of the stack that the layers don't have are the first of the result
+    requests: ChunkRequests | _Copies
+
+    def read(self, view: Array, stop: Stop) -> None:
+        """Read to `view`, which is the result as the leaf shows it."""
+        requests = self.requests
+        view = view.transpose(*_absent(self.dims, view.ndim), *[d for d in self.dims if d is not None])
+        if None in self.dims:
+            n_fixed = view.ndim - sum(d is not None for d in self.dims)
+            axes = [None if d is None else slice(None) for d in self.dims]
+            view = view[(*[slice(None)] * n_fixed, *axes, ...)]
+        if isinstance(requests, _Copies):
+            requests.copy_to(view)
+            return
+        pages = pages_of(view)
+        if pages is not None:
+            pages.prepare(view[requests.hull()])
+        batches = TableReader(requests, view).batches()
+        read_chunks(batches, TableSource(requests, FILES), stop, fill_missing=requests.fill_missing)
+
+
+class LayerTables(NamedTuple):
+    """The tables of a request to a stack."""
+
+    batches: list[LayerBatch]
+    n_workers: int  # threads to read them with; 0 for the caller's own
+    others: list[int]  # numbers of the parts whose layers have to be opened
+
+
+def layer_tables(parts: StackParts, sources: Sequence[LayerSource | None], n_processors: int) -> LayerTables:
+    """Return tables for parts with bounds, each of which has a source or None."""
+    bounds = parts.bounds
+    assert bounds is not None, "neighbours are read as neighbours"
+    others: list[int] = []
+    rows_of: dict[tuple[object, ...], list[int]] = {}
+    for row, source in enumerate(sources):
+        if source is None:
+            others.append(row)
+        else:
+            rows_of.setdefault(source.kind, []).append(row)
+    n_workers = 0
+    batches: list[LayerBatch] = []
+    for rows in rows_of.values():
+        of_rows = [source for row in rows if (source := sources[row]) is not None]
+        requests = _requests(of_rows, *(column[rows] for column in bounds))
+        if requests is None or (isinstance(requests, ChunkRequests) and requests.n_chunks > _MAX_CHUNKS):
+            others += rows
+            continue
+        strategy, some = _divided(requests, len(parts.layers), n_processors)
+        n_workers = max(n_workers, strategy.n_workers)
+        batches += [LayerBatch(parts.leaf, of_rows[0].dims, batch) for batch in some]
+    return LayerTables(batches, n_workers, sorted(others))
+
+
+def _absent(dims: Sequence[int | None], rank: int) -> list[int]:
+    """Return the dimensions of the stack that a layer doesn't have."""
+    return [dim for dim in range(rank) if dim not in dims]
+
+
+def _requests(
+    sources: list[LayerSource], first: Numbers, start: Numbers, stop: Numbers
+) -> ChunkRequests | _Copies | None:
+    """Return the table of sources of one kind; None if elements are repeated along a dimension."""
+    dims = sources[0].dims
+    absent = _absent(dims, first.shape[1])
+    if (stop[:, absent] - start[:, absent] != 1).any():
+        return None
+    offsets = np.array([source.offsets for source in sources], np.int64).reshape(len(sources), len(dims))
+    if dims != tuple(range(first.shape[1])):
+        along = np.array([0 if dim is None else dim for dim in dims], np.int64)
+        is_there = np.array([dim is not None for dim in dims])
+        first = np.where(is_there, first[:, along], 0)
+        start, stop = (
+            np.concatenate([bound[:, absent], np.where(is_there, bound[:, along], size)], axis=1)
+            for bound, size in ((start, 0), (stop, 1))
+        )
+    some = sources[0]
+    first = first + offsets
+    if not isinstance(some.array, StoredArray):
+        return _Copies([source.array for source in sources], first, start, stop)  # type: ignore[misc]
+    prefixes = [source.prefix for source in sources]
+    return ChunkRequests(some.array, prefixes, first, start, stop, some.fill_missing)
+
+
+def _divided(
+    requests: ChunkRequests | _Copies, n_layers: int, n_processors: int
+) -> tuple[ReadStrategy, list[ChunkRequests | _Copies]]:
+    """Return how a table is read, and its batches, in which each request lies in one chunk."""
+    if isinstance(requests, _Copies):
+        nbytes = int((requests.stop - requests.start).prod(axis=1).sum()) * requests.arrays[0].itemsize
+        n = len(requests.arrays)
+        strategy = _strategy((), nbytes // n, n, n_processors)
+        size = max(1, strategy.batch_nbytes // max(1, nbytes // n))
+        return strategy, [requests.take(i, i + size) for i in range(0, n, size)]
+    requests = requests.in_chunks()
+    chain = requests.array.chain
+    nbytes, codecs = max(1, chain.item.nbytes), tuple(codec.name for codec in chain.codecs)
+    strategy = _strategy(codecs, nbytes, max(requests.n, n_layers), n_processors)
+    size = max(1, strategy.batch_nbytes // nbytes)
+    staged = max(1, STAGING_NBYTES // (2 * nbytes))
+    size -= size % staged if size > staged else 0  # what is staged together stays together
+    return strategy, [requests.take(i, i + size) for i in range(0, requests.n, size)]
+
+
+def _strategy(codecs: Sequence[str], chunk_nbytes: int, n_chunks: int, n_processors: int) -> ReadStrategy:
+    return read_strategy(
+        source="store",
+        codecs=codecs,
+        chunk_nbytes=chunk_nbytes,
+        n_chunks=n_chunks,
+        n_processors=n_processors,
+    )
