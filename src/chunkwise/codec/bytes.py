@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import Members, expect_one_of
-from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.rows import copy_rows
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
@@ -126,7 +126,7 @@ def _layout(dtype: np.dtype[Any], endian: str | None, given: np.dtype[Any] | Non
 
 
 @dataclass(frozen=True)
-class Bytes:
+class Bytes(ArrayToBytes):
     """Array to bytes: elements in C order.
 
     Attributes
@@ -140,8 +140,8 @@ class Bytes:
     endian: Literal["little", "big"] | None = None
     stored: np.dtype[Any] | None = None
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "bytes"
+    decode_rate = encode_rate = 0.0
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, Members, dump, expect_array, expect_one_of, parse_array
 from chunkwise.codec.casting import ROUNDING, cast_values
 from chunkwise.codec.number import is_integer, is_number, number_dtype, parse_number
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, prefix
 
 __all__ = ["CastValue"]
@@ -71,7 +71,7 @@ class _ScalarMap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CastValue:
+class CastValue(ArrayToArray):
     """Array to array: values of the data type `data_type`.
 
     Attributes
@@ -89,7 +89,6 @@ class CastValue:
     out_of_range: str | None = None
     scalar_map: _ScalarMap | None = None
 
-    kind: ClassVar[str] = "array->array"
     name: ClassVar[str] = "cast_value"
 
     @classmethod

@@ -15,14 +15,13 @@ decoded without it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from chunkwise import catalogue
 from chunkwise.binding import JSON, Members, expect_bool, expect_object, expect_string, parse_array
 from chunkwise.codec.protocol import Codec
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, prefix
 
-__all__ = ["codec_to_json", "codecs_to_json", "parse_codec", "parse_codecs"]
+__all__ = ["codec_to_json", "codecs_to_json", "find_codec", "parse_codec", "parse_codecs"]
 
 # The member that holds the name of a codec next to its options, for the formats that have one.
 _NAME_MEMBER = {"zarr2": "id", "n5": "type"}
@@ -42,7 +41,7 @@ def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
         members = Members(value)
         member = _NAME_MEMBER[format]
         name = members.take(member, expect_string)
-        return _find(name, format, member).parse(format, name, members.rest())  # type: ignore[no-any-return]
+        return find_codec(name, format, member).parse(format, name, members.rest())
     if isinstance(value, str):
         value = {"name": value}
     members = Members(value)
@@ -50,18 +49,25 @@ def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
     members.take("must_understand", expect_bool, True)
     configuration = members.take("configuration", expect_object, {})
     members.finish()
-    cls = _find(name, format, "name")
+    cls = find_codec(name, format, "name")
     try:
-        return cls.parse(format, name, configuration)  # type: ignore[no-any-return]
+        return cls.parse(format, name, configuration)
     except InvalidArgumentError as e:
         raise prefix(e, 'Error parsing object member "configuration"') from None
 
 
-def _find(name: str, format: str, member: str) -> Any:
+def find_codec(name: str, format: str, member: str = "name") -> type[Codec]:
+    """Return the class that is registered for a name; errors name the member that holds it."""
     try:
-        return catalogue.codecs.find(name, format)
+        found = catalogue.codecs.find(name, format)
     except UnknownExtensionError as e:
         raise prefix(e, f'Error parsing object member "{member}"') from None
+    if not (isinstance(found, type) and issubclass(found, Codec)):
+        raise SpecError(
+            f'codec "{name}" is registered as {found!r}, but expected a subclass of ArrayToArray, '
+            "ArrayToBytes or BytesToBytes of chunkwise.codec.protocol"
+        )
+    return found
 
 
 def parse_codecs(value: JSON, format: str = "zarr3") -> list[Codec]:

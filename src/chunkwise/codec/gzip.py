@@ -34,13 +34,13 @@ from chunkwise.codec.deflate import (
     open_deflate_decoder_into,
     open_deflate_encoder,
 )
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 
 __all__ = ["Gzip"]
 
 
 @dataclass(frozen=True)
-class Gzip:
+class Gzip(BytesToBytes):
     """Bytes to bytes: DEFLATE.
 
     Attributes
@@ -58,8 +58,10 @@ class Gzip:
     framing: Framing = "gzip"
     library: Literal["zlib", "isal"] = field(default="zlib", compare=False)
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "gzip"
+    always_checked: ClassVar[bool] = True  # by CRC-32, or Adler-32 in zlib framing
+    level_member: ClassVar[str] = "level"
+    n5_defaults: ClassVar[Mapping[str, Any]] = {"level": -1, "useZlib": False}
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -81,9 +83,6 @@ class Gzip:
 
     def bind(self, item: ChunkSpec) -> Self:
         return self if self.level is not None else replace(self, level=6)
-
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        return None
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         return open_deflate_decoder("gzip", decoded_nbytes)

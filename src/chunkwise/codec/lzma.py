@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON, Members, expect_array, expect_int, expect_object
-from chunkwise.codec.protocol import Buffer, ChunkSpec
-from chunkwise.codec.streams import decode_streams
+from chunkwise.codec.protocol import Buffer, BytesToBytes
+from chunkwise.codec.streams import decode_streams, xz_has_checksum
 from chunkwise.errors import CodecError
 
 __all__ = ["Lzma"]
@@ -43,7 +43,7 @@ def _parse_filters(value: JSON) -> tuple[tuple[tuple[str, int], ...], ...] | Non
 
 
 @dataclass(frozen=True)
-class Lzma:
+class Lzma(BytesToBytes):
     """Bytes to bytes: LZMA.
 
     Attributes
@@ -63,8 +63,8 @@ class Lzma:
     preset: int | None = None
     filters: tuple[tuple[tuple[str, int], ...], ...] | None = None
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "numcodecs.lzma"
+    level_member: ClassVar[str] = "preset"
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -82,14 +82,15 @@ class Lzma:
         filters = None if self.filters is None else [dict(f) for f in self.filters]
         return {"format": self.format, "check": self.check, "preset": self.preset, "filters": filters}
 
-    def bind(self, item: ChunkSpec) -> Self:
-        return self
-
     def _filters(self) -> list[dict[str, int]] | None:
         return None if self.filters is None else [dict(f) for f in self.filters]
 
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        return None
+    @property
+    def writes_checksum(self) -> bool:
+        return self.format == lzma.FORMAT_XZ and self.check != lzma.CHECK_NONE
+
+    def has_checksum(self, encoded: memoryview) -> bool:
+        return xz_has_checksum(encoded)
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         def new() -> lzma.LZMADecompressor:
@@ -101,9 +102,6 @@ class Lzma:
             return lzma.LZMADecompressor(self.format, memlimit=_MEMORY_LIMIT)
 
         return lambda encoded: decode_streams("lzma", new, encoded, decoded_nbytes, errors=lzma.LZMAError)
-
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        return None
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         filters = self._filters()

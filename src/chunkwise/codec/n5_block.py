@@ -36,6 +36,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.binding import Members
+from chunkwise.codec.checksum import compressors_have_checksum
 from chunkwise.codec.n5_compression import compression_to_json, parse_compression
 from chunkwise.codec.n5_header import DEFAULT, OBJECT, VARLENGTH, N5Header, parse_header, write_header
 from chunkwise.codec.n5_payload import (
@@ -44,7 +45,7 @@ from chunkwise.codec.n5_payload import (
     open_decompress,
     open_decompress_into,
 )
-from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
 from chunkwise.codec.tiled_copy import copy_tiled
 from chunkwise.errors import CodecError, DataCorruptionError
@@ -59,7 +60,7 @@ _Decode = Callable[[memoryview, np.ndarray], None]
 
 
 @dataclass(frozen=True, slots=True)
-class N5Block:
+class N5Block(ArrayToBytes):
     """One N5 block as an array->bytes codec.
 
     Parameters
@@ -73,8 +74,21 @@ class N5Block:
     compression: tuple[BytesToBytes, ...] = ()
     varlength: bool = True
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "n5_block"
+
+    @property
+    def decode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.decode_rate for codec in self.compression)
+
+    @property
+    def encode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.encode_rate for codec in self.compression)
+
+    def has_checksum(self, encoded: memoryview) -> bool:
+        """Return True if the payload, behind the header, has a checksum."""
+        return compressors_have_checksum(self.compression, encoded[parse_header(encoded).nbytes :])
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, dump, expect_string
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, SpecError
 
 __all__ = [
@@ -54,7 +54,7 @@ def _dtype(value: JSON, member: str) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True)
-class NumcodecsFilter:
+class NumcodecsFilter(ArrayToArray):
     """Array to array, by the filter `id` of NumCodecs.
 
     Attributes
@@ -65,7 +65,6 @@ class NumcodecsFilter:
 
     configuration: tuple[tuple[str, JSON], ...] = ()
 
-    kind: ClassVar[str] = "array->array"
     name: ClassVar[str] = ""
     id: ClassVar[str] = ""
     required: ClassVar[tuple[str, ...]] = ()
@@ -233,6 +232,7 @@ class Categorize(NumcodecsFilter):
     """Strings as numbers of their labels, starting at 1; 0 is any other string, and decodes to ``""``."""
 
     name, id = "categorize", "categorize"
+    object_dtype = "ustring"
     required, optional = ("labels", "dtype"), ("astype",)
     encoded_members = ("astype",)
 
@@ -244,6 +244,7 @@ class PackBitsFilter(NumcodecsFilter):
     """Eight booleans a byte, the first in the highest bit, behind a byte with the number of unused bits."""
 
     name, id = "numcodecs.packbits", "packbits"
+    reshapes = True
     encoded_members = ()
 
     def bind(self, item: ChunkSpec) -> Self:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_int, expect_one_of
 from chunkwise.codec.bytes import BITS
-from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError
 
@@ -56,7 +56,7 @@ def _component(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class PackBits:
+class PackBits(ArrayToBytes):
     """Array to bytes: the bits `first_bit` to `last_bit` of each element.
 
     Attributes
@@ -71,7 +71,6 @@ class PackBits:
     first_bit: int | None = None
     last_bit: int | None = None
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "packbits"
 
     @classmethod

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, MISSING, Members, expect_number
 from chunkwise.codec.number import is_integer, is_number, parse_number, value_range
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["ScaleOffset"]
@@ -47,13 +47,12 @@ def _parse_scalar(value: JSON) -> JSON:
 
 
 @dataclass(frozen=True)
-class ScaleOffset:
+class ScaleOffset(ArrayToArray):
     """Array to array: ``(x - offset) * scale``; both are in the form of a fill value, None if left out."""
 
     offset: JSON = None
     scale: JSON = None
 
-    kind: ClassVar[str] = "array->array"
     name: ClassVar[str] = "scale_offset"
 
     @classmethod

@@ -37,7 +37,7 @@ from chunkwise.codec.bytes import BITS, Bytes
 from chunkwise.codec.chain import Chain, prepare_chain, split_chain
 from chunkwise.codec.codec_json import codecs_to_json, parse_codecs
 from chunkwise.codec.crc32c import Crc32c
-from chunkwise.codec.protocol import Buffer, ChunkSpec, Codec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, Codec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
 
@@ -62,7 +62,7 @@ def _parse_chain(value: JSON) -> tuple[Codec, ...]:
 
 
 @dataclass(frozen=True)
-class ShardingIndexed:
+class ShardingIndexed(ArrayToBytes):
     """Array to bytes: a grid of inner chunks, each encoded by itself.
 
     Attributes
@@ -80,7 +80,6 @@ class ShardingIndexed:
     index_codecs: tuple[Codec, ...] = (Bytes("little"), Crc32c())
     index_location: Literal["start", "end"] | None = None
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "sharding_indexed"
 
     @classmethod
@@ -136,9 +135,6 @@ class ShardingIndexed:
         """Return the chain of the index, a uint64 array of shape ``(*chunks_per_shard, 2)``."""
         fill = np.array(MISSING_ENTRY, np.uint64)
         return prepare_chain(self.index_codecs, ChunkSpec((*chunks_per_shard, 2), fill.dtype, fill))
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         cells = self.chunks_per_shard(item.shape)

@@ -12,7 +12,7 @@ from chunkwise.codec.protocol import Buffer
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import DataCorruptionError
 
-__all__ = ["decode_streams"]
+__all__ = ["decode_streams", "xz_has_checksum"]
 
 
 def decode_streams(
@@ -77,3 +77,9 @@ def decode_streams(
     if decoded_nbytes is not None and got != decoded_nbytes:
         raise DataCorruptionError(f"{name} stream holds {got} bytes, expected {decoded_nbytes}")
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def xz_has_checksum(encoded: memoryview) -> bool:
+    """Return True if `encoded` is a .xz stream with a check of its content."""
+    # The low half of the second byte of the stream's flags names the check, 0 for none.
+    return encoded[:6] == b"\xfd7zXZ\0" and encoded[7:8] != b"" and encoded[7] & 15 != 0

@@ -17,7 +17,7 @@ from chunkwise.binding import JSON
 from chunkwise.codec.bytes import Bytes, has_byte_order
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.codec_json import parse_codec
-from chunkwise.codec.protocol import ChunkSpec, Codec
+from chunkwise.codec.protocol import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec
 from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, prefix
 
@@ -70,15 +70,15 @@ def parse_zarr2(
             codec = _parse_zarr2_step(step, is_compressor=where == "compressor", serialized=serialized)
         except InvalidArgumentError as e:
             raise prefix(e, f'Error parsing object member "{where}"') from None
-        if codec.kind == "bytes->bytes" and not serialized:
+        if isinstance(codec, BytesToBytes) and not serialized:
             codecs.append(_bytes_of(stored))
             serialized = True
-        elif codec.kind == "array->bytes":
+        elif isinstance(codec, ArrayToBytes):
             serialized = True
-            if getattr(codec, "keeps_logical_order", False):
+            if codec.keeps_logical_order:
                 codecs = [c for c in codecs if not isinstance(c, Transpose)]
-        elif (next_stored := getattr(codec, "next_stored", None)) is not None:
-            stored = next_stored(stored)
+        elif isinstance(codec, ArrayToArray):
+            stored = codec.next_stored(stored)
         codecs.append(codec)
     if not serialized:
         codecs.append(_bytes_of(stored))

@@ -26,7 +26,7 @@ from chunkwise.binding import (
 from chunkwise.codec.protocol import ChunkSpec, Codec
 from chunkwise.codec.zarr2 import parse_zarr2_codecs
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.zarr2 import OBJECT_CODECS, parse_fill_value_zarr2, parse_zarr2
+from chunkwise.dtypes.zarr2 import object_dtype, parse_fill_value_zarr2, parse_zarr2
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
 __all__ = ["MEMBERS", "Zarr2Metadata", "make_document", "object_codec", "parse_metadata"]
@@ -152,7 +152,7 @@ def parse_metadata(document: JSON) -> Zarr2Metadata:
 
 def object_codec(filters: list[dict[str, Any]]) -> str | None:
     """Return the id of the filter that turns variable-length objects into bytes, if there is one."""
-    if filters and filters[0]["id"] in OBJECT_CODECS:
+    if filters and object_dtype(filters[0]["id"]) is not None:
         return str(filters[0]["id"])
     return None
 
