@@ -35,9 +35,10 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, Members, expect_array, expect_int, expect_one_of, parse_array
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, SpecError, UnsupportedError
 
-__all__ = ["RectilinearGrid"]
+__all__ = ["RectilinearGrid", "Sizes", "parse_sizes", "sizes_to_json"]
 
 Sizes: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
+"""Of the cells along one dimension: one for all, or a list of sizes and ``(size, count)`` runs."""
 
 # No element lies beyond it; an integer stands for cells up to here.
 _UNBOUNDED = 2**63 - 1
@@ -106,17 +107,23 @@ class RectilinearGrid:
             raise UnsupportedError('"encoded_chunk_shapes" of a "rectilinear" chunk grid is not supported')
         members = Members(configuration)
         members.take("kind", lambda value: expect_one_of(value, ("inline",)))
-        shapes = members.take("chunk_shapes", lambda value: parse_array(value, _parse_sizes))
+        shapes = members.take("chunk_shapes", lambda value: parse_array(value, parse_sizes))
         members.finish()
         return cls.of(shapes)
 
     def to_json(self) -> dict[str, JSON]:
         """Return the configuration object; inverse of :meth:`parse`."""
-        shapes = [
-            sizes if isinstance(sizes, int) else [s if isinstance(s, int) else list(s) for s in sizes]
+        return {"kind": "inline", "chunk_shapes": list(map(sizes_to_json, self.chunk_shapes))}
+
+    @property
+    def canonical_shapes(self) -> tuple[Sizes, ...]:
+        """The same sizes in the one form that grids with equal cells share."""
+        return tuple(
+            sizes
+            if isinstance(sizes, int)
+            else tuple(size if n == 1 else (size, n) for size, n in _merged(sizes))
             for sizes in self.chunk_shapes
-        ]
-        return {"kind": "inline", "chunk_shapes": shapes}
+        )
 
     @property
     def rank(self) -> int:
@@ -229,7 +236,8 @@ def _merged(sizes: tuple[int | tuple[int, int], ...]) -> list[tuple[int, int]]:
     return out
 
 
-def _parse_sizes(value: JSON) -> Sizes:
+def parse_sizes(value: JSON) -> Sizes:
+    """Read the sizes of the cells along one dimension."""
     if isinstance(value, list | tuple):
         sizes = tuple(parse_array(value, _parse_size))
         total = sum(size if isinstance(size, int) else size[0] * size[1] for size in sizes)
@@ -237,6 +245,11 @@ def _parse_sizes(value: JSON) -> Sizes:
             raise SpecError(f"Chunk sizes add up to {total}, but an array ends at {_UNBOUNDED} at the latest")
         return sizes
     return expect_int(value, 1)
+
+
+def sizes_to_json(sizes: Sizes) -> JSON:
+    """Return what :func:`parse_sizes` reads."""
+    return sizes if isinstance(sizes, int) else [s if isinstance(s, int) else list(s) for s in sizes]
 
 
 def _parse_size(value: JSON) -> int | tuple[int, int]:

@@ -21,6 +21,7 @@ from functools import lru_cache
 from math import isqrt, prod, sqrt
 from typing import Final
 
+from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.chunk_grid_constraints import GridConstraints
 from chunkwise.spec.chunk_layout import ChunkLayout
@@ -53,11 +54,20 @@ def choose_chunk_shape(layout: ChunkLayout, extents: Sequence[int | None]) -> tu
     InvalidArgumentError
         If hard constraints on read and write chunks differ, or a size of -1 meets an unbounded dimension.
     """
+    _check_regular(layout)
     merged = layout.copy()
     with prefixed("write_chunk constraints not compatible with existing read_chunk constraints"):
         merge_grid(merged, "read_chunk", layout.write_chunk)
     grid = merged.read_chunk
     return complete_chunk_shape(_sizes(grid, extents), _ratios(grid, extents), _target(grid), extents)
+
+
+def _check_regular(layout: ChunkLayout) -> None:
+    if layout.chunk_shapes is not None:
+        raise InvalidArgumentError(
+            f"chunk_shapes {dump(layout.to_json()['chunk_shapes'])} are those of a rectilinear grid, "
+            "which only arrays of zarr3 have"
+        )
 
 
 def choose_read_write_chunk_shapes(
@@ -78,6 +88,7 @@ def choose_read_write_chunk_shapes(
         If hard constraints on a write size and a read size don't go together, or a size of -1 meets an
         unbounded dimension.
     """
+    _check_regular(layout)
     read_grid, write_grid = layout.read_chunk, layout.write_chunk
     read, write = _sizes(read_grid, extents), _sizes(write_grid, extents)
     for dim in range(len(extents)):

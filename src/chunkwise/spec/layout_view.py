@@ -14,6 +14,7 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.grid.rectilinear import Sizes
 from chunkwise.index_space import IndexTransform
 from chunkwise.spec.chunk_grid_constraints import GridConstraints
 from chunkwise.spec.chunk_layout import ChunkLayout
@@ -68,6 +69,7 @@ def view_layout(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
         first = [link.dim for o in layout.order.value if (link := inputs[o]) is not None]
         out.set_inner_order(_completed(first, transform.input_rank), hard=layout.order.hard)
     _set_origins(out, _converted(layout.origins, links, _view_origin))
+    _set_chunk_shapes(out, layout.chunk_shapes, links)
     for usage in GRID_USAGES:
         grid: GridConstraints = getattr(layout, usage)
         _set_grid(
@@ -99,6 +101,11 @@ def inverse_view_layout(layout: ChunkLayout, transform: IndexTransform) -> Chunk
     with prefixed("Error transforming grid_origin"):
         _check_used(layout.origins, used)
         _set_origins(out, _converted(layout.origins, links, _array_origin))
+    with prefixed("Error transforming chunk_shapes"):
+        for dim, sizes in enumerate(layout.chunk_shapes or ()):
+            if sizes is not None and not any(link and link.dim == dim and link.stride == 1 for link in links):
+                raise InvalidArgumentError(f"No output dimension corresponds to input dimension {dim}")
+        _set_chunk_shapes(out, layout.chunk_shapes, links)
     for usage in GRID_USAGES:
         grid: GridConstraints = getattr(layout, usage)
         with prefixed(f"Error transforming {usage}"):
@@ -161,6 +168,14 @@ def _parts(vector: Vector) -> list[tuple[bool, list[Any]]]:
 def _set_origins(layout: ChunkLayout, origins: Vector) -> None:
     for hard, values in _parts(origins):
         layout.set_grid_origin(values, hard=hard)
+
+
+def _set_chunk_shapes(
+    layout: ChunkLayout, shapes: Sequence[Sizes | None] | None, links: Sequence[Link | None]
+) -> None:
+    """Set the sizes of the cells of linked dimensions, without those of which elements are skipped."""
+    if shapes is not None:
+        layout.set_chunk_shapes([None if k is None or k.stride != 1 else shapes[k.dim] for k in links])
 
 
 def _set_grid(

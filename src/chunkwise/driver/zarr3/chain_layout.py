@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from chunkwise.catalogue import codecs
 from chunkwise.driver.zarr3.codec_constraints import SHARDING, split_chain
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.grid.rectilinear import RectilinearGrid
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.constraint import braces
 
 __all__ = ["ChainAxes", "Shard", "chain_axes", "chain_layout"]
-
-_RESHAPING = ("reshape", "numcodecs.packbits")
 
 
 class Shard(NamedTuple):
@@ -82,7 +83,7 @@ def chain_axes(chain: Sequence[dict[str, Any]] | None, rank: int) -> ChainAxes:
 
 
 def _through(entry: dict[str, Any], axes: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    if axes is None or entry["name"] in _RESHAPING:
+    if axes is None or codecs.find(entry["name"], "zarr3").reshapes:
         return None
     if entry["name"] != "transpose":
         return axes
@@ -109,18 +110,21 @@ def _in_array_order(shape: Sequence[int] | None, axes: tuple[int, ...]) -> tuple
 
 def chain_layout(
     chain: list[dict[str, Any]] | None,
-    chunk_shape: tuple[int, ...] | None,
+    grid: ChunkGrid | None,
     rank: int,
     inside: tuple[int, ...] = (),
 ) -> ChunkLayout:
-    """Return the chunk layout that a codec chain and a chunk shape amount to, each as far as it is known.
+    """Return the chunk layout that a codec chain and a chunk grid amount to, each as far as it is known.
 
     `inside` are the dimensions of what is looked at of each element.
     """
     n_all = rank + len(inside)
     layout = ChunkLayout(rank=n_all)
     layout.set_grid_origin([0] * n_all, hard=True)
-    if chunk_shape is not None:
+    chunk_shape = None if grid is None else grid.chunk_shape
+    if isinstance(grid, RectilinearGrid):
+        layout.set_chunk_shapes((*grid.chunk_shapes, *inside))
+    elif chunk_shape is not None:
         layout.update(write_chunk_shape=(*chunk_shape, *inside))
     found = chain_axes(chain, rank)
     if found.axes is not None and found.is_complete:

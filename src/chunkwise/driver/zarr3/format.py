@@ -179,7 +179,7 @@ class Zarr3Format:
 
     def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: Zarr3Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""
-        item = chunk_item(metadata.grid, metadata.shape, metadata.fill_value)
+        item = chunk_item(metadata.grid, metadata.fill_value)
         part = _part(metadata.dtype, options)
         if part is not None:
             return _stored_part(metadata, item, part, prefix)

@@ -1,4 +1,4 @@
-"""What the codecs of a Zarr v3 array are given: one chunk, or the part of it that is known."""
+"""The chunk that the codecs of a Zarr v3 array are made for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.grid.protocol import ChunkGrid
 
-__all__ = ["array_to_bytes_name", "chunk_item"]
+__all__ = ["array_to_bytes_name", "chunk_item", "first_chunk_shape"]
 
 ARRAY_TO_BYTES = {"ustring": "vlen-utf8", "string": "vlen-bytes"}
 
@@ -20,10 +20,12 @@ def array_to_bytes_name(dtype: DataType) -> str:
     return ARRAY_TO_BYTES.get(dtype.name, "bytes")
 
 
-def chunk_item(grid: ChunkGrid, shape: tuple[int, ...], fill_value: npt.NDArray[Any]) -> ChunkSpec:
+def chunk_item(grid: ChunkGrid, fill_value: npt.NDArray[Any]) -> ChunkSpec:
     """Return what a codec sees of a chunk; of a grid of unequal cells, the first one."""
-    chunk_shape = grid.chunk_shape
-    if chunk_shape is None:
-        bounds = (grid.bounds(dim, 0) for dim in range(len(shape)))
-        chunk_shape = tuple(stop - start for start, stop in bounds)
-    return ChunkSpec(chunk_shape, fill_value.dtype, fill_value)
+    return ChunkSpec(grid.chunk_shape or first_chunk_shape(grid), fill_value.dtype, fill_value)
+
+
+def first_chunk_shape(grid: ChunkGrid) -> tuple[int, ...]:
+    """Return the shape of the cell at the origin of a grid."""
+    bounds = (grid.bounds(dim, 0) for dim in range(grid.rank))
+    return tuple(stop - start for start, stop in bounds)

@@ -155,7 +155,7 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     keys = members.take("chunk_key_encoding", parse_key_encoding)
     fill_value = members.take("fill_value", lambda v: parse_fill_value_zarr3(v, dtype))
     chain = members.take("codecs", parse_chain)
-    item = chunk_item(grid, shape, fill_value)
+    item = chunk_item(grid, fill_value)
     try:
         check_stored(chain)
         resolved = resolve_chain(chain, item, array_to_bytes_name(dtype))

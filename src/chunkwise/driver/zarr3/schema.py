@@ -43,7 +43,7 @@ def schema_of(metadata: Zarr3Metadata, part: Part | None = None) -> Schema:
     return Schema(
         dtype=metadata.dtype if part is None else part.dtype,
         domain=domain_of_shape(metadata.shape, metadata.dimension_names, inner),
-        chunk_layout=chain_layout(chain, metadata.grid.chunk_shape, metadata.rank, inner),
+        chunk_layout=chain_layout(chain, metadata.grid, metadata.rank, inner),
         codec=Zarr3CodecSpec.of(chain),
         fill_value=fill if part is None else fill_of_part(fill, chain, part),
         dimension_units=_with_inner_units(parse_units(metadata.attributes), inner),
@@ -68,8 +68,7 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part 
         if constraints.shape is not None or constraints.dimension_names is not None:
             names = constraints.dimension_names or (None,) * rank
             derived.update(domain=domain_of_shape(constraints.shape or (None,) * rank, names, inner))
-        chunk_shape = constraints.grid.chunk_shape if constraints.grid is not None else None
-        derived.update(chunk_layout=chain_layout(constraints.codecs, chunk_shape, rank, inner))
+        derived.update(chunk_layout=chain_layout(constraints.codecs, constraints.grid, rank, inner))
     derived.update(codec=Zarr3CodecSpec.of(constraints.codecs))
     if constraints.fill_value is not None:
         fill = constraints.fill_value
