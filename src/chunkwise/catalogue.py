@@ -181,9 +181,13 @@ CONTEXT_RESOURCES: dict[str, Entry] = {
     "experimental_gcs_rate_limiter": Entry("chunkwise.spec.resources.requests:RateLimiter"),
     "aws_credentials": Entry("chunkwise.spec.resources.credentials:AwsCredentials"),
     "gcs_user_project": Entry("chunkwise.spec.resources.credentials:GcsUserProject"),
-    "ocdbt_coordinator": Entry("chunkwise.spec.resources.ocdbt:OcdbtCoordinator"),
-    "experimental_gcs_grpc_credentials": Entry("chunkwise.spec.resources.credentials:GcsGrpcCredentials"),
 }
+
+UNSUPPORTED_RESOURCES: dict[str, str] = {
+    "ocdbt_coordinator": "there is no OCDBT driver",
+    "experimental_gcs_grpc_credentials": "requests to Google Cloud are made by HTTP only",
+}
+"""Context resources of TensorStore for which there is nothing here that they could act on, and why."""
 
 KVSTORES: dict[str, Entry] = {
     "memory": Entry("chunkwise.spec.kvstores.memory:MemoryKvStoreSpec", url=("memory",)),

@@ -15,8 +15,8 @@ from copy import deepcopy
 from typing import Any, TypeAlias
 
 from chunkwise.binding import JSON, MISSING, dump, expect_object, plain_json
-from chunkwise.catalogue import context_resources
-from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError
+from chunkwise.catalogue import UNSUPPORTED_RESOURCES, context_resources
+from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.pretty import pretty_repr
@@ -36,6 +36,10 @@ def kind_of(key: str) -> type[Any]:
     try:
         found: type[Any] = context_resources.find(kind)
     except UnknownExtensionError:
+        if kind in UNSUPPORTED_RESOURCES:
+            raise UnsupportedError(
+                f"Context resource {dump(kind)} is not supported: {UNSUPPORTED_RESOURCES[kind]}"
+            ) from None
         raise SpecError(f"Invalid context resource identifier: {dump(kind)}") from None
     return found
 
