@@ -74,8 +74,7 @@ CONFIGURATIONS = {
     "file_io_retries": [
         {"max_retries": 0},
         {"max_retries": -1},
-        {"max_retries": 2**31},
-        {"max_retries": 3, "initial_delay": "0s", "max_delay": "2m"},
+        {"max_retries": 0, "initial_delay": "0s", "max_delay": "2m"},
         {"initial_delay": "64s"},
         {"initial_delay": 1},
     ],
@@ -120,6 +119,12 @@ def test_kinds_that_nothing_here_uses(kind):
             make({f"{kind}#a": {}})
     with pytest.raises(NotImplementedError, match=kind):
         Context()[kind]
+
+
+def test_retries_of_files():
+    """The file store makes none, and says so rather than to take a number that has no effect."""
+    with pytest.raises(NotImplementedError, match='"max_retries" of 3 is not supported for files'):
+        Context({"file_io_retries": {"max_retries": 3}})
 
 
 DURATIONS = (

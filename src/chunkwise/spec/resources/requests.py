@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from chunkwise.binding import JSON, dump, expect_int, expect_number
-from chunkwise.errors import SpecError
+from chunkwise.errors import SpecError, UnsupportedError
 from chunkwise.spec.resources.duration import format_duration, parse_duration
 from chunkwise.spec.resources.kind import Member, ObjectResource
 
@@ -49,12 +49,21 @@ class RequestRetries(ObjectResource):
     request_timeout: float = 60.0
 
 
+def _parse_no_retries(value: JSON) -> int:
+    number = expect_int(value, 0)
+    if number:
+        raise UnsupportedError(
+            f'"max_retries" of {number} is not supported for files: what fails is an error at once'
+        )
+    return number
+
+
 @dataclass(frozen=True)
 class FileIoRetries(ObjectResource):
-    """As :class:`RequestRetries`, with no retries by default and no timeout."""
+    """As :class:`RequestRetries`, but there are no retries."""
 
     inline: ClassVar[bool] = True
-    members: ClassVar[Mapping[str, Member]] = _RETRIES
+    members: ClassVar[Mapping[str, Member]] = {**_RETRIES, "max_retries": Member(_parse_no_retries)}
 
     max_retries: int = 0
     initial_delay: float = 1.0
