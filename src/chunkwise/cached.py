@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):  # noqa: N801  (the name that readers know)
-    """What ``functools.cached_property`` is from Python 3.12 on.
+    """The ``functools.cached_property`` of Python 3.12."""
 
-    Before, it has a lock for all instances, which a fork in the middle of a computation leaves locked.
-    """
+    # Before, it has a lock for all instances, which a fork in the middle of a computation leaves
+    # locked.
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute = compute

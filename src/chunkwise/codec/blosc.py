@@ -74,28 +74,15 @@ def _parse_typesize(value: JSON) -> int | None:
 
 @dataclass(frozen=True)
 class Blosc(BytesToBytes):
-    """Bytes to bytes: Blosc.
+    """Bytes to bytes: Blosc."""
 
-    Attributes
-    ----------
-    cname : str or None
-        Inner compressor; None until bound, then "lz4".
-    clevel : int or None
-        0 to 9; None until bound, then 5.
-    shuffle : int or None
-        0 none, 1 bytes, 2 bits, -1 chosen by the type size; None until bound.
-    typesize : int or None
-        Stride of the shuffle, in bytes; None until bound, then the item size.  c-blosc shuffles nothing
-        where it is over 255.
-    blocksize : int or None
-        Bytes in a block; 0 is automatic.
-    """
-
-    cname: str | None = None
-    clevel: int | None = None
-    shuffle: int | None = None
+    cname: str | None = None  # inner compressor; None until bound, then "lz4"
+    clevel: int | None = None  # 0 to 9; None until bound, then 5
+    shuffle: int | None = None  # 0 none, 1 bytes, 2 bits, -1 chosen by the type size; None until bound
+    # Stride of the shuffle, in bytes; None until bound, then the item size. c-blosc shuffles nothing
+    # where it is over 255.
     typesize: int | None = None
-    blocksize: int | None = None
+    blocksize: int | None = None  # bytes in a block; 0 is automatic
 
     name: ClassVar[str] = "blosc"
     n5_defaults: ClassVar[Mapping[str, Any]] = {"cname": "blosclz", "clevel": 6, "shuffle": 0, "blocksize": 0}
@@ -221,13 +208,9 @@ class Blosc(BytesToBytes):
 
 
 def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
-    """Return the decoded size that the header claims, once it agrees with what there is.
-
-    Notes
-    -----
-    Header: version, inner version, flags, type size (a byte each), then decoded size, block size and
-    encoded size (4 bytes each, little-endian).
-    """
+    """Return the decoded size that the header claims, once it agrees with what there is."""
+    # Header: version, inner version, flags, type size (a byte each), then decoded size, block size and
+    # encoded size (4 bytes each, little-endian).
     if len(encoded) < 16:
         raise DataCorruptionError(f'"blosc" codec: {len(encoded)} bytes can\'t hold the header of 16 bytes')
     nbytes: int

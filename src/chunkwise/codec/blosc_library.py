@@ -40,19 +40,13 @@ Compress: TypeAlias = "Callable[[Buffer], Buffer | None]"
 
 
 class BloscLibrary(NamedTuple):
-    """c-blosc, by one way or the other.
+    """c-blosc, by one way or the other."""
 
-    Attributes
-    ----------
-    decompress : callable
-        ``decompress(encoded, out)`` fills a writable view; returns the number of bytes, or a negative
-        number if the data is corrupt.  The header must have been checked against both sizes.
-    open_compressor : callable
-        ``open_compressor(cname, clevel, shuffle, blocksize, typesize)`` returns a :data:`Compress` for one
-        worker.
-    """
-
+    # ``decompress(encoded, out)`` fills a writable view; returns the number of bytes, or a negative
+    # number if the data is corrupt. The header must have been checked against both sizes.
     decompress: Callable[[Buffer, memoryview], int]
+    # ``open_compressor(cname, clevel, shuffle, blocksize, typesize)`` returns a :data:`Compress` for
+    # one worker.
     open_compressor: Callable[[str, int, int, int, int], Compress]
 
 
@@ -125,13 +119,7 @@ def numcodecs_library() -> BloscLibrary:
 
 
 def imagecodecs_library(cname: str) -> BloscLibrary:
-    """Return c-blosc as imagecodecs has it, built with Snappy.
-
-    Raises
-    ------
-    UnsupportedError
-        If there is no imagecodecs, or one without Blosc; the text says that `cname` needs it.
-    """
+    """Return c-blosc as imagecodecs has it, built with Snappy."""
     try:
         import imagecodecs
     except ImportError:

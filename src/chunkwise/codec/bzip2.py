@@ -38,15 +38,9 @@ __all__ = ["Bzip2"]
 
 @dataclass(frozen=True, slots=True)
 class Bzip2(BytesToBytes):
-    """bzip2 as a bytes->bytes codec.
+    """bzip2 as a bytes->bytes codec."""
 
-    Parameters
-    ----------
-    level : int
-        1 to 9: block size of the encoder in units of 100 kB.
-    """
-
-    level: int = 9
+    level: int = 9  # 1 to 9: block size of the encoder in units of 100 kB
 
     name: ClassVar[str] = "bzip2"
     always_checked: ClassVar[bool] = True

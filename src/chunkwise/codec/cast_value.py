@@ -72,21 +72,13 @@ class _ScalarMap(NamedTuple):
 
 @dataclass(frozen=True)
 class CastValue(ArrayToArray):
-    """Array to array: values of the data type `data_type`.
+    """Array to array: values of the data type `data_type`."""
 
-    Attributes
-    ----------
-    data_type : str
-        Zarr v3 name of the encoded data type.
-    rounding, out_of_range : str or None
-        What to do with values that the target can't hold; None are "nearest-even" and an error.
-    scalar_map : tuple or None
-        Pairs of values that are replaced before anything else, on encoding and on decoding.
-    """
-
-    data_type: str
+    data_type: str  # Zarr v3 name of the encoded data type
+    # What to do with values that the target can't hold; None are "nearest-even" and an error.
     rounding: str | None = None
     out_of_range: str | None = None
+    # Pairs of values that are replaced before anything else, on encoding and on decoding.
     scalar_map: _ScalarMap | None = None
 
     name: ClassVar[str] = "cast_value"

@@ -40,21 +40,7 @@ ROUNDING: dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]] = {
 def cast_values(
     array: npt.NDArray[Any], target: np.dtype[Any], rounding: str, out_of_range: str
 ) -> npt.NDArray[Any]:
-    """Return the values of `array` as `target`.
-
-    Parameters
-    ----------
-    rounding : str
-        A key of :data:`ROUNDING`.
-    out_of_range : {"error", "clamp", "wrap"}
-        What becomes of values that `target` can't hold; "wrap" only for integers.  "clamp" makes them
-        infinite where there is infinity, else the least or the greatest value.
-
-    Raises
-    ------
-    CodecError
-        For a value out of range, if the rule says so, and for NaN and infinity without a place.
-    """
+    """Return the values of `array` as `target`."""
     cast = _cast_to_integer if is_integer(target) else _cast_to_float
     return cast(array, target, ROUNDING[rounding], out_of_range)
 
@@ -133,7 +119,7 @@ def _cast_to_float(
 
 
 def _holds(value: float, target: np.dtype[Any]) -> bool:
-    """Whether infinity or NaN stays what it is as `target`."""
+    """Return True if infinity or NaN stays what it is as `target`."""
     with np.errstate(all="ignore"):
         return bool(np.array_equal(np.array(value).astype(target).astype(np.float64), value, equal_nan=True))
 

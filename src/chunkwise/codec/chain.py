@@ -40,22 +40,14 @@ __all__ = ["Chain", "codecs_to_json", "parse_codecs", "prepare_chain", "split_ch
 
 @dataclass(frozen=True)
 class Chain:
-    """A :class:`~chunkwise.codec.protocol.PreparedChain`.
+    """A :class:`~chunkwise.codec.protocol.PreparedChain`."""
 
-    Attributes
-    ----------
-    stages : Stages
-        The bound codecs by kind, and the chunk each sees.
-    encoded_nbytes : int or None
-        Size of every encoded chunk in bytes, or None if it depends on the content.
-    """
-
-    stages: Stages
-    encoded_nbytes: int | None
+    stages: Stages  # the bound codecs by kind, and the chunk each sees
+    encoded_nbytes: int | None  # size of every encoded chunk in bytes, or None if it depends on the content
 
     @property
     def item(self) -> ChunkSpec:
-        """What decoding gives."""
+        """The chunk that decoding gives."""
         return self.stages.items[0]
 
     @property
@@ -83,7 +75,7 @@ class Chain:
 
     @cached_property
     def is_raw(self) -> bool:
-        """Whether an encoded chunk is its elements as they lie in memory, in C order."""
+        """True if an encoded chunk is its elements as they lie in memory, in C order."""
         return is_raw(self.stages)
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
@@ -92,13 +84,7 @@ class Chain:
 
 
 def split_chain(codecs: Sequence[Codec]) -> tuple[list[Any], Any, list[Any]]:
-    """Return the array to array codecs, the array to bytes codec and the bytes to bytes codecs.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no array to bytes codec where it must be, or something that does not belong after it.
-    """
+    """Return the array to array codecs, the array to bytes codec and the bytes to bytes codecs."""
     n = 0
     while n < len(codecs) and codecs[n].kind == "array->array":
         n += 1
@@ -124,13 +110,7 @@ def _bind(codec: Any, item: ChunkSpec) -> Any:
 
 
 def prepare_chain(codecs: Sequence[Codec], item: ChunkSpec) -> Chain:
-    """Bind `codecs`, given in the order of encoding, to chunks of the form `item`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the kinds of the codecs are not in a valid order, or one can't encode what reaches it.
-    """
+    """Bind `codecs`, given in the order of encoding, to chunks of the form `item`."""
     filters, serializer, compressors = split_chain(codecs)
     items = [item]
     bound_filters: list[ArrayToArray] = []

@@ -28,15 +28,7 @@ _NAME_MEMBER = {"zarr2": "id", "n5": "type"}
 
 
 def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
-    """Read one codec as `format` ("zarr3", "zarr2" or "n5") writes it.
-
-    Raises
-    ------
-    SpecError
-        If a member is unknown, malformed or out of range.
-    UnknownExtensionError
-        If nothing is registered under the name.
-    """
+    """Read one codec as `format` ("zarr3", "zarr2" or "n5") writes it."""
     if format in _NAME_MEMBER:
         members = Members(value)
         member = _NAME_MEMBER[format]
@@ -76,11 +68,9 @@ def parse_codecs(value: JSON, format: str = "zarr3") -> list[Codec]:
 
 
 def codec_to_json(codec: Codec, format: str = "zarr3") -> dict[str, JSON]:
-    """Return one codec as `format` writes it.
-
-    A ``configuration`` without members is left out, except of the codecs that zarr-python calls
-    ``numcodecs.…``: it demands one of those.
-    """
+    """Return one codec as `format` writes it."""
+    # A ``configuration`` without members is left out, except of the codecs that zarr-python calls
+    # ``numcodecs.…``: it demands one of those.
     entry = catalogue.CODECS.get(codec.name)
     names = entry.names.get(format, ()) if entry is not None else (codec.name,)
     if not names:

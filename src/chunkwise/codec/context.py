@@ -10,8 +10,6 @@ __all__ = ["free_with"]
 
 
 def free_with(user: Callable[..., Any], free: Callable[[Any], Any], context: Any) -> None:
-    """Call ``free(context)`` when `user` has gone.
-
-    Not when Python ends: a thread may be using it then, and the memory goes with the process.
-    """
+    """Call ``free(context)`` when `user` has gone."""
+    # Not when Python ends: a thread may be using it then, and the memory goes with the process.
     weakref.finalize(user, free, context).atexit = False

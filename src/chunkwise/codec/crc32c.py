@@ -48,14 +48,9 @@ def crc32c_function() -> Callable[[memoryview], int]:
 
 @dataclass(frozen=True)
 class Crc32c(BytesToBytes):
-    """Bytes to bytes: a little-endian checksum of four bytes after (or before) the content.
+    """Bytes to bytes: a little-endian checksum of four bytes after (or before) the content."""
 
-    Attributes
-    ----------
-    location : {"start", "end"} or None
-        Where the checksum is; None means the end and is written as nothing.
-    """
-
+    # Where the checksum is; None means the end and is written as nothing.
     location: Literal["start", "end"] | None = None
 
     name: ClassVar[str] = "crc32c"

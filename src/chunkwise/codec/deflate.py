@@ -66,11 +66,9 @@ def open_deflate_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Bu
 
 
 def _open_streams(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-    """Return a decoder for one stream, or several after another; `codec` names it in errors.
-
-    The framing is taken from the first bytes, as N5 writers don't agree on it.  Zero bytes after the
-    last stream are ignored, as gzip tools do.
-    """
+    """Return a decoder for one stream, or several after another; `codec` names it in errors."""
+    # The framing is taken from the first bytes, as N5 writers don't agree on it. Zero bytes after the
+    # last stream are ignored, as gzip tools do.
     limit = _READ_STEP if decoded_nbytes is None else decoded_nbytes + 1
     new = isal_zlib.decompressobj
     errors: Any = (isal_zlib.error, ValueError, EOFError)
@@ -119,11 +117,9 @@ def _open_streams(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], 
 def open_deflate_encoder(
     framing: Framing, level: int, library: Literal["zlib", "isal"]
 ) -> Callable[[Buffer], Buffer]:
-    """Return an encoder for one stream; the header of a gzip stream holds no time and no name.
-
-    `library` "zlib" means that `level` is zlib's, whichever library then compresses; what is returned is
-    valid until the next call.
-    """
+    """Return an encoder for one stream; the header of a gzip stream holds no time and no name."""
+    # `library` "zlib" means that `level` is zlib's, whichever library then compresses; what is returned
+    # is valid until the next call.
     direct = open_library() if library == "zlib" else None
     if direct is not None:
         return direct.open_encoder(framing, _DEFAULT_LEVEL if level < 0 else level)

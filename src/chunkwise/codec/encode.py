@@ -13,10 +13,8 @@ __all__ = ["open_encoder"]
 
 
 def open_encoder(stages: Stages) -> Encode:
-    """Return an encoder for `stages`; what it returns is valid until it is called again.
-
-    Uncompressed chunks of a C-contiguous array are returned as a view of that array.
-    """
+    """Return an encoder for `stages`; what it returns is valid until it is called again."""
+    # Uncompressed chunks of a C-contiguous array are returned as a view of that array.
     filters = [c.open_encoder(item) for c, item in zip(stages.filters, stages.items, strict=False)]
     serialize = stages.serializer.open_encoder(stages.items[-1])
     compress = [c.open_encoder() for c in stages.compressors]

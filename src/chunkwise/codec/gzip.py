@@ -41,21 +41,12 @@ __all__ = ["Gzip"]
 
 @dataclass(frozen=True)
 class Gzip(BytesToBytes):
-    """Bytes to bytes: DEFLATE.
+    """Bytes to bytes: DEFLATE."""
 
-    Attributes
-    ----------
-    level : int or None
-        0 (stored) to 9; -1 (only in N5) is zlib's default.  None until bound, then 6.
-    framing : {"gzip", "zlib"}
-        What is written; both are read.  "zlib" only in N5.
-    library : {"zlib", "isal"}
-        Whose levels.  ISA-L is several times faster but has levels 0 to 3 only, of other meaning; so it
-        is used only where the caller says so, and is no part of the metadata.
-    """
-
-    level: int | None = None
-    framing: Framing = "gzip"
+    level: int | None = None  # 0 (stored) to 9; -1 (only in N5) is zlib's default. None until bound, then 6.
+    framing: Framing = "gzip"  # What is written; both are read. "zlib" only in N5.
+    # Whose levels. ISA-L is several times faster but has levels 0 to 3 only, of other meaning; so it is
+    # used only where the caller says so, and is no part of the metadata.
     library: Literal["zlib", "isal"] = field(default="zlib", compare=False)
 
     name: ClassVar[str] = "gzip"

@@ -43,15 +43,9 @@ _MAX_NBYTES = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Jpeg(BytesToBytes):
-    """JPEG as a bytes->bytes codec.
+    """JPEG as a bytes->bytes codec."""
 
-    Parameters
-    ----------
-    quality : int
-        0 to 100; what the writer chose.
-    """
-
-    quality: int = 100
+    quality: int = 100  # 0 to 100; what the writer chose
 
     name: ClassVar[str] = "jpeg"
 

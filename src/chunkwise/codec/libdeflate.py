@@ -71,11 +71,9 @@ class Libdeflate:
             )
 
     def open_decoder(self) -> Callable[[Framing, Buffer, memoryview], bool]:
-        """Return ``decode(framing, encoded, out)``, for one worker.
-
-        It returns True if `encoded` is one sound stream, with nothing behind it, that fills `out`, which
-        must not be empty; if not, `out` may have been overwritten in part.
-        """
+        """Return ``decode(framing, encoded, out)``, for one worker."""
+        # It returns True if `encoded` is one sound stream, with nothing behind it, that fills
+        # `out`, which must not be empty; if not, `out` may have been overwritten in part.
         context = self.alloc_decompressor()
         if not context:
             raise MemoryError
@@ -94,15 +92,7 @@ class Libdeflate:
         return decode
 
     def open_encoder(self, framing: Framing, level: int) -> Callable[[Buffer], Buffer]:
-        """Return an encoder for one worker; what it returns is valid until its next call.
-
-        Parameters
-        ----------
-        framing : {"gzip", "zlib"}
-            Frame around the stream; the header of gzip holds no time and no name.
-        level : int
-            0 to 12.
-        """
+        """Return an encoder for one worker; what it returns is valid until its next call."""
         context = self.alloc_compressor(level)
         if not context:
             raise MemoryError

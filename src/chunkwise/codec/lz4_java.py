@@ -68,15 +68,9 @@ _MAX_RATIO = 255  # no LZ4 block expands to more than this many times its size
 
 @dataclass(frozen=True, slots=True)
 class Lz4Java(BytesToBytes):
-    """lz4-java's block stream as a bytes->bytes codec.
+    """lz4-java's block stream as a bytes->bytes codec."""
 
-    Parameters
-    ----------
-    block_size : int
-        Size of the chunks that the encoder makes, in bytes.
-    """
-
-    block_size: int = 65536
+    block_size: int = 65536  # size of the chunks that the encoder makes, in bytes
 
     name: ClassVar[str] = "lz4_java"
     always_checked: ClassVar[bool] = True

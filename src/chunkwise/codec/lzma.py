@@ -44,23 +44,12 @@ def _parse_filters(value: JSON) -> tuple[tuple[tuple[str, int], ...], ...] | Non
 
 @dataclass(frozen=True)
 class Lzma(BytesToBytes):
-    """Bytes to bytes: LZMA.
+    """Bytes to bytes: LZMA."""
 
-    Attributes
-    ----------
-    format : int
-        1 .xz, 2 the legacy .lzma, 3 raw (which needs `filters`).
-    check : int
-        Integrity check of .xz; -1 is CRC64.
-    preset : int or None
-        0 to 9, perhaps with the flag for "extreme".
-    filters : tuple or None
-        Filter chain, each filter as sorted pairs of option and value.
-    """
-
-    format: int = lzma.FORMAT_XZ
-    check: int = -1
-    preset: int | None = None
+    format: int = lzma.FORMAT_XZ  # 1 .xz, 2 the legacy .lzma, 3 raw (which needs `filters`)
+    check: int = -1  # integrity check of .xz; -1 is CRC64
+    preset: int | None = None  # 0 to 9, perhaps with the flag for "extreme"
+    # Filter chain, each filter as sorted pairs of option and value.
     filters: tuple[tuple[tuple[str, int], ...], ...] | None = None
 
     name: ClassVar[str] = "numcodecs.lzma"

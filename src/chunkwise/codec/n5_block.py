@@ -61,18 +61,11 @@ _Decode = Callable[[memoryview, np.ndarray], None]
 
 @dataclass(frozen=True, slots=True)
 class N5Block(ArrayToBytes):
-    """One N5 block as an array->bytes codec.
+    """Array to bytes: N5 blocks of numbers."""
 
-    Parameters
-    ----------
-    compression : tuple of BytesToBytes
-        Compressors of the payload, in the order in which they encode; empty for raw blocks.
-    varlength : bool
-        Whether blocks of mode 1 with as many elements as their size says are read too.
-    """
-
+    # Compressors of the payload, in the order in which they encode; empty for raw blocks.
     compression: tuple[BytesToBytes, ...] = ()
-    varlength: bool = True
+    varlength: bool = True  # True if blocks of mode 1 with as many elements as their size says are read too
 
     name: ClassVar[str] = "n5_block"
 
@@ -206,10 +199,8 @@ class N5Block(ArrayToBytes):
 
 
 def _check_header(view: memoryview, item: ChunkSpec, *, limited: bool) -> N5Header:
-    """Read the header of a block of `item`; nothing has been allocated for its payload yet.
-
-    With `limited`, memory has to be taken for it, so that it must not be much larger than its cell.
-    """
+    """Read the header of a block of `item`; nothing has been allocated for its payload yet."""
+    # With `limited`, memory has to be taken for it, so that it must not be much larger than its cell.
     rank = len(item.shape)
     header_nbytes = 4 + 4 * rank
     if bytes(view[:2]) == b"\0\2":

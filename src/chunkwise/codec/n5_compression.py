@@ -21,22 +21,7 @@ __all__ = ["compression_to_json", "parse_compression", "read_compression"]
 
 
 def parse_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:
-    """Read a ``compression`` object, checking every member.
-
-    Returns
-    -------
-    canonical : dict
-        The object with all defaults filled in.
-    compression : tuple of BytesToBytes
-        The compressor; empty for ``raw``.
-
-    Raises
-    ------
-    SpecError
-        For a member that is unknown, missing, malformed or out of range.
-    UnknownExtensionError
-        For a ``type`` that nothing is registered for.
-    """
+    """Read a ``compression`` object, checking every member."""
     members = Members(value)
     type = members.take("type", expect_string)
     given = members.rest()
@@ -63,10 +48,9 @@ def _check_members(given: Mapping[str, JSON], documented: Mapping[str, JSON]) ->
 
 
 def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:
-    """Read the ``compression`` object of a stored document, forgiving what decoding doesn't need.
-
-    Returns and raises as :func:`parse_compression`, but of the documented types only ``type`` can be wrong.
-    """
+    """Read the ``compression`` object of a stored document, forgiving what decoding doesn't need."""
+    # Returns and raises as :func:`parse_compression`, but of the documented types only ``type`` can be
+    # wrong.
     stored = expect_object(value)
     type = Members(stored).take("type", expect_string)
     if type == "raw":
@@ -85,13 +69,7 @@ def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, 
 
 
 def compression_to_json(compression: tuple[BytesToBytes, ...]) -> dict[str, JSON]:
-    """Return the ``compression`` object of what :func:`parse_compression` returned.
-
-    Raises
-    ------
-    SpecError
-        If there is more than one compressor, which N5 metadata can't say.
-    """
+    """Return the ``compression`` object of what :func:`parse_compression` returned."""
     if not compression:
         return {"type": "raw"}
     if len(compression) > 1:

@@ -60,15 +60,9 @@ def _parse_inner(value: JSON) -> tuple[Codec, ...]:
 
 @dataclass(frozen=True, slots=True)
 class N5Default(ArrayToBytes):
-    """An N5 block as a Zarr v3 array->bytes codec.
+    """An N5 block as a Zarr v3 array->bytes codec."""
 
-    Parameters
-    ----------
-    codecs : tuple of Codec
-        The inner codecs: ``transpose``, ``bytes`` and perhaps one compressor.
-    """
-
-    codecs: tuple[Codec, ...]
+    codecs: tuple[Codec, ...]  # the inner codecs: ``transpose``, ``bytes`` and perhaps one compressor
 
     name: ClassVar[str] = "n5_default"
 

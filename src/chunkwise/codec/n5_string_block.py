@@ -48,14 +48,9 @@ _UNSUSPICIOUS_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class N5StringBlock(ArrayToBytes):
-    """One N5 block of strings as an array->bytes codec.
+    """Array to bytes: N5 blocks of strings."""
 
-    Parameters
-    ----------
-    compression : tuple of BytesToBytes
-        Compressors of the payload, in the order in which they encode; empty for raw blocks.
-    """
-
+    # Compressors of the payload, in the order in which they encode; empty for raw blocks.
     compression: tuple[BytesToBytes, ...] = ()
 
     name: ClassVar[str] = "n5_string_block"

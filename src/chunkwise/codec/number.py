@@ -19,12 +19,12 @@ _SMALL_INTEGERS = ("int2", "int4", "uint2", "uint4")
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` holds whole numbers only."""
+    """Return True if `dtype` holds whole numbers only."""
     return dtype.kind in "iu" or dtype.name in _SMALL_INTEGERS
 
 
 def is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` holds real numbers."""
+    """Return True if `dtype` holds real numbers."""
     return dtype.kind in "iuf" or dtype.isbuiltin == 2
 
 
@@ -44,13 +44,6 @@ def value_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 
 def parse_number(value: JSON, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return the scalar `value`, written as a Zarr v3 fill value of `dtype`, with shape ``()``.
-
-    ``"+Infinity"``, as the registry's examples have it, is ``"Infinity"``.
-
-    Raises
-    ------
-    SpecError
-        If it is no number that `dtype` can hold.
-    """
+    """Return the scalar `value`, written as a Zarr v3 fill value of `dtype`, with shape ``()``."""
+    # ``"+Infinity"``, as the registry's examples have it, is ``"Infinity"``.
     return parse_fill_value_zarr3("Infinity" if value == "+Infinity" else value, DataType(dtype))

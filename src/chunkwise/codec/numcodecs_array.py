@@ -55,15 +55,9 @@ def _dtype(value: JSON, member: str) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class NumcodecsFilter(ArrayToArray):
-    """Array to array, by the filter `id` of NumCodecs.
+    """Array to array, by the filter `id` of NumCodecs."""
 
-    Attributes
-    ----------
-    configuration : tuple of (str, value)
-        Its members, sorted by name.
-    """
-
-    configuration: tuple[tuple[str, JSON], ...] = ()
+    configuration: tuple[tuple[str, JSON], ...] = ()  # its members, sorted by name
 
     name: ClassVar[str] = ""
     id: ClassVar[str] = ""
@@ -104,14 +98,7 @@ class NumcodecsFilter(ArrayToArray):
         return self._member(self.encoded_members) or dtype
 
     def next_stored(self, stored: np.dtype[Any]) -> np.dtype[Any]:
-        """Return what is stored after encoding elements that were to be stored as `stored`.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the configuration names another byte order.  NumCodecs would read the bytes as what the
-            configuration says, and give other values.
-        """
+        """Return what is stored after encoding elements that were to be stored as `stored`."""
         decoded = self._member((self.decoded_member,))
         if (
             decoded is not None

@@ -34,15 +34,9 @@ __all__ = ["Adler32", "Base64", "Crc32", "Fletcher32", "JenkinsLookup3", "Numcod
 
 @dataclass(frozen=True)
 class NumcodecsBytes(BytesToBytes):
-    """Bytes to bytes, by the codec `id` of NumCodecs.
+    """Bytes to bytes, by the codec `id` of NumCodecs."""
 
-    Attributes
-    ----------
-    configuration : tuple of (str, value)
-        Its members, sorted by name.
-    """
-
-    configuration: tuple[tuple[str, JSON], ...] = ()
+    configuration: tuple[tuple[str, JSON], ...] = ()  # its members, sorted by name
 
     name: ClassVar[str] = ""
     id: ClassVar[str] = ""

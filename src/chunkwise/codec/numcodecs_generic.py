@@ -59,17 +59,7 @@ def _missing(id: str, package: str) -> UnsupportedError:
 
 
 def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Codec | None:
-    """Return the codec that NumCodecs has for a Zarr v2 codec object; None if it has none.
-
-    Parameters
-    ----------
-    value : mapping
-        The object, with its ``id``.
-    is_compressor : bool
-        Whether it is the compressor; a filter can't be told to be of one kind or another.
-    serialized : bool
-        Whether the codecs before it have made bytes of the array.
-    """
+    """Return the codec that NumCodecs has for a Zarr v2 codec object; None if it has none."""
     members = Members(expect_object(value))
     id = members.take("id", expect_string)
     known = id in numcodecs.registry.codec_registry or any(id.startswith(start) for start in _PACKAGES)

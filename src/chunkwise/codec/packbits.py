@@ -38,7 +38,7 @@ def _parse_bit(value: JSON) -> int | None:
 
 
 def _is_pair(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` is a complex number that NumPy doesn't have."""
+    """Return True if `dtype` is a complex number that NumPy doesn't have."""
     return dtype.names == ("real", "imag") and dtype["real"] == dtype["imag"]
 
 
@@ -57,18 +57,11 @@ def _component(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class PackBits(ArrayToBytes):
-    """Array to bytes: the bits `first_bit` to `last_bit` of each element.
+    """Array to bytes: the bits `first_bit` to `last_bit` of each element."""
 
-    Attributes
-    ----------
-    padding_encoding : {"none", "first_byte", "last_byte"} or None
-        Where a byte says how many bits of padding there are; None is "none" and is not written.
-    first_bit, last_bit : int or None
-        Both inclusive; None are the first and the last bit of the data type.
-    """
-
+    # Where a byte says how many bits of padding there are; None is "none" and is not written.
     padding_encoding: str | None = None
-    first_bit: int | None = None
+    first_bit: int | None = None  # both inclusive; None are the first and the last bit of the data type
     last_bit: int | None = None
 
     name: ClassVar[str] = "packbits"

@@ -16,10 +16,8 @@ _byref, _frombuffer = ctypes.byref, np.frombuffer
 
 
 def address(buffer: Buffer) -> Any:
-    """Return what ctypes passes as the address of `buffer`, which must not be empty.
-
-    ctypes takes the address of bytes itself, and of what may be written; for the rest NumPy finds it.
-    """
+    """Return what ctypes passes as the address of `buffer`, which must not be empty."""
+    # ctypes takes the address of bytes itself, and of what may be written; for the rest NumPy finds it.
     if type(buffer) is bytes:
         return buffer
     if type(buffer) is memoryview and buffer.readonly:

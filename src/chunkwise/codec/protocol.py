@@ -41,7 +41,7 @@ Encode: TypeAlias = Callable[[np.ndarray], Buffer]
 
 
 class ChunkSpec(NamedTuple):
-    """What a codec sees of one chunk.
+    """Shape, data type and fill value of one chunk, as a codec sees it.
 
     Attributes
     ----------

@@ -24,13 +24,7 @@ def _row(nbytes: int) -> np.dtype[np.void]:
 
 
 def copy_rows(out: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
-    """Set ``out[...] = source``.
-
-    Parameters
-    ----------
-    out, source : ndarray
-        Of equal shape, without overlap in memory; byte orders may differ.
-    """
+    """Set ``out[...] = source``."""
     dtype, shape = out.dtype, out.shape
     nbytes = shape[-1] * dtype.itemsize if shape else 0
     if (

@@ -140,10 +140,8 @@ class ScaleOffset(ArrayToArray):
 
 
 def _range_check(dtype: np.dtype[Any], *steps: Callable[[int], int]) -> Callable[[npt.NDArray[Any]], None]:
-    """Return a function that raises if a step leaves the range of `dtype` for any element.
-
-    Each step is monotonic, so that the least and the greatest element decide for all.
-    """
+    """Return a function that raises if a step leaves the range of `dtype` for any element."""
+    # Each step is monotonic, so that the least and the greatest element decide for all.
     lo, hi = value_range(dtype)
 
     def check(array: npt.NDArray[Any]) -> None:

@@ -63,21 +63,12 @@ def _parse_chain(value: JSON) -> tuple[Codec, ...]:
 
 @dataclass(frozen=True)
 class ShardingIndexed(ArrayToBytes):
-    """Array to bytes: a grid of inner chunks, each encoded by itself.
+    """Array to bytes: a grid of inner chunks, each encoded by itself."""
 
-    Attributes
-    ----------
-    chunk_shape : tuple of int
-        Shape of an inner chunk, in elements; divides the shape of the shard.
-    codecs, index_codecs : tuple of Codec
-        The chains of an inner chunk and of the index, in the order of encoding.
-    index_location : {"start", "end"} or None
-        Where the index is; None is "end" and is not written.
-    """
-
-    chunk_shape: tuple[int, ...]
-    codecs: tuple[Codec, ...]
+    chunk_shape: tuple[int, ...]  # shape of an inner chunk, in elements; divides the shape of the shard
+    codecs: tuple[Codec, ...]  # the chains of an inner chunk and of the index, in the order of encoding
     index_codecs: tuple[Codec, ...] = (Bytes("little"), Crc32c())
+    # Where the index is; None is "end" and is not written.
     index_location: Literal["start", "end"] | None = None
 
     name: ClassVar[str] = "sharding_indexed"
@@ -210,7 +201,7 @@ def _selections(cells: tuple[int, ...], chunk_shape: tuple[int, ...]) -> Callabl
 
 
 def equals_fill_value(chunk: npt.NDArray[Any], fill_value: npt.NDArray[Any]) -> bool:
-    """Whether every element has the very bits of `fill_value`: -0.0 is not 0.0, a NaN is itself."""
+    """Return True if every element has the very bits of `fill_value`: -0.0 is not 0.0, a NaN is itself."""
     dtype = chunk.dtype
     if dtype.hasobject:
         fill = fill_value[()]

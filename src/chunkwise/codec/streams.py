@@ -24,27 +24,7 @@ def decode_streams(
     errors: type[Exception] = OSError,
     padding: int = 0,
 ) -> bytes:
-    """Decode all streams in `data` and return their content, joined.
-
-    Parameters
-    ----------
-    name : str
-        Of the codec, for messages.
-    open_stream : callable
-        Returns a new decompressor: ``decompress(data, max_length)``, ``eof`` and ``unused_data``.
-    decoded_nbytes : int or None
-        Size that the content must have, in bytes; None if any will do.
-    errors : exception type
-        What the decompressor raises for bad input, besides OSError, ValueError and EOFError.
-    padding : int, default 0
-        Zero bytes are skipped between and after streams in multiples of this; 0 if there can be none.
-
-    Raises
-    ------
-    DataCorruptionError
-        If a stream is damaged or cut short, or the content has another size.  At most one byte more than
-        promised is decoded.
-    """
+    """Decode all streams in `data` and return their content, joined."""
     parts: list[bytes] = []
     room = -1 if decoded_nbytes is None else decoded_nbytes + 1
     got = 0

@@ -24,13 +24,7 @@ _ALIASING = 1024  # steps that share this factor with it meet at most four sets
 
 
 def copy_tiled(out: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
-    """Set ``out[...] = source``; the same values as that, sooner where the memory orders differ.
-
-    Parameters
-    ----------
-    out, source : ndarray
-        Of equal shape, without overlap in memory; byte orders may differ.
-    """
+    """Set ``out[...] = source``; the same values as that, sooner where the memory orders differ."""
     itemsize = out.itemsize
     rank = out.ndim
     if (

@@ -50,14 +50,9 @@ def _parse_order(value: JSON) -> tuple[int, ...] | Literal["C", "F"]:
 
 @dataclass(frozen=True)
 class Transpose(ArrayToArray):
-    """Array to array: a permutation of the dimensions.
+    """Array to array: a permutation of the dimensions."""
 
-    Attributes
-    ----------
-    order : tuple of int, or "C" or "F"
-        For each dimension of the encoded array the dimension of the decoded one.
-    """
-
+    # For each dimension of the encoded array the dimension of the decoded one.
     order: tuple[int, ...] | Literal["C", "F"]
 
     name: ClassVar[str] = "transpose"

@@ -44,15 +44,9 @@ def _open_stream() -> lzma.LZMADecompressor:
 
 @dataclass(frozen=True, slots=True)
 class Xz(BytesToBytes):
-    """The .xz container as a bytes->bytes codec.
+    """The .xz container as a bytes->bytes codec."""
 
-    Parameters
-    ----------
-    preset : int
-        0 (fast) to 9 (small), for the encoder.
-    """
-
-    preset: int = 6
+    preset: int = 6  # 0 (fast) to 9 (small), for the encoder
 
     name: ClassVar[str] = "xz"
     n5_defaults: ClassVar[Mapping[str, Any]] = {"preset": 6}

@@ -1,4 +1,4 @@
-"""How Zarr v2 stores a chunk, translated into a codec chain.
+"""Codec chains of Zarr v2, from filters, compressor, order and byte order.
 
 Specification
 -------------
@@ -41,25 +41,10 @@ def parse_zarr2(
     dtype: np.dtype[Any],
     order: Literal["C", "F"],
 ) -> list[Codec]:
-    """Translate how Zarr v2 stores a chunk into a list of codecs.
-
-    Parameters
-    ----------
-    compressor : mapping or None
-        The ``compressor`` member.
-    filters : sequence of mapping or None
-        The ``filters`` member.
-    dtype : numpy.dtype
-        Of the array *as stored*: its byte order, for structured types that of each field, is used.
-    order : {"C", "F"}
-        The ``order`` member.
-
-    Notes
-    -----
-    Source: Zarr v2, "Chunks": a chunk is laid out in `order`, each filter encodes what the one before it
-    returned, the compressor comes last.  A filter that works on bytes is preceded by the ``bytes`` codec,
-    in the byte order that the array has at that point.
-    """
+    """Translate how Zarr v2 stores a chunk into a list of codecs."""
+    # Source: Zarr v2, "Chunks": a chunk is laid out in `order`, each filter encodes what the one before
+    # it returned, the compressor comes last. A filter that works on bytes is preceded by the ``bytes``
+    # codec, in the byte order that the array has at that point.
     codecs: list[Codec] = [] if order == "C" else [Transpose("F")]
     stored, serialized = dtype, False
     steps: list[tuple[str, JSON]] = [(f"filters/{i}", f) for i, f in enumerate(filters or ())]

@@ -43,17 +43,10 @@ _READ_STEP, _MAX_RATIO = 1024, 32768
 
 @dataclass(frozen=True)
 class Zstd(BytesToBytes):
-    """Bytes to bytes: Zstandard.
+    """Bytes to bytes: Zstandard."""
 
-    Attributes
-    ----------
-    level : int or None
-        -131072 to 22; 0 is the library's default; None until bound, then 3.
-    checksum : bool or None
-        Whether a checksum of the content is stored; it is verified wherever there is one.
-    """
-
-    level: int | None = None
+    level: int | None = None  # -131072 to 22; 0 is the library's default; None until bound, then 3
+    # True if a checksum of the content is stored; it is verified wherever there is one.
     checksum: bool | None = None
 
     name: ClassVar[str] = "zstd"

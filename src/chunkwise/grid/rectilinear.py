@@ -70,22 +70,15 @@ def _runs(sizes: Sizes) -> _Runs:
 
 @dataclass(frozen=True, slots=True)
 class RectilinearGrid:
-    """Cells whose sizes are listed for each dimension by itself.
-
-    Attributes
-    ----------
-    chunk_shapes : tuple of (int or tuple)
-        One entry for each dimension, as in the metadata: a size in elements, or a tuple of sizes and
-        ``(size, count)`` runs.
-    runs : tuple
-        The same, prepared for look-up; made by :meth:`of`.
-    """
+    """Cells whose sizes are listed for each dimension by itself."""
 
     name: ClassVar[str] = "rectilinear"
     chunk_shape: ClassVar[None] = None
 
+    # One entry for each dimension, as in the metadata: a size in elements, or a tuple of sizes and
+    # ``(size, count)`` runs.
     chunk_shapes: tuple[Sizes, ...]
-    runs: tuple[_Runs, ...]
+    runs: tuple[_Runs, ...]  # the same, prepared for look-up; made by :meth:`of`
 
     @classmethod
     def of(cls, chunk_shapes: Sequence[Sizes]) -> RectilinearGrid:
@@ -94,15 +87,7 @@ class RectilinearGrid:
 
     @classmethod
     def parse(cls, configuration: Mapping[str, JSON]) -> RectilinearGrid:
-        """Read the configuration object of Zarr v3.
-
-        Raises
-        ------
-        SpecError
-            If a member is missing, unknown or malformed.
-        UnsupportedError
-            For ``encoded_chunk_shapes``.
-        """
+        """Read the configuration object of Zarr v3."""
         if "encoded_chunk_shapes" in configuration:
             raise UnsupportedError('"encoded_chunk_shapes" of a "rectilinear" chunk grid is not supported')
         members = Members(configuration)
@@ -131,13 +116,7 @@ class RectilinearGrid:
         return len(self.runs)
 
     def cell(self, dim: int, index: int) -> tuple[int, int, int]:
-        """Return ``(cell, start, stop)`` along `dim` for the cell that holds element `index`.
-
-        Raises
-        ------
-        OutOfRangeError
-            If the listed cells end before `index`.
-        """
+        """Return ``(cell, start, stop)`` along `dim` for the cell that holds element `index`."""
         runs = self.runs[dim]
         if not 0 <= index < runs.stop:
             raise OutOfRangeError(self._beyond(dim, index))
@@ -176,13 +155,7 @@ class RectilinearGrid:
         return self.cell(dim, size - 1)[0] + 1 if size > 0 else 0
 
     def check_shape(self, shape: tuple[Any, ...]) -> None:
-        """Raise if an array of `shape` can't be divided by this grid.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the ranks differ, or the cells of a dimension end before the array does.
-        """
+        """Raise if an array of `shape` can't be divided by this grid."""
         if len(shape) != self.rank:
             raise InvalidArgumentError(
                 f"Chunk grid has rank {self.rank} but the array has rank {len(shape)}: shape={list(shape)}"
@@ -203,7 +176,7 @@ class RectilinearGrid:
         )
 
     def continues(self, other: RectilinearGrid) -> bool:
-        """Whether the cells of `other` are cells of this grid as well."""
+        """Return True if the cells of `other` are cells of this grid as well."""
         return self.rank == other.rank and all(map(_continues, self.chunk_shapes, other.chunk_shapes))
 
     def _beyond(self, dim: int, index: int) -> str:
@@ -213,7 +186,7 @@ class RectilinearGrid:
 
 
 def _continues(sizes: Sizes, other: Sizes) -> bool:
-    """Whether the cells along a dimension begin with those of another grid."""
+    """Return True if the cells along a dimension begin with those of another grid."""
     if isinstance(sizes, int) or isinstance(other, int):
         return sizes == other
     long, short = _merged(sizes), _merged(other)
