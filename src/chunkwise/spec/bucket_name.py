@@ -1,4 +1,4 @@
-"""Which names buckets and containers can have."""
+"""Valid names of buckets and containers."""
 
 from __future__ import annotations
 

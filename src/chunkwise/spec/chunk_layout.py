@@ -396,5 +396,5 @@ class ChunkLayout:
 
 
 def _fits(origin: int, size: int) -> bool:
-    """Whether the chunk of `size` at `origin` lies inside index space; a chunk of unknown size has 0."""
+    """Return True if the chunk of `size` at `origin` lies in index space; one of unknown size has 0."""
     return origin + size <= MAX_INDEX and (size > 0 or origin > -MAX_INDEX)

@@ -10,11 +10,9 @@ R = TypeVar("R")
 
 
 def copied(record: R, **changes: object) -> R:
-    """Return `record`, a dataclass without slots, with other values in some fields.
-
-    Unlike :func:`dataclasses.replace` it keeps what was derived from the other fields, and so is quick;
-    nothing may have been derived from those that change.
-    """
+    """Return `record`, a dataclass without slots, with other values in some fields."""
+    # Unlike dataclasses.replace it keeps what was derived from the other fields, and so is quick; nothing may
+    # have been derived from those that change.
     out = object.__new__(type(record))
     out.__dict__.update(record.__dict__, **changes)
     return out

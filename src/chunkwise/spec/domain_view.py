@@ -1,4 +1,4 @@
-"""What the domain that is asked of a view says of the domain of the array itself."""
+"""The domain of an array, from the domain that is asked of a view of it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ __all__ = ["inverse_view_domain"]
 
 
 def inverse_view_domain(domain: IndexDomain, transform: IndexTransform) -> IndexDomain:
-    """Return the domain that an array must have for its view by `transform` to have `domain`.
-
-    Labels are those of `domain`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `transform` is not a translation and reversal of each dimension, in any order.
-    """
+    """Return the domain that an array must have for its view by `transform` to have `domain`."""
+    # Labels are those of `domain`.
     labels = []
     for m in transform.output:
         kind = "a constant" if m.input_dimension is None else "non-unit-stride"

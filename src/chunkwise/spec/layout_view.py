@@ -1,4 +1,4 @@
-"""What a chunk layout becomes when an array is looked at through an index transform, and back.
+"""Chunk layouts of views of an array through an index transform, and of the array from those.
 
 Towards the view, only dimensions carry over that correspond one to one, by an output index map of a
 single input dimension on which nothing else depends.  Back to the array, a constraint on a dimension
@@ -83,13 +83,7 @@ def view_layout(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
 
 
 def inverse_view_layout(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
-    """Return the layout that an array must have for its view by `transform` to have `layout`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a dimension with a hard constraint is not the only input of some output dimension.
-    """
+    """Return the layout that an array must have for its view by `transform` to have `layout`."""
     if layout.rank == -1:
         return layout.copy()
     links = single_inputs(transform)
@@ -128,10 +122,8 @@ def _view_size(size: int, link: Link) -> int:
 
 
 def _view_origin(origin: int, link: Link) -> int:
-    """Return the first index of the view whose element, and its successors, are at `origin` or beyond.
-
-    With a negative stride a chunk is entered from its far end, which is one below the next origin.
-    """
+    """Return the first index of the view whose element, and its successors, are at `origin` or beyond."""
+    # With a negative stride a chunk is entered from its far end, which is one below the next origin.
     distance = origin - link.offset - (link.stride < 0)
     return -(-distance // link.stride)
 

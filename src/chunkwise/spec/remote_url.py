@@ -22,21 +22,7 @@ _HOSTS = (
 def remote_members(
     driver: str, scheme: str, rest: str, decode: Callable[[str], str]
 ) -> dict[str, Any] | None:
-    """Return the members that a URL means; None if `driver` is not a remote one.
-
-    Parameters
-    ----------
-    driver, scheme : str
-    rest : str
-        What follows ``scheme://``, percent-encoded.
-    decode : callable
-        Returns a path without percent-encoding, or raises for one that has more than a path.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the URL does not name a bucket or container, or what follows it is not a path.
-    """
+    """Return the members that a URL means; None if `driver` is not a remote one."""
     if driver == "http":
         if "#" in rest:
             raise InvalidArgumentError("Fragment identifier not supported")

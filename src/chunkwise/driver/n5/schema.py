@@ -51,13 +51,7 @@ def _domain(constraints: N5Constraints, schema: Schema) -> IndexDomain | None:
 
 
 def constraint_schema(constraints: N5Constraints, schema: Schema) -> Schema:
-    """Return what the constraints of a spec and its schema say together, as far as they agree.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they don't.
-    """
+    """Return what the constraints of a spec and its schema say together, as far as they agree."""
     if schema.dtype is not None:
         array_data_type(schema.dtype)
     rank = constraints.rank if constraints.rank is not None else schema.rank
@@ -86,13 +80,7 @@ def default_compression(itemsize: int) -> dict[str, Any]:
 
 
 def create_metadata(constraints: N5Constraints, schema: Schema) -> N5Metadata:
-    """Choose the metadata of a new dataset.
-
-    Raises
-    ------
-    ChunkwiseError
-        If data type or domain are missing, or constraints and schema contradict each other.
-    """
+    """Choose the metadata of a new dataset."""
     domain = _create_domain(constraints, schema)
     data_type = _create_data_type(constraints, schema)
     rank = domain.rank
@@ -164,13 +152,7 @@ def _check_no_fill_value(schema: Schema) -> None:
 
 
 def check_metadata(metadata: N5Metadata, constraints: N5Constraints, schema: Schema) -> None:
-    """Raise if an existing dataset isn't what a spec asks for.
-
-    Raises
-    ------
-    FailedPreconditionError, InvalidArgumentError
-        For the first thing that differs; which of the two it is follows TensorStore.
-    """
+    """Raise if an existing dataset isn't what a spec asks for."""
     check_constraints(constraints, metadata)
     if schema.is_met_by(metadata.dtype, metadata.rank):
         return

@@ -27,20 +27,7 @@ def choose_units(
     resolution: tuple[float, ...] | None,
     wanted: Sequence[Unit | None] | None,
 ) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
-    """Return ``units`` and ``resolution`` of a new dataset.
-
-    Parameters
-    ----------
-    units, resolution : tuple, optional
-        Metadata constraints.
-    wanted : sequence of (Unit or None), optional
-        The schema's dimension units.  If there is one, dimensions without one get a dimensionless 1.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the two contradict each other.
-    """
+    """Return ``units`` and ``resolution`` of a new dataset."""
     if wanted is None or all(unit is None for unit in wanted):
         return units, resolution if units is None or resolution is not None else (1.0,) * len(units)
     if units is not None:

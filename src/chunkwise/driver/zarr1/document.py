@@ -22,20 +22,7 @@ NOT_OF_V1 = ("filters", "dimension_separator", "compressor")
 
 
 def to_zarr2(document: JSON, *, stored: bool = False) -> dict[str, Any]:
-    """Return a v1 document, or a part of one, as v2 members.
-
-    Parameters
-    ----------
-    document : JSON
-    stored : bool
-        Whether it is a complete document.  Members that v1 doesn't define are then ignored, as the
-        specification has it, and ``compression`` has to be there; in a constraint they are mistakes.
-
-    Raises
-    ------
-    SpecError
-        If it is not of format 1, or its compression can't be understood.
-    """
+    """Return a v1 document, or a part of one, as v2 members."""
     out = dict(expect_object(document))
     if "zarr_format" in out:
         try:
@@ -75,13 +62,7 @@ def _compressor(name: Any, options: Any) -> dict[str, Any] | None:
 
 
 def from_zarr2(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return v2 members as a v1 document.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they say something that Zarr v1 can't hold.
-    """
+    """Return v2 members as a v1 document."""
     out = dict(document)
     if out.get("filters"):
         raise InvalidArgumentError(f"Zarr v1 has no filters, but {dump(out['filters'])} are needed")

@@ -34,20 +34,11 @@ __all__ = ["Zarr2Format", "Zarr2Options"]
 
 @dataclass(frozen=True, slots=True)
 class Zarr2Options:
-    """Members of a spec that only Zarr v2 has.
+    """Members of a spec that only Zarr v2 has."""
 
-    Attributes
-    ----------
-    metadata_key : str
-        Key of the metadata document, relative to the array.
-    field : str or None
-        The field of a structured type that is the array.
-    open_as_void : bool
-        Whether the array is one of the bytes that are stored, with an inner dimension for each element.
-    """
-
-    metadata_key: str = ".zarray"
-    field: str | None = None
+    metadata_key: str = ".zarray"  # key of the metadata document, relative to the array
+    field: str | None = None  # the field of a structured type that is the array
+    # True if the array is one of the bytes that are stored, with an inner dimension for each element.
     open_as_void: bool = False
 
 
@@ -102,7 +93,7 @@ class Zarr2Format:
         return json.loads(raw)
 
     def is_array(self, document: JSON) -> bool:
-        """Whether a document is an array's: everything under this key is."""
+        """Return True if a document is an array's: everything under this key is."""
         return True
 
     def parse_metadata(self, document: JSON) -> Zarr2Metadata:
@@ -175,7 +166,7 @@ class Zarr2Format:
         return metadata.resized(shape)
 
     def same_but_resized(self, a: Zarr2Metadata, b: Zarr2Metadata) -> bool:
-        """Whether two documents differ in nothing but the shape."""
+        """Return True if two documents differ in nothing but the shape."""
         return {**a.document, "shape": None} == {**b.document, "shape": None}
 
     def encode(self, metadata: Zarr2Metadata) -> bytes:

@@ -16,10 +16,8 @@ FORMAT = Zarr2Format()
 
 
 def parse_zarr2(members: Members, common: SpecMembers) -> ChunkedSpec:
-    """Take the members of a spec of this driver.
-
-    ``key_encoding`` is an older name of ``dimension_separator`` in ``metadata``, and becomes that.
-    """
+    """Take the members of a spec of this driver."""
+    # ``key_encoding`` is an older name of ``dimension_separator`` in ``metadata``, and becomes that.
     separator = members.take("key_encoding", lambda v: expect_one_of(v, (".", "/")), None)
     spec = ChunkedSpec.parse(FORMAT, members, common)
     if separator is None:

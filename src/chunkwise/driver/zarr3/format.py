@@ -31,17 +31,10 @@ __all__ = ["Zarr3Format", "Zarr3Options"]
 
 @dataclass(frozen=True, slots=True)
 class Zarr3Options:
-    """Members of a spec that chunked arrays of other formats may lack.
+    """Members of a spec that chunked arrays of other formats may lack."""
 
-    Attributes
-    ----------
-    field : str or None
-        The field of a structured type that is the array.
-    open_as_void : bool
-        Whether the array is one of the bytes that are stored, with an inner dimension for each element.
-    """
-
-    field: str | None = None
+    field: str | None = None  # the field of a structured type that is the array
+    # True if the array is one of the bytes that are stored, with an inner dimension for each element.
     open_as_void: bool = False
 
 
@@ -93,7 +86,7 @@ class Zarr3Format:
         return json.loads(raw)
 
     def is_array(self, document: JSON) -> bool:
-        """Whether a ``zarr.json`` is an array's."""
+        """Return True if a ``zarr.json`` is an array's."""
         return not isinstance(document, Mapping) or document.get("node_type") != "group"
 
     def parse_metadata(self, document: JSON) -> Zarr3Metadata:
@@ -163,7 +156,7 @@ class Zarr3Format:
         return metadata.resized(shape)
 
     def same_but_resized(self, a: Zarr3Metadata, b: Zarr3Metadata) -> bool:
-        """Whether two documents differ in nothing but shape, attributes and cells at the end of the grid."""
+        """Return True if two documents differ in shape, attributes and cells at the end of the grid only."""
         ignored = ["shape", "attributes"]
         if isinstance(a.grid, RectilinearGrid) and isinstance(b.grid, RectilinearGrid):
             if not a.grid.continues(b.grid) and not b.grid.continues(a.grid):

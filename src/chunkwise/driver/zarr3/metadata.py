@@ -65,34 +65,17 @@ MEMBERS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zarr3Metadata:
-    """An array's metadata document and what it means.
+    """An array's metadata document and what it means."""
 
-    Attributes
-    ----------
-    document : dict
-        The document as stored, members that chunkwise doesn't know included; but 1 for a chunk size of 0.
-    shape : tuple of int
-    dtype : DataType
-    grid : ChunkGrid
-    keys : KeyEncoding
-        With an empty path prefix.
-    fill_value : ndarray
-        Of shape ``()``.
-    codecs : tuple of Codec
-        Bound to the data type.
-    chain : list of dict
-        The codecs as JSON, with the names of the document and every option that it leaves out.
-    dimension_names : tuple of (str or None)
-    attributes : dict
-    """
-
+    # The document as stored, members that chunkwise doesn't know included; but 1 for a chunk size of 0.
     document: dict[str, Any]
     shape: tuple[int, ...]
     dtype: DataType
     grid: ChunkGrid
-    keys: KeyEncoding
-    fill_value: npt.NDArray[Any]
-    codecs: tuple[Codec, ...]
+    keys: KeyEncoding  # with an empty path prefix
+    fill_value: npt.NDArray[Any]  # of shape ``()``
+    codecs: tuple[Codec, ...]  # bound to the data type
+    # The codecs as JSON, with the names of the document and every option that it leaves out.
     chain: list[dict[str, Any]]
     dimension_names: tuple[str | None, ...]
     attributes: dict[str, Any]
@@ -104,7 +87,7 @@ class Zarr3Metadata:
 
     @property
     def frame(self) -> tuple[Any, ...]:
-        """What other metadata may share."""
+        """Objects that metadata of other shapes and attributes may share."""
         return self.dtype, self.grid, self.keys, self.fill_value, self.codecs, self.dimension_names
 
     def alike(self, document: dict[str, Any]) -> Zarr3Metadata | None:
@@ -137,13 +120,7 @@ class Zarr3Metadata:
 
 
 def parse_metadata(document: JSON) -> Zarr3Metadata:
-    """Read a stored document.
-
-    Raises
-    ------
-    SpecError
-        If it isn't the metadata of a Zarr v3 array that chunkwise understands; names the member.
-    """
+    """Read a stored document."""
     members = Members(document)
     members.take("zarr_format", lambda v: expect_int(v, 3, 3))
     members.take("node_type", lambda v: expect_one_of(v, ("array",)))

@@ -29,42 +29,17 @@ __all__ = ["NewChunks", "choose_chunks"]
 
 
 class NewChunks(NamedTuple):
-    """Chunks and codecs of an array that is to be.
+    """Chunks and codecs of an array that is to be."""
 
-    Attributes
-    ----------
-    grid : dict
-        The member ``chunk_grid``.
-    shape : tuple of int
-        Of a cell, the first one of a grid of unequal cells.
-    chain : list of dict
-        The codecs, of which options may still be open.
-    """
-
-    grid: dict[str, Any]
-    shape: tuple[int, ...]
-    chain: list[dict[str, Any]]
+    grid: dict[str, Any]  # the member ``chunk_grid``
+    shape: tuple[int, ...]  # of a cell, the first one of a grid of unequal cells
+    chain: list[dict[str, Any]]  # the codecs, of which options may still be open
 
 
 def choose_chunks(
     constraints: Zarr3Constraints, layout: ChunkLayout, codec: CodecSpec | None, domain: IndexDomain
 ) -> NewChunks:
-    """Choose the chunks of an array of the given `domain`.
-
-    Parameters
-    ----------
-    constraints : Zarr3Constraints
-    layout : ChunkLayout
-        Of the schema, for the rank of the array; what `constraints` say of it is added.
-    codec : CodecSpec or None
-        Of the schema.
-    domain : IndexDomain
-
-    Raises
-    ------
-    ChunkwiseError
-        If they contradict each other.
-    """
+    """Choose the chunks of an array of the given `domain`."""
     chain = _merged_chain(constraints, codec)
     grid, outer, inner = _choose_shapes(constraints, layout, chain, domain)
     chain = _with_shards(chain, outer, inner)
@@ -125,7 +100,7 @@ def _rectilinear_grid(shapes: Sequence[Sizes | None]) -> RectilinearGrid:
 
 
 def _asks_for_both(layout: ChunkLayout) -> bool:
-    """Whether chunks are demanded to be read in one size and written in another."""
+    """Return True if chunks are demanded to be read in one size and written in another."""
     sizes = zip(layout.read_chunk.sizes, layout.write_chunk.sizes, strict=False)
     return any(r and w and r.hard and w.hard and r.value != w.value for r, w in sizes)
 

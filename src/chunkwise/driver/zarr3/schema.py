@@ -81,13 +81,7 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part 
 
 
 def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metadata:
-    """Choose the metadata of a new array.
-
-    Raises
-    ------
-    ChunkwiseError
-        If data type or domain are missing, or constraints and schema contradict each other.
-    """
+    """Choose the metadata of a new array."""
     dtype = create_dtype(constraints.dtype, schema)
     domain = create_domain(constraints.shape, constraints.dimension_names, constraints.rank, schema)
     rank = domain.rank

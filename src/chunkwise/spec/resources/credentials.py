@@ -18,7 +18,7 @@ _AZURE_TYPES = ("default", "anonymous", "environment", "managed_identity", "cli"
 
 @dataclass(frozen=True)
 class AwsCredentials:
-    """Where the keys for S3 come from: ``{"type": "profile", "profile": "science"}``."""
+    """Source of the keys for S3: ``{"type": "profile", "profile": "science"}``."""
 
     inline: ClassVar[bool] = True
     options_of: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -61,7 +61,7 @@ class AwsCredentials:
 
 @dataclass(frozen=True)
 class AzureCredentials(ObjectResource):
-    """Where the credentials for Azure come from: ``{"type": "cli"}``; an extension."""
+    """Source of the credentials for Azure: ``{"type": "cli"}``; an extension."""
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {

@@ -30,12 +30,10 @@ def _parse_timeout(value: JSON) -> float:
 
 @dataclass(frozen=True)
 class RequestRetries(ObjectResource):
-    """How often a request is tried again, after delays, in seconds, that double up to `max_delay`.
+    """Number of repeated requests, after delays, in seconds, that double up to `max_delay`."""
 
-    The member `request_timeout` is an extension: how long, in seconds, a server may be silent.
-
-    ``{"max_retries": 32, "initial_delay": "1s", "max_delay": "32s", "request_timeout": "60s"}``
-    """
+    # The member `request_timeout` is an extension: how long, in seconds, a server may be silent.
+    # ``{"max_retries": 32, "initial_delay": "1s", "max_delay": "32s", "request_timeout": "60s"}``
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {
@@ -72,10 +70,9 @@ class FileIoRetries(ObjectResource):
 
 @dataclass(frozen=True)
 class RateLimiter(ObjectResource):
-    """Requests per second at the start, which double every `doubling_time` seconds; None is no limit.
+    """Requests per second at the start, doubled every `doubling_time` seconds; None is no limit."""
 
-    ``{"read_rate": 100, "write_rate": 50, "doubling_time": "4m"}``
-    """
+    # ``{"read_rate": 100, "write_rate": 50, "doubling_time": "4m"}``
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {
@@ -91,12 +88,10 @@ class RateLimiter(ObjectResource):
 
 @dataclass(frozen=True)
 class RequestCoalescing(ObjectResource):
-    """Which byte ranges of one value share a request; an extension, with sizes in bytes.
+    """Byte ranges of one value that share a request; an extension, with sizes in bytes."""
 
-    Holes of up to `gap` are read rather than skipped; to a request of `max_bytes` nothing is added.
-
-    ``{"gap": 1048576, "max_bytes": 67108864}``
-    """
+    # Holes of up to `gap` are read rather than skipped; to a request of `max_bytes` nothing is added.
+    # ``{"gap": 1048576, "max_bytes": 67108864}``
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {
