@@ -62,4 +62,4 @@ def decode_streams(
 def xz_has_checksum(encoded: memoryview) -> bool:
     """Return True if `encoded` is a .xz stream with a check of its content."""
     # The low half of the second byte of the stream's flags names the check, 0 for none.
-    return encoded[:6] == b"\xfd7zXZ\0" and encoded[7:8] != b"" and encoded[7] & 15 != 0
+    return bytes(encoded[:6]) == b"\xfd7zXZ\0" and len(encoded) > 7 and encoded[7] & 15 != 0

@@ -185,7 +185,7 @@ def is_kvstore_driver(name: str) -> bool:
 
 
 def is_kvstore_object(member: str, value: object) -> bool:
-    """Return True if `value`, in a member of that name, may be a store itself: of obstore, fsspec or the user."""
+    """Return True if `value`, in a member of that name, is a store itself: of obstore, fsspec or the user."""
     if member not in ("kvstore", "object") or isinstance(value, type):
         return False
     return (
