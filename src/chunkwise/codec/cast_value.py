@@ -32,8 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, dump, expect_array, expect_one_of, parse_array
-from chunkwise.codec.casting import ROUNDING, cast_values
-from chunkwise.codec.number import is_integer, is_number, number_dtype, parse_number
+from chunkwise.codec.casting import ROUNDING, cast_values, is_integer, is_number, number_dtype, parse_number
 from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, prefix
 

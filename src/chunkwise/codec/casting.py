@@ -1,4 +1,4 @@
-"""Conversion of real numbers between data types, by given rules for rounding and for the range.
+"""Real numbers in codecs: their data types, scalars as fill values, and conversion by given rules.
 
 Specification
 -------------
@@ -11,13 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.number import is_integer, value_range
-from chunkwise.errors import CodecError
+from chunkwise.binding import JSON, dump
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3, parse_zarr3
+from chunkwise.errors import CodecError, SpecError
 
-__all__ = ["ROUNDING", "cast_values"]
+__all__ = [
+    "ROUNDING",
+    "cast_values",
+    "is_integer",
+    "is_number",
+    "number_dtype",
+    "parse_number",
+    "value_range",
+]
 
 _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
@@ -176,3 +187,37 @@ def _reject_unless(
             f'"cast_value" codec: {array[outside].flat[0]} is outside the range of {target}; '
             '"out_of_range" can be "clamp" or "wrap"'
         )
+
+
+_SMALL_INTEGERS = ("int2", "int4", "uint2", "uint4")
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """Return True if `dtype` holds whole numbers only."""
+    return dtype.kind in "iu" or dtype.name in _SMALL_INTEGERS
+
+
+def is_number(dtype: np.dtype[Any]) -> bool:
+    """Return True if `dtype` holds real numbers."""
+    return dtype.kind in "iuf" or dtype.isbuiltin == 2
+
+
+def number_dtype(value: JSON) -> np.dtype[Any]:
+    """Return the NumPy type of the Zarr v3 data type `value`, which must be one of real numbers."""
+    dtype = parse_zarr3(value).memory_dtype
+    if not is_number(dtype):
+        raise SpecError(f"Expected data type of real numbers, but received: {dump(value)}")
+    return dtype
+
+
+def value_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return the least and the greatest finite value of `dtype`, as Python numbers."""
+    info: Any = ml_dtypes.iinfo(dtype) if is_integer(dtype) else ml_dtypes.finfo(dtype)
+    kind = int if is_integer(dtype) else float
+    return kind(info.min), kind(info.max)
+
+
+def parse_number(value: JSON, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return the scalar `value`, written as a Zarr v3 fill value of `dtype`, with shape ``()``."""
+    # ``"+Infinity"``, as the registry's examples have it, is ``"Infinity"``.
+    return parse_fill_value_zarr3("Infinity" if value == "+Infinity" else value, DataType(dtype))

@@ -22,7 +22,6 @@ from chunkwise.binding import dump
 from chunkwise.cached import cached_property
 from chunkwise.codec.codec_json import codec_to_json, codecs_to_json, parse_codecs
 from chunkwise.codec.decode import Stages, is_raw, open_decoder, open_raw_view
-from chunkwise.codec.encode import open_encoder
 from chunkwise.codec.protocol import (
     ArrayToArray,
     ArrayToBytes,
@@ -35,7 +34,7 @@ from chunkwise.codec.protocol import (
 )
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 
-__all__ = ["Chain", "codecs_to_json", "parse_codecs", "prepare_chain", "split_chain"]
+__all__ = ["Chain", "codecs_to_json", "open_encoder", "parse_codecs", "prepare_chain", "split_chain"]
 
 
 @dataclass(frozen=True)
@@ -128,3 +127,28 @@ def prepare_chain(codecs: Sequence[Codec], item: ChunkSpec) -> Chain:
         tuple(bound_filters), bound_serializer, tuple(bound_compressors), tuple(items), tuple(sizes)
     )
     return Chain(stages, sizes[-1])
+
+
+def open_encoder(stages: Stages) -> Encode:
+    """Return an encoder for `stages`; what it returns is valid until it is called again."""
+    # Uncompressed chunks of a C-contiguous array are returned as a view of that array.
+    filters = [c.open_encoder(item) for c, item in zip(stages.filters, stages.items, strict=False)]
+    serialize = stages.serializer.open_encoder(stages.items[-1])
+    compress = [c.open_encoder() for c in stages.compressors]
+    shape = stages.items[0].shape
+
+    def encode(array: npt.NDArray[Any]) -> Buffer:
+        assert array.shape == shape, f"chunk has shape {array.shape}, not {shape}"
+        for apply in filters:
+            array = apply(array)
+        encoded = serialize(array)
+        for step in compress:
+            encoded = step(encoded)
+        return encoded
+
+    if filters or len(compress) > 1:
+        return encode
+    if not compress:
+        return serialize
+    only = compress[0]
+    return lambda array: only(serialize(array))

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.bytes import Bytes, Layout
+from chunkwise.codec.copying import copy_rows
 from chunkwise.codec.protocol import (
     ArrayToArray,
     ArrayToBytes,
@@ -28,7 +29,6 @@ from chunkwise.codec.protocol import (
     ChunkSpec,
     DecodeInto,
 )
-from chunkwise.codec.rows import copy_rows
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import DataCorruptionError

@@ -37,6 +37,7 @@ import numpy as np
 
 from chunkwise.binding import Members
 from chunkwise.codec.checksum import compressors_have_checksum
+from chunkwise.codec.copying import copy_tiled
 from chunkwise.codec.n5_compression import compression_to_json, parse_compression
 from chunkwise.codec.n5_header import DEFAULT, OBJECT, VARLENGTH, N5Header, parse_header, write_header
 from chunkwise.codec.n5_payload import (
@@ -47,7 +48,6 @@ from chunkwise.codec.n5_payload import (
 )
 from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
-from chunkwise.codec.tiled_copy import copy_tiled
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["N5Block"]

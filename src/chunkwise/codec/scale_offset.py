@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, MISSING, Members, expect_number
-from chunkwise.codec.number import is_integer, is_number, parse_number, value_range
+from chunkwise.codec.casting import is_integer, is_number, parse_number, value_range
 from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON
+from chunkwise.cached import copied
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.context import Context, ContextResource, ContextSpec
-from chunkwise.spec.copied import copied
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.resource_members import (

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_object, expect_string
+from chunkwise.cached import copied
 from chunkwise.catalogue import kvstores
 from chunkwise.errors import SpecError, UnknownExtensionError, UnsupportedError, prefix
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.context import Context, ContextResource, ContextSpec
-from chunkwise.spec.copied import copied
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.resource_members import (
     ResourceMembers,

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.grid.rectilinear import Sizes
-from chunkwise.index_space import IndexTransform
+from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_grid_constraints import GridConstraints
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.chunk_layout_keywords import GRID_USAGES
 from chunkwise.spec.constraint import Constraint, Vector, prefixed
 
-__all__ = ["Link", "inverse_view_layout", "one_to_one", "single_inputs", "view_layout"]
+__all__ = ["Link", "inverse_view_domain", "inverse_view_layout", "one_to_one", "single_inputs", "view_layout"]
 
 
 class Link(NamedTuple):
@@ -182,3 +182,25 @@ def _set_grid(
     if elements is not None:
         set_elements = partial(GridConstraints.set_elements, elements=elements.value, hard=elements.hard)
         layout.set_grid(usage, "elements", set_elements)
+
+
+def inverse_view_domain(domain: IndexDomain, transform: IndexTransform) -> IndexDomain:
+    """Return the domain that an array must have for its view by `transform` to have `domain`."""
+    # Labels are those of `domain`.
+    labels = []
+    for m in transform.output:
+        kind = "a constant" if m.input_dimension is None else "non-unit-stride"
+        if m.index_array is not None:
+            kind = "an array"
+        if m.input_dimension is None or m.stride not in (1, -1):
+            finite = "finite " if m.input_dimension is not None else ""
+            raise InvalidArgumentError(
+                "Error transforming domain: "
+                f"Cannot specify {finite}domain through a transform with {kind} "
+                "output index map"
+            )
+        labels.append(domain.labels[m.input_dimension])
+    inverse = transform.inverse()
+    free = IndexDomain(rank=inverse.input_rank, labels=labels)
+    back = IndexTransform(free, list(inverse.output))
+    return IndexTransform.identity(domain).compose(back).domain

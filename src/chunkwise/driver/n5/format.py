@@ -11,6 +11,7 @@ from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.domain import domain_of_shape
+from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.n5.constraints import N5Constraints, constraints_to_json, parse_constraints
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, is_marker, load_document
 from chunkwise.driver.n5.metadata import (
@@ -29,8 +30,9 @@ from chunkwise.driver.stored_array import StoredArray
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec_members import SpecMembers
 
-__all__ = ["N5Format", "N5Options", "to_stored_array"]
+__all__ = ["N5Format", "N5Options", "parse_n5", "to_stored_array"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +189,11 @@ def to_stored_array(metadata: N5Metadata, prefix: str, *, crop: bool = False) ->
         document=metadata.document,
         crop=crop,
     )
+
+
+FORMAT = N5Format()
+
+
+def parse_n5(members: Members, common: SpecMembers) -> ChunkedSpec:
+    """Take the members of a spec of this driver."""
+    return ChunkedSpec.parse(FORMAT, members, common)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from chunkwise.driver.chunked.domain import domain_of_shape
@@ -9,15 +10,23 @@ from chunkwise.driver.n5.codec_spec import N5CodecSpec
 from chunkwise.driver.n5.constraints import N5Constraints, check_constraints
 from chunkwise.driver.n5.members import array_data_type, dtype_of
 from chunkwise.driver.n5.metadata import N5Metadata, parse_metadata
-from chunkwise.driver.n5.units import choose_units, units_of
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain, inf, merge_domains
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.chunk_shape import choose_chunk_shape
 from chunkwise.spec.dimension_units import format_dimension_units, merge_dimension_units
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.unit import Unit
 
-__all__ = ["check_metadata", "constraint_schema", "create_metadata", "default_compression", "schema_of"]
+__all__ = [
+    "check_metadata",
+    "choose_units",
+    "constraint_schema",
+    "create_metadata",
+    "default_compression",
+    "schema_of",
+    "units_of",
+]
 
 
 def schema_of(metadata: N5Metadata) -> Schema:
@@ -199,3 +208,33 @@ def _check_units(metadata: N5Metadata, schema: Schema) -> None:
         merge_dimension_units(stored, wanted)
     except ChunkwiseError as e:
         raise FailedPreconditionError(e.message) from None
+
+
+def units_of(units: Sequence[str] | None, resolution: Sequence[float] | None) -> tuple[Unit, ...] | None:
+    """Return the dimension units that the two members mean; None if they mean none."""
+    if units is None:
+        return None
+    factors = resolution if resolution is not None else (1.0,) * len(units)
+    return tuple(Unit(factor, unit) for factor, unit in zip(factors, units, strict=True))
+
+
+def choose_units(
+    units: tuple[str, ...] | None,
+    resolution: tuple[float, ...] | None,
+    wanted: Sequence[Unit | None] | None,
+) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
+    """Return ``units`` and ``resolution`` of a new dataset."""
+    if wanted is None or all(unit is None for unit in wanted):
+        return units, resolution if units is None or resolution is not None else (1.0,) * len(units)
+    if units is not None:
+        merge_dimension_units(wanted, units_of(units, resolution))
+        return units, resolution if resolution is not None else (1.0,) * len(units)
+    if resolution is None:
+        resolution = tuple(1.0 if unit is None else unit.multiplier for unit in wanted)
+    elif any(unit is not None and unit.multiplier != r for unit, r in zip(wanted, resolution, strict=True)):
+        factors = ", ".join(f"{factor:.6g}" for factor in resolution)
+        raise InvalidArgumentError(
+            f'"resolution" from metadata {{{factors}}} does not match dimension units from schema '
+            f"{format_dimension_units(wanted)}"
+        )
+    return tuple("" if unit is None else unit.base_unit for unit in wanted), resolution

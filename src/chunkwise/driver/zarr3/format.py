@@ -13,10 +13,10 @@ from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.driver.chunked.domain import domain_of_shape
 from chunkwise.driver.chunked.record import Part, choose_part, outer_schema, parse_part_members
+from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, parse_constraints
-from chunkwise.driver.zarr3.item import chunk_item
-from chunkwise.driver.zarr3.metadata import Zarr3Metadata, parse_metadata
+from chunkwise.driver.zarr3.metadata import Zarr3Metadata, chunk_item, parse_metadata
 from chunkwise.driver.zarr3.record import record_chain, record_part
 from chunkwise.driver.zarr3.schema import check_metadata, constraint_schema, create_metadata, schema_of
 from chunkwise.dtypes.data_type import DataType
@@ -25,8 +25,9 @@ from chunkwise.grid.rectilinear import RectilinearGrid
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec_members import SpecMembers
 
-__all__ = ["Zarr3Format", "Zarr3Options"]
+__all__ = ["Zarr3Format", "Zarr3Options", "parse_zarr3"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +221,11 @@ def _stored_part(metadata: Zarr3Metadata, item: ChunkSpec, part: Part, prefix: s
         document=metadata.document,
         part=record_part(metadata.fill_value, metadata.chain, part),
     )
+
+
+FORMAT = Zarr3Format()
+
+
+def parse_zarr3(members: Members, common: SpecMembers) -> ChunkedSpec:
+    """Take the members of a spec of this driver."""
+    return ChunkedSpec.parse(FORMAT, members, common)

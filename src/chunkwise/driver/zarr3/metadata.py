@@ -24,14 +24,13 @@ from chunkwise.binding import (
 )
 from chunkwise.catalogue import grids, key_encodings
 from chunkwise.chunk_key.key_encoding import KeyEncoding
-from chunkwise.codec.protocol import Codec
+from chunkwise.codec.protocol import ChunkSpec, Codec
 from chunkwise.driver.zarr3.codec_constraints import (
     check_byte_order,
     check_stored,
     parse_chain,
     resolve_chain,
 )
-from chunkwise.driver.zarr3.item import array_to_bytes_name, chunk_item
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError, prefix
@@ -40,7 +39,10 @@ from chunkwise.grid.rectilinear import RectilinearGrid
 
 __all__ = [
     "Zarr3Metadata",
+    "array_to_bytes_name",
     "check_transformers",
+    "chunk_item",
+    "first_chunk_shape",
     "make_document",
     "parse_extension",
     "parse_grid",
@@ -250,3 +252,22 @@ def check_transformers(value: JSON) -> None:
     for item in expect_array(value):
         if not (isinstance(item, Mapping) and item.get("must_understand") is False):
             raise SpecError(f"No storage transformers supported, but received: {dump(item)}")
+
+
+ARRAY_TO_BYTES = {"ustring": "vlen-utf8", "string": "vlen-bytes"}
+
+
+def array_to_bytes_name(dtype: DataType) -> str:
+    """Name of the array -> bytes codec that new arrays of `dtype` get."""
+    return ARRAY_TO_BYTES.get(dtype.name, "bytes")
+
+
+def chunk_item(grid: ChunkGrid, fill_value: npt.NDArray[Any]) -> ChunkSpec:
+    """Return what a codec sees of a chunk; of a grid of unequal cells, the first one."""
+    return ChunkSpec(grid.chunk_shape or first_chunk_shape(grid), fill_value.dtype, fill_value)
+
+
+def first_chunk_shape(grid: ChunkGrid) -> tuple[int, ...]:
+    """Return the shape of the cell at the origin of a grid."""
+    bounds = (grid.bounds(dim, 0) for dim in range(grid.rank))
+    return tuple(stop - start for start, stop in bounds)

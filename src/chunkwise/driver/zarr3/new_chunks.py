@@ -15,7 +15,7 @@ from chunkwise.driver.zarr3.chain_layout import chain_axes, chain_layout
 from chunkwise.driver.zarr3.codec_constraints import SHARDING, sharding_levels, split_chain
 from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints
-from chunkwise.driver.zarr3.item import first_chunk_shape
+from chunkwise.driver.zarr3.metadata import first_chunk_shape
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.grid.rectilinear import RectilinearGrid, Sizes
 from chunkwise.index_space import IndexDomain

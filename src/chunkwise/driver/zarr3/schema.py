@@ -24,8 +24,7 @@ from chunkwise.driver.zarr3.chain_layout import chain_layout
 from chunkwise.driver.zarr3.codec_constraints import as_written, resolve_chain
 from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, check_constraints, parse_units
-from chunkwise.driver.zarr3.item import array_to_bytes_name
-from chunkwise.driver.zarr3.metadata import Zarr3Metadata, make_document, parse_metadata
+from chunkwise.driver.zarr3.metadata import Zarr3Metadata, array_to_bytes_name, make_document, parse_metadata
 from chunkwise.driver.zarr3.new_chunks import choose_chunks
 from chunkwise.driver.zarr3.record import fill_of_part
 from chunkwise.dtypes.zarr3 import to_zarr3
