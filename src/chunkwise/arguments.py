@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def is_text(value: object) -> bool:
-    """Whether `value` is text, or bytes that stand for text."""
+    """Return True if `value` is text, or bytes that stand for text."""
     return isinstance(value, str | bytes)
 
 

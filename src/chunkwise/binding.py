@@ -212,10 +212,8 @@ class Members:
         self._rest = dict(expect_object(value))
 
     def take(self, name: str, parse: Callable[[JSON], T], default: Any = _REQUIRED) -> T:
-        """Remove member `name` and return it as read by `parse`; `default` stands in for a missing one.
-
-        Without a default a missing member is an error.
-        """
+        """Remove member `name` and return it as read by `parse`; `default` stands in for a missing one."""
+        # Without a default a missing member is an error.
         if name not in self._rest and default is not _REQUIRED:
             return default  # type: ignore[no-any-return]
         try:

@@ -1,20 +1,20 @@
-"""A property that is computed once."""
+"""Properties that are computed once, and copies of records that keep them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
 
-__all__ = ["cached_property"]
+__all__ = ["cached_property", "copied"]
 
 T = TypeVar("T")
 
 
 class cached_property(Generic[T]):  # noqa: N801  (the name that readers know)
-    """What ``functools.cached_property`` is from Python 3.12 on.
+    """The ``functools.cached_property`` of Python 3.12."""
 
-    Before, it has a lock for all instances, which a fork in the middle of a computation leaves locked.
-    """
+    # Before, it has a lock for all instances, which a fork in the middle of a computation leaves
+    # locked.
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute = compute
@@ -32,3 +32,15 @@ class cached_property(Generic[T]):  # noqa: N801  (the name that readers know)
             return self
         value = instance.__dict__[self._name] = self._compute(instance)
         return value
+
+
+R = TypeVar("R")
+
+
+def copied(record: R, **changes: object) -> R:
+    """Return `record`, a dataclass without slots, with other values in some fields."""
+    # Unlike dataclasses.replace it keeps what was derived from the other fields, and so is quick; nothing may
+    # have been derived from those that change.
+    out = object.__new__(type(record))
+    out.__dict__.update(record.__dict__, **changes)
+    return out

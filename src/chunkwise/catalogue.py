@@ -159,21 +159,21 @@ CODEC_SPECS: dict[str, Entry] = {
 }
 
 CONTEXT_RESOURCES: dict[str, Entry] = {
-    "cache_pool": Entry("chunkwise.spec.resources.cache_pool:CachePoolConfig"),
-    "data_copy_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
-    "memory_key_value_store": Entry("chunkwise.spec.resources.memory:MemoryKeyValueStore"),
-    "file_io_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
+    "cache_pool": Entry("chunkwise.spec.resources.live:CachePoolConfig"),
+    "data_copy_concurrency": Entry("chunkwise.spec.resources.live:Concurrency"),
+    "memory_key_value_store": Entry("chunkwise.spec.resources.live:MemoryKeyValueStore"),
+    "file_io_concurrency": Entry("chunkwise.spec.resources.live:Concurrency"),
     "file_io_sync": Entry("chunkwise.spec.resources.file_io:FileIoSync"),
     "file_io_locking": Entry("chunkwise.spec.resources.file_io:FileIoLocking"),
     "file_io_mode": Entry("chunkwise.spec.resources.file_io:FileIoMode"),
     "file_io_retries": Entry("chunkwise.spec.resources.requests:FileIoRetries"),
-    "http_request_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
-    "s3_request_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
-    "gcs_request_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
+    "http_request_concurrency": Entry("chunkwise.spec.resources.live:Concurrency"),
+    "s3_request_concurrency": Entry("chunkwise.spec.resources.live:Concurrency"),
+    "gcs_request_concurrency": Entry("chunkwise.spec.resources.live:Concurrency"),
     "http_request_retries": Entry("chunkwise.spec.resources.requests:RequestRetries"),
     "s3_request_retries": Entry("chunkwise.spec.resources.requests:RequestRetries"),
     "gcs_request_retries": Entry("chunkwise.spec.resources.requests:RequestRetries"),
-    "azure_request_concurrency": Entry("chunkwise.spec.resources.concurrency:Concurrency"),
+    "azure_request_concurrency": Entry("chunkwise.spec.resources.live:Concurrency"),
     "azure_request_retries": Entry("chunkwise.spec.resources.requests:RequestRetries"),
     "azure_credentials": Entry("chunkwise.spec.resources.credentials:AzureCredentials"),
     "request_coalescing": Entry("chunkwise.spec.resources.requests:RequestCoalescing"),
@@ -181,9 +181,13 @@ CONTEXT_RESOURCES: dict[str, Entry] = {
     "experimental_gcs_rate_limiter": Entry("chunkwise.spec.resources.requests:RateLimiter"),
     "aws_credentials": Entry("chunkwise.spec.resources.credentials:AwsCredentials"),
     "gcs_user_project": Entry("chunkwise.spec.resources.credentials:GcsUserProject"),
-    "ocdbt_coordinator": Entry("chunkwise.spec.resources.ocdbt:OcdbtCoordinator"),
-    "experimental_gcs_grpc_credentials": Entry("chunkwise.spec.resources.credentials:GcsGrpcCredentials"),
 }
+
+UNSUPPORTED_RESOURCES: dict[str, str] = {
+    "ocdbt_coordinator": "there is no OCDBT driver",
+    "experimental_gcs_grpc_credentials": "requests to Google Cloud are made by HTTP only",
+}
+"""Context resources of TensorStore for which there is nothing here that they could act on, and why."""
 
 KVSTORES: dict[str, Entry] = {
     "memory": Entry("chunkwise.spec.kvstores.memory:MemoryKvStoreSpec", url=("memory",)),
@@ -200,11 +204,11 @@ KVSTORES: dict[str, Entry] = {
 
 DRIVERS: dict[str, Entry] = {
     "auto": Entry("chunkwise.driver.auto.spec:parse_auto", url=("auto",)),
-    "n5": Entry("chunkwise.driver.n5.spec:parse_n5", url=("n5",)),
-    "zarr": Entry("chunkwise.driver.zarr2.spec:parse_zarr2", url=("zarr2",)),
-    "zarr2": Entry("chunkwise.driver.zarr2.spec:parse_zarr2"),
-    "zarr1": Entry("chunkwise.driver.zarr1.spec:parse_zarr1", url=("zarr1",)),
-    "zarr3": Entry("chunkwise.driver.zarr3.spec:parse_zarr3", url=("zarr3",)),
+    "n5": Entry("chunkwise.driver.n5.format:parse_n5", url=("n5",)),
+    "zarr": Entry("chunkwise.driver.zarr2.format:parse_zarr2", url=("zarr2",)),
+    "zarr2": Entry("chunkwise.driver.zarr2.format:parse_zarr2"),
+    "zarr1": Entry("chunkwise.driver.zarr1.format:parse_zarr1", url=("zarr1",)),
+    "zarr3": Entry("chunkwise.driver.zarr3.format:parse_zarr3", url=("zarr3",)),
     "array": Entry("chunkwise.driver.array.spec:parse_array"),
     "cast": Entry("chunkwise.driver.cast.spec:parse_cast"),
     "downsample": Entry("chunkwise.driver.downsample.spec:parse_downsample"),

@@ -20,30 +20,14 @@ _EXTRAS = {
 
 
 def needs(what: str, package: str, extra: str | None = None) -> str:
-    """Return the text of an error: what needs a package, and the command that installs it.
-
-    Parameters
-    ----------
-    what : str
-        The function, codec or command that can't go on.
-    package : str
-        Its name at the package index; one of no extra is installed by itself.
-    extra : str, optional
-        Which one, of a package that is in several.
-    """
+    """Return the text of an error: what needs a package, and the command that installs it."""
     extra = extra or _EXTRAS.get(package)
     command = f"pip install {package}" if extra is None else f'pip install "chunkwise[{extra}]"'
     return f"{what} needs {package}: {command}"
 
 
 def load(module: str, what: str) -> Any:
-    """Return a module whose package has the same name.
-
-    Raises
-    ------
-    ImportError
-        If it can't be imported; the text says how to install it.
-    """
+    """Return a module whose package has the same name."""
     try:
         return import_module(module)
     except ImportError as e:

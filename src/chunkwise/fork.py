@@ -1,4 +1,4 @@
-"""What a forked process makes anew: every lock of the library, and what belonged to threads.
+"""Repair of a forked process: every lock of the library and what belonged to threads is made anew.
 
 A fork has a copy of the memory, but only the thread that forked.  A lock that another thread held would
 stay locked in it for ever, what was being changed would stay half changed, and what waits for a thread
@@ -21,7 +21,7 @@ __all__ = ["KeyLocks", "Lock", "in_child", "locks", "new_lock", "new_rlock", "pu
 
 
 class Ordered(Protocol):
-    """What is put in order in the child of a fork, and is not kept alive for that."""
+    """Owner of state that is put in order in the child of a fork; it is not kept alive for that."""
 
     def after_fork(self) -> None:
         """Forget what threads were at that don't go on here; no other thread is running."""
@@ -53,12 +53,7 @@ def new_rlock() -> Any:
 
 
 class KeyLocks:
-    """A fixed number of locks for any number of things, each of which always has the same one.
-
-    Parameters
-    ----------
-    n : int
-    """
+    """A fixed number of locks for any number of things, each of which always has the same one."""
 
     def __init__(self, n: int) -> None:
         self._locks: list[Any] = [threading.Lock() for _ in range(n)]

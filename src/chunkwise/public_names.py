@@ -10,10 +10,8 @@ __all__ = ["name_members"]
 
 
 def name_members(module: dict[str, Any], names: Iterable[str]) -> None:
-    """Give the classes and functions called `names`, and classes in those classes, the name of `module`.
-
-    A class with two names has the first of them.
-    """
+    """Give the classes and functions called `names`, and classes in those classes, the name of `module`."""
+    # A class with two names has the first of them.
     for name in names:
         value = module[name]
         if isinstance(value, FunctionType):

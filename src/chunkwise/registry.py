@@ -1,4 +1,4 @@
-"""One kind of registry for every extension point: a name, perhaps known under other names elsewhere.
+"""Registry of names for every extension point, with other names in each format.
 
 A built-in entry is a string ``"package.module:name"`` in :mod:`chunkwise.catalogue` that is imported
 on first use.  Third parties call :meth:`Registry.register` or publish an entry point in the
@@ -66,13 +66,7 @@ class Registry:
         self._found.clear()
 
     def find(self, name: str, format: str = "") -> Any:
-        """Return what `name` means in `format`.
-
-        Raises
-        ------
-        UnknownExtensionError
-            If nothing is registered under that name; names the nearest known one.
-        """
+        """Return what `name` means in `format`."""
         known = self._found.get((format, name))
         if known is not None:
             return known

@@ -156,7 +156,7 @@ SPECS = [
         "path": "/x",
         "file_io_concurrency": {"limit": 2},
         "file_io_mode": {"mode": "memmap"},
-        "file_io_retries": {"max_retries": 2},
+        "file_io_retries": {"max_delay": "2s"},
     },
 ]
 

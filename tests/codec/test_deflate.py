@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkwise.codec import deflate
+from chunkwise.codec import native
 from chunkwise.codec.gzip import Gzip
 from chunkwise.codec.zlib import Zlib
 from chunkwise.errors import DataCorruptionError
@@ -22,9 +22,9 @@ RAW = (np.arange(20_000, dtype="<u2") // 3).tobytes()
 def library(request, monkeypatch):
     """The usual way, and the one where libdeflate can't be called."""
     if request.param == "zlib":
-        monkeypatch.setattr(deflate, "open_library", lambda: None)
+        monkeypatch.setattr(native, "libdeflate", lambda: None)
     else:
-        assert deflate.open_library() is not None
+        assert native.libdeflate() is not None
     return request.param
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from chunkwise.codec import blosc_library
+from chunkwise.codec import native
 from chunkwise.codec.blosc import Blosc
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.chain import parse_codecs, prepare_chain
@@ -271,9 +271,9 @@ def test_snappy_is_named(monkeypatch):
 def test_both_ways_to_c_blosc(library, monkeypatch):
     """c-blosc called directly and through NumCodecs write and read the same bytes."""
     if library == "numcodecs":
-        monkeypatch.setattr(blosc_library, "direct_library", lambda: None)
+        monkeypatch.setattr(native, "blosc", lambda: None)
     else:
-        assert blosc_library.direct_library() is not None
+        assert native.blosc() is not None
     for cname in numcodecs.blosc.list_compressors():
         for shuffle in (0, 1, 2):
             codec = Blosc(cname, 5, shuffle, 2, 0)

@@ -19,7 +19,7 @@ def _run(code: str, *paths: Path) -> str:
         capture_output=True,
         text=True,
         timeout=120,
-        env={"PYTHONPATH": ":".join(map(str, paths)), "PYTHONWARNINGS": "error"},
+        env={"PYTHONPATH": ":".join(map(str, (ROOT / "src", *paths))), "PYTHONWARNINGS": "error"},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -74,7 +74,7 @@ def test_creating_a_rectilinear_array(tmp_path):
 
 @pytest.mark.parametrize("defaults", [False, True])
 def test_a_spec_of_a_rectilinear_array_makes_another_one(tmp_path, defaults):
-    """The metadata in it say the sizes; a schema, which can't, says nothing of chunks that would be wrong."""
+    """The metadata in it say the sizes, and so does the schema."""
     metadata = {"chunk_grid": EDGES, "data_type": "float32", "shape": [7, 6]}
     store = ts.open(_spec(tmp_path / "a", metadata=metadata), create=True).result()
     json_spec = {**store.spec().to_json(include_defaults=defaults), "kvstore": f"file://{tmp_path}/b/"}
@@ -85,6 +85,99 @@ def test_a_spec_of_a_rectilinear_array_makes_another_one(tmp_path, defaults):
     both = _spec(tmp_path / "c", metadata={"chunk_grid": EDGES})
     made = ts.open(both, schema=store.schema, create=True).result()
     assert made.spec().to_json()["metadata"]["chunk_grid"] == EDGES
+
+
+CANONICAL = [[2, 3, [1, 2]], 4]
+
+
+@pytest.mark.parametrize("through_json", [False, True])
+def test_a_schema_of_a_rectilinear_array_makes_another_one(tmp_path, through_json):
+    """What `chunk_layout` says of the sizes is enough, also as JSON; no regular grid is made of it."""
+    edges = {"kind": "inline", "chunk_shapes": [[2, 3, 1, [1, 1]], 4]}
+    grid = {"name": "rectilinear", "configuration": edges}
+    metadata = {"chunk_grid": grid, "data_type": "float32", "shape": [7, 6]}
+    store = ts.open(_spec(tmp_path / "a", metadata=metadata), create=True).result()
+    schema = store.schema
+    assert schema.chunk_layout.to_json()["chunk_shapes"] == CANONICAL
+    if through_json:
+        schema = ts.Schema(json.loads(json.dumps(schema.to_json())))
+        assert schema == store.schema
+    made = ts.open(_spec(tmp_path / "b"), schema=schema, create=True).result()
+    assert _sizes(tmp_path / "b") == CANONICAL
+    made[...] = values = np.arange(42, dtype=np.float32).reshape(7, 6)
+    np.testing.assert_array_equal(
+        ts.open(_spec(tmp_path / "b"), schema=schema).result().read().result(), values
+    )
+    layout_only = _spec(tmp_path / "c", dtype="uint8", schema={"chunk_layout": schema.chunk_layout.to_json()})
+    ts.open(layout_only, create=True, shape=[5, 9]).result()
+    assert _sizes(tmp_path / "c") == CANONICAL
+    with pytest.raises(ValueError, match=r"chunk grid, which ends at 7 in dimension 0"):
+        ts.open(
+            _spec(tmp_path / "d", dtype="uint8"), create=True, shape=[8, 6], chunk_layout=schema.chunk_layout
+        ).result()
+
+
+@pytest.mark.parametrize("driver", ["zarr", "n5"])
+def test_other_formats_refuse_the_chunks_of_a_rectilinear_array(tmp_path, driver):
+    """They have no such grid, and choose none in its place."""
+    layout = ts.ChunkLayout({"chunk_shapes": CANONICAL})
+    spec = {"driver": driver, "kvstore": f"file://{tmp_path}/", "dtype": "uint8"}
+    with pytest.raises(ValueError, match=r"chunk_shapes \[\[2,3,\[1,2\]\],4\].*only arrays of zarr3"):
+        ts.open(spec, create=True, shape=[7, 6], chunk_layout=layout).result()
+    regular = ts.ChunkLayout(chunk_shape=[2, 4])
+    ts.open(spec, create=True, shape=[7, 6], chunk_layout=regular).result()
+    with pytest.raises(ValueError, match=r"chunk_shapes \[2, 3, \[1, 2\]\] of dimension 0"):
+        ts.open(spec, chunk_layout=layout).result()
+
+
+@pytest.mark.parametrize(
+    ("layout", "metadata", "message"),
+    [
+        ({"chunk": {"shape": [2, 4]}}, {}, "chunk_shapes"),
+        ({}, {"chunk_grid": {"name": "regular"}}, "regular"),
+        ({}, {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 4]}}}, "chunk_shapes"),
+        (
+            {},
+            {"chunk_grid": {**EDGES, "configuration": {"kind": "inline", "chunk_shapes": [[7], 4]}}},
+            "existing",
+        ),
+        ({"read_chunk": {"shape": [1, 2]}}, {}, "needs shards"),
+        ({"chunk_shapes": [[2, 3, 1, 1], None]}, {}, "unknown for dimension 1"),
+        ({"chunk_shapes": [[2, 3, 0], 4]}, {}, "chunk_shapes"),
+        ({"chunk_shapes": 5}, {}, "chunk_shapes"),
+    ],
+    ids=str,
+)
+def test_chunk_shapes_that_contradict_the_rest(tmp_path, layout, metadata, message):
+    """Both sides are asked for, so neither is chosen."""
+    schema = {"chunk_layout": {"chunk_shapes": CANONICAL, **layout}}
+    with pytest.raises(ValueError, match=message):
+        spec = _spec(tmp_path, dtype="uint8", schema=schema, metadata=metadata)
+        ts.open(spec, create=True, shape=[7, 6]).result()
+    assert not (tmp_path / "zarr.json").exists()
+
+
+def test_the_layout_of_views_of_a_rectilinear_array(tmp_path):
+    """Sizes go with their dimension; where elements are skipped there are none."""
+    metadata = {"chunk_grid": EDGES, "data_type": "uint8", "shape": [7, 6]}
+    store = ts.open(_spec(tmp_path, metadata=metadata), create=True).result()
+    turned = store[ts.d[1, 0].transpose[:]][ts.d[0].translate_by[10]]
+    assert turned.chunk_layout.to_json()["chunk_shapes"] == [4, [2, 3, [1, 2]]]
+    assert turned.chunk_layout.grid_origin == (10, 0)
+    assert store[::2].chunk_layout.chunk_shapes == (None, 4)
+    assert store[3].chunk_layout.chunk_shapes == (4,)
+    assert store[::2, ::2].chunk_layout.chunk_shapes is None
+
+
+def test_a_sharded_rectilinear_array_is_made_of_its_schema(tmp_path):
+    """Inner chunks have one shape, which the codecs say."""
+    shard = {"name": "sharding_indexed", "configuration": {"chunk_shape": [1, 2]}}
+    metadata = {"chunk_grid": EDGES, "data_type": "uint8", "shape": [7, 6], "codecs": [shard]}
+    store = ts.open(_spec(tmp_path / "a", metadata=metadata), create=True).result()
+    made = ts.open(_spec(tmp_path / "b"), schema=store.schema, create=True).result()
+    assert made.schema == store.schema
+    made[...] = 7
+    assert (ts.open(_spec(tmp_path / "b")).result().read().result() == 7).all()
 
 
 def test_a_rectilinear_array_grows_by_one_chunk(tmp_path):

@@ -5,10 +5,9 @@ import pytest
 from chunkwise.engine.strategy import read_strategy
 
 KIB, MIB = 1 << 10, 1 << 20
-ZSTD = ("bytes", "zstd")
-RAW = ("bytes",)
+ZSTD, RAW = 1.35, 0.0  # nanoseconds for each decoded byte
 
-# source, codecs, bytes of a chunk, chunks, further facts -> source, target, threads
+# source, rate of decoding, bytes of a chunk, chunks, further facts -> source, target, threads
 CASES = {
     "a small chunk": (("store", ZSTD, 8 * KIB, 1, {}), ("store", "staged", 0)),
     "a few small chunks": (("store", ZSTD, 8 * KIB, 8, {}), ("store", "staged", 0)),
@@ -34,9 +33,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_cases(case):
     """Each case takes its way."""
-    (source, codecs, nbytes, n_chunks, facts), expected = CASES[case]
+    (source, rate, nbytes, n_chunks, facts), expected = CASES[case]
     facts = {"n_processors": 2, **facts}
-    found = read_strategy(source=source, codecs=codecs, chunk_nbytes=nbytes, n_chunks=n_chunks, **facts)
+    found = read_strategy(source=source, decode_rate=rate, chunk_nbytes=nbytes, n_chunks=n_chunks, **facts)
     assert found[:3] == expected
     assert found.batch_nbytes > 0
 
@@ -44,5 +43,5 @@ def test_cases(case):
 def test_batches_of_slow_shards_are_no_smaller_than_a_piece():
     """A shard on a slow store isn't cut into hundreds of requests."""
     facts = {"n_processors": 2, "request_concurrency": 32}
-    found = read_strategy(source="shards", codecs=ZSTD, chunk_nbytes=8 * KIB, n_chunks=4096, **facts)
+    found = read_strategy(source="shards", decode_rate=ZSTD, chunk_nbytes=8 * KIB, n_chunks=4096, **facts)
     assert found.batch_nbytes == 32 * MIB

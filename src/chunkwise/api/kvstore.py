@@ -29,7 +29,7 @@ from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.public_kvstore_spec import Spec, as_kvstore_spec
-from chunkwise.spec.resources.concurrency import ConcurrencyLimit
+from chunkwise.spec.resources.live import ConcurrencyLimit
 
 __all__ = ["KvStore"]
 

@@ -13,7 +13,7 @@ from chunkwise.engine.transaction_state import TransactionState
 from chunkwise.errors import CancelledError, InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.protocol import KvStoreDriver, offers
-from chunkwise.spec.resources.concurrency import ConcurrencyLimit
+from chunkwise.spec.resources.live import ConcurrencyLimit
 
 __all__ = [
     "Transaction",

@@ -19,7 +19,7 @@ from chunkwise.index_space import IndexTransform
 from chunkwise.index_space.output_map import single_map
 from chunkwise.kvstore.protocol import offers
 from chunkwise.spec.driver_spec import DriverSpec
-from chunkwise.spec.resources.concurrency import ConcurrencyLimit
+from chunkwise.spec.resources.live import ConcurrencyLimit
 from chunkwise.spec.spec import Spec
 
 __all__ = ["Base", "chunk_shape", "in_transaction", "open_base", "pool_under"]

@@ -159,23 +159,23 @@ def _divided(
     if isinstance(requests, _Copies):
         nbytes = int((requests.stop - requests.start).prod(axis=1).sum()) * requests.arrays[0].itemsize
         n = len(requests.arrays)
-        strategy = _strategy((), nbytes // n, n, n_processors)
+        strategy = _strategy(0.0, nbytes // n, n, n_processors)
         size = max(1, strategy.batch_nbytes // max(1, nbytes // n))
         return strategy, [requests.take(i, i + size) for i in range(0, n, size)]
     requests = requests.in_chunks()
     chain = requests.array.chain
-    nbytes, codecs = max(1, chain.item.nbytes), tuple(codec.name for codec in chain.codecs)
-    strategy = _strategy(codecs, nbytes, max(requests.n, n_layers), n_processors)
+    nbytes = max(1, chain.item.nbytes)
+    strategy = _strategy(chain.decode_rate, nbytes, max(requests.n, n_layers), n_processors)
     size = max(1, strategy.batch_nbytes // nbytes)
     staged = max(1, STAGING_NBYTES // (2 * nbytes))
     size -= size % staged if size > staged else 0  # what is staged together stays together
     return strategy, [requests.take(i, i + size) for i in range(0, requests.n, size)]
 
 
-def _strategy(codecs: Sequence[str], chunk_nbytes: int, n_chunks: int, n_processors: int) -> ReadStrategy:
+def _strategy(decode_rate: float, chunk_nbytes: int, n_chunks: int, n_processors: int) -> ReadStrategy:
     return read_strategy(
         source="store",
-        codecs=codecs,
+        decode_rate=decode_rate,
         chunk_nbytes=chunk_nbytes,
         n_chunks=n_chunks,
         n_processors=n_processors,

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import Members, expect_int
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError
 
 __all__ = ["BitRound"]
@@ -39,12 +39,11 @@ _MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 
 @dataclass(frozen=True)
-class BitRound:
+class BitRound(ArrayToArray):
     """Array to array: keep `keepbits` bits of the mantissa, or of the integer; decoding changes nothing."""
 
     keepbits: int
 
-    kind: ClassVar[str] = "array->array"
     name: ClassVar[str] = "bitround"
 
     @classmethod

@@ -34,7 +34,7 @@ import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int
 from chunkwise.codec.blosc_library import imagecodecs_library, open_library
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
 
@@ -58,7 +58,9 @@ def _parse_cname(value: JSON) -> str:
     return value  # type: ignore[no-any-return]
 
 
-def _parse_shuffle(value: JSON, *, words: bool) -> int:
+def _parse_shuffle(value: JSON, format: str, *, words: bool) -> int:
+    if format == "n5":  # n5-blosc has -1 for automatic, which TensorStore could not read
+        return expect_int(value, 0, 2)
     if isinstance(value, str) and value in _SHUFFLES:
         return _SHUFFLES.index(value)
     if not words:
@@ -71,32 +73,25 @@ def _parse_typesize(value: JSON) -> int | None:
 
 
 @dataclass(frozen=True)
-class Blosc:
-    """Bytes to bytes: Blosc.
+class Blosc(BytesToBytes):
+    """Bytes to bytes: Blosc."""
 
-    Attributes
-    ----------
-    cname : str or None
-        Inner compressor; None until bound, then "lz4".
-    clevel : int or None
-        0 to 9; None until bound, then 5.
-    shuffle : int or None
-        0 none, 1 bytes, 2 bits, -1 chosen by the type size; None until bound.
-    typesize : int or None
-        Stride of the shuffle, in bytes; None until bound, then the item size.  c-blosc shuffles nothing
-        where it is over 255.
-    blocksize : int or None
-        Bytes in a block; 0 is automatic.
-    """
-
-    cname: str | None = None
-    clevel: int | None = None
-    shuffle: int | None = None
+    cname: str | None = None  # inner compressor; None until bound, then "lz4"
+    clevel: int | None = None  # 0 to 9; None until bound, then 5
+    shuffle: int | None = None  # 0 none, 1 bytes, 2 bits, -1 chosen by the type size; None until bound
+    # Stride of the shuffle, in bytes; None until bound, then the item size. c-blosc shuffles nothing
+    # where it is over 255.
     typesize: int | None = None
-    blocksize: int | None = None
+    blocksize: int | None = None  # bytes in a block; 0 is automatic
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "blosc"
+    n5_defaults: ClassVar[Mapping[str, Any]] = {"cname": "blosclz", "clevel": 6, "shuffle": 0, "blocksize": 0}
+    n5_required: ClassVar[Mapping[str, str]] = {
+        "cname": 'one of "blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"',
+        "clevel": "integer in the range [0, 9]",
+        "shuffle": "integer in the range [0, 2]",
+    }
+    decode_rate, encode_rate = 0.25, 1.0
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -105,11 +100,11 @@ class Blosc:
         defaults: tuple[Any, ...] = {
             "zarr3": (None, None, None, None),
             "zarr2": ("lz4", 5, _AUTO, 0),
-            "n5": ("blosclz", 6, 0, 0),
+            "n5": tuple(cls.n5_defaults.values()),
         }[format]
         cname = members.take("cname", _parse_cname, defaults[0])
         clevel = members.take("clevel", lambda v: expect_int(v, 0, 9), defaults[1])
-        shuffle = members.take("shuffle", lambda v: _parse_shuffle(v, words=words), defaults[2])
+        shuffle = members.take("shuffle", lambda v: _parse_shuffle(v, format, words=words), defaults[2])
         typesize = None
         # n5-blosc stores a type size that it does not use; Zarr v3 ignores it where nothing is shuffled.
         if format == "n5" or (format == "zarr3" and shuffle == 0):
@@ -162,9 +157,6 @@ class Blosc:
             blocksize=self.blocksize or 0,
         )
 
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        return None
-
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         decompress = open_library().decompress
 
@@ -216,13 +208,9 @@ class Blosc:
 
 
 def _checked_nbytes(encoded: Buffer, expected: int | None) -> int:
-    """Return the decoded size that the header claims, once it agrees with what there is.
-
-    Notes
-    -----
-    Header: version, inner version, flags, type size (a byte each), then decoded size, block size and
-    encoded size (4 bytes each, little-endian).
-    """
+    """Return the decoded size that the header claims, once it agrees with what there is."""
+    # Header: version, inner version, flags, type size (a byte each), then decoded size, block size and
+    # encoded size (4 bytes each, little-endian).
     if len(encoded) < 16:
         raise DataCorruptionError(f'"blosc" codec: {len(encoded)} bytes can\'t hold the header of 16 bytes')
     nbytes: int

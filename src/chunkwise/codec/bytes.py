@@ -35,8 +35,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import Members, expect_one_of
-from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
-from chunkwise.codec.rows import copy_rows
+from chunkwise.codec.copying import copy_rows
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
 
@@ -51,17 +51,7 @@ BITS = {
 
 
 class Layout(NamedTuple):
-    """How elements lie in the encoded bytes, next to how they lie in memory.
-
-    Attributes
-    ----------
-    memory, stored : numpy.dtype
-        Copying an array viewed as `memory` to or from one of `stored` converts between the two.
-    same : bool
-        Whether the two are the same bytes, so that no copy is needed to convert.
-    mask : int
-        Bits of each byte that may be set, 1 for ``bool``; 255 if there is nothing to look at.
-    """
+    """Layout of elements in the encoded bytes, next to that in memory."""
 
     memory: np.dtype[Any]
     stored: np.dtype[Any]
@@ -79,7 +69,7 @@ class Layout(NamedTuple):
 
 
 def has_byte_order(dtype: np.dtype[Any]) -> bool:
-    """Whether the bytes of an element depend on a byte order."""
+    """Return True if the bytes of an element depend on a byte order."""
     if dtype.subdtype is not None:
         return has_byte_order(dtype.subdtype[0])
     if dtype.fields is not None:
@@ -90,10 +80,8 @@ def has_byte_order(dtype: np.dtype[Any]) -> bool:
 
 
 def _packed(dtype: np.dtype[Any], order: str | None) -> np.dtype[Any]:
-    """Return `dtype` with every part in byte order `order`, None for its own, and no padding between fields.
-
-    Types of ml_dtypes, which have no byte order in NumPy, become unsigned integers of their size.
-    """
+    """Return `dtype` packed, with every part in byte order `order`, None for its own."""
+    # Types of ml_dtypes, which have no byte order in NumPy, become unsigned integers of their size.
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.dtype((_packed(base, order), shape))
@@ -126,22 +114,16 @@ def _layout(dtype: np.dtype[Any], endian: str | None, given: np.dtype[Any] | Non
 
 
 @dataclass(frozen=True)
-class Bytes:
-    """Array to bytes: elements in C order.
+class Bytes(ArrayToBytes):
+    """Array to bytes: elements in C order."""
 
-    Attributes
-    ----------
-    endian : {"little", "big"} or None
-        Byte order; None if it does not matter, or before :meth:`bind`.
-    stored : numpy.dtype or None
-        The exact type in the encoded bytes, for Zarr v2 structured types with several byte orders.
-    """
-
+    # Byte order; None if it does not matter, or before :meth:`bind`.
     endian: Literal["little", "big"] | None = None
+    # The exact type in the encoded bytes, for Zarr v2 structured types with several byte orders.
     stored: np.dtype[Any] | None = None
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "bytes"
+    decode_rate = encode_rate = 0.0
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:

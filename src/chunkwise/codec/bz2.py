@@ -22,20 +22,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import Members, expect_int
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.streams import decode_streams
 
 __all__ = ["Bz2"]
 
 
 @dataclass(frozen=True)
-class Bz2:
+class Bz2(BytesToBytes):
     """Bytes to bytes: bzip2; `level` is 1 to 9, the size of a block in units of 100 kB."""
 
     level: int = 1
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "numcodecs.bz2"
+    always_checked: ClassVar[bool] = True
+    level_member: ClassVar[str] = "level"
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -47,17 +48,8 @@ class Bz2:
     def to_json(self, format: str) -> dict[str, Any]:
         return {"level": self.level}
 
-    def bind(self, item: ChunkSpec) -> Self:
-        return self
-
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        return None
-
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         return lambda encoded: decode_streams("bz2", bz2.BZ2Decompressor, encoded, decoded_nbytes)
-
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        return None
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         return lambda decoded: bz2.compress(decoded, self.level)

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import Members, expect_int
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.streams import decode_streams
 from chunkwise.errors import CodecError
 
@@ -37,19 +37,14 @@ __all__ = ["Bzip2"]
 
 
 @dataclass(frozen=True, slots=True)
-class Bzip2:
-    """bzip2 as a bytes->bytes codec.
+class Bzip2(BytesToBytes):
+    """bzip2 as a bytes->bytes codec."""
 
-    Parameters
-    ----------
-    level : int
-        1 to 9: block size of the encoder in units of 100 kB.
-    """
+    level: int = 9  # 1 to 9: block size of the encoder in units of 100 kB
 
-    level: int = 9
-
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "bzip2"
+    always_checked: ClassVar[bool] = True
+    n5_defaults: ClassVar[Mapping[str, Any]] = {"blockSize": 9}
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -63,21 +58,9 @@ class Bzip2:
         """Return the member ``blockSize``."""
         return {"blockSize": self.level}
 
-    def bind(self, item: ChunkSpec) -> Self:
-        """Return the codec itself: nothing depends on the elements."""
-        return self
-
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        """Return None: the size depends on the content."""
-        return None
-
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         """Return a decoder that never holds more than `decoded_nbytes` bytes and one."""
         return lambda data: decode_streams("bzip2", bz2.BZ2Decompressor, data, decoded_nbytes)
-
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        """Return None: the library allocates its results."""
-        return None
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         """Return an encoder that writes one stream."""

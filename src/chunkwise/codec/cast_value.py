@@ -32,9 +32,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, dump, expect_array, expect_one_of, parse_array
-from chunkwise.codec.casting import ROUNDING, cast_values
-from chunkwise.codec.number import is_integer, is_number, number_dtype, parse_number
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.codec.casting import ROUNDING, cast_values, is_integer, is_number, number_dtype, parse_number
+from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, prefix
 
 __all__ = ["CastValue"]
@@ -71,25 +70,16 @@ class _ScalarMap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CastValue:
-    """Array to array: values of the data type `data_type`.
+class CastValue(ArrayToArray):
+    """Array to array: values of the data type `data_type`."""
 
-    Attributes
-    ----------
-    data_type : str
-        Zarr v3 name of the encoded data type.
-    rounding, out_of_range : str or None
-        What to do with values that the target can't hold; None are "nearest-even" and an error.
-    scalar_map : tuple or None
-        Pairs of values that are replaced before anything else, on encoding and on decoding.
-    """
-
-    data_type: str
+    data_type: str  # Zarr v3 name of the encoded data type
+    # What to do with values that the target can't hold; None are "nearest-even" and an error.
     rounding: str | None = None
     out_of_range: str | None = None
+    # Pairs of values that are replaced before anything else, on encoding and on decoding.
     scalar_map: _ScalarMap | None = None
 
-    kind: ClassVar[str] = "array->array"
     name: ClassVar[str] = "cast_value"
 
     @classmethod

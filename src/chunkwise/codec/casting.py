@@ -1,4 +1,4 @@
-"""Conversion of real numbers between data types, by given rules for rounding and for the range.
+"""Real numbers in codecs: their data types, scalars as fill values, and conversion by given rules.
 
 Specification
 -------------
@@ -11,13 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.number import is_integer, value_range
-from chunkwise.errors import CodecError
+from chunkwise.binding import JSON, dump
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3, parse_zarr3
+from chunkwise.errors import CodecError, SpecError
 
-__all__ = ["ROUNDING", "cast_values"]
+__all__ = [
+    "ROUNDING",
+    "cast_values",
+    "is_integer",
+    "is_number",
+    "number_dtype",
+    "parse_number",
+    "value_range",
+]
 
 _Apply = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
@@ -40,21 +51,7 @@ ROUNDING: dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]] = {
 def cast_values(
     array: npt.NDArray[Any], target: np.dtype[Any], rounding: str, out_of_range: str
 ) -> npt.NDArray[Any]:
-    """Return the values of `array` as `target`.
-
-    Parameters
-    ----------
-    rounding : str
-        A key of :data:`ROUNDING`.
-    out_of_range : {"error", "clamp", "wrap"}
-        What becomes of values that `target` can't hold; "wrap" only for integers.  "clamp" makes them
-        infinite where there is infinity, else the least or the greatest value.
-
-    Raises
-    ------
-    CodecError
-        For a value out of range, if the rule says so, and for NaN and infinity without a place.
-    """
+    """Return the values of `array` as `target`."""
     cast = _cast_to_integer if is_integer(target) else _cast_to_float
     return cast(array, target, ROUNDING[rounding], out_of_range)
 
@@ -133,7 +130,7 @@ def _cast_to_float(
 
 
 def _holds(value: float, target: np.dtype[Any]) -> bool:
-    """Whether infinity or NaN stays what it is as `target`."""
+    """Return True if infinity or NaN stays what it is as `target`."""
     with np.errstate(all="ignore"):
         return bool(np.array_equal(np.array(value).astype(target).astype(np.float64), value, equal_nan=True))
 
@@ -190,3 +187,37 @@ def _reject_unless(
             f'"cast_value" codec: {array[outside].flat[0]} is outside the range of {target}; '
             '"out_of_range" can be "clamp" or "wrap"'
         )
+
+
+_SMALL_INTEGERS = ("int2", "int4", "uint2", "uint4")
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """Return True if `dtype` holds whole numbers only."""
+    return dtype.kind in "iu" or dtype.name in _SMALL_INTEGERS
+
+
+def is_number(dtype: np.dtype[Any]) -> bool:
+    """Return True if `dtype` holds real numbers."""
+    return dtype.kind in "iuf" or dtype.isbuiltin == 2
+
+
+def number_dtype(value: JSON) -> np.dtype[Any]:
+    """Return the NumPy type of the Zarr v3 data type `value`, which must be one of real numbers."""
+    dtype = parse_zarr3(value).memory_dtype
+    if not is_number(dtype):
+        raise SpecError(f"Expected data type of real numbers, but received: {dump(value)}")
+    return dtype
+
+
+def value_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return the least and the greatest finite value of `dtype`, as Python numbers."""
+    info: Any = ml_dtypes.iinfo(dtype) if is_integer(dtype) else ml_dtypes.finfo(dtype)
+    kind = int if is_integer(dtype) else float
+    return kind(info.min), kind(info.max)
+
+
+def parse_number(value: JSON, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return the scalar `value`, written as a Zarr v3 fill value of `dtype`, with shape ``()``."""
+    # ``"+Infinity"``, as the registry's examples have it, is ``"Infinity"``.
+    return parse_fill_value_zarr3("Infinity" if value == "+Infinity" else value, DataType(dtype))

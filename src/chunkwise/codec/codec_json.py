@@ -15,34 +15,25 @@ decoded without it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from chunkwise import catalogue
 from chunkwise.binding import JSON, Members, expect_bool, expect_object, expect_string, parse_array
 from chunkwise.codec.protocol import Codec
 from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, prefix
 
-__all__ = ["codec_to_json", "codecs_to_json", "parse_codec", "parse_codecs"]
+__all__ = ["codec_to_json", "codecs_to_json", "find_codec", "parse_codec", "parse_codecs"]
 
 # The member that holds the name of a codec next to its options, for the formats that have one.
 _NAME_MEMBER = {"zarr2": "id", "n5": "type"}
 
 
 def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
-    """Read one codec as `format` ("zarr3", "zarr2" or "n5") writes it.
-
-    Raises
-    ------
-    SpecError
-        If a member is unknown, malformed or out of range.
-    UnknownExtensionError
-        If nothing is registered under the name.
-    """
+    """Read one codec as `format` ("zarr3", "zarr2" or "n5") writes it."""
     if format in _NAME_MEMBER:
         members = Members(value)
         member = _NAME_MEMBER[format]
         name = members.take(member, expect_string)
-        return _find(name, format, member).parse(format, name, members.rest())  # type: ignore[no-any-return]
+        return find_codec(name, format, member).parse(format, name, members.rest())
     if isinstance(value, str):
         value = {"name": value}
     members = Members(value)
@@ -50,18 +41,25 @@ def parse_codec(value: JSON, format: str = "zarr3") -> Codec:
     members.take("must_understand", expect_bool, True)
     configuration = members.take("configuration", expect_object, {})
     members.finish()
-    cls = _find(name, format, "name")
+    cls = find_codec(name, format, "name")
     try:
-        return cls.parse(format, name, configuration)  # type: ignore[no-any-return]
+        return cls.parse(format, name, configuration)
     except InvalidArgumentError as e:
         raise prefix(e, 'Error parsing object member "configuration"') from None
 
 
-def _find(name: str, format: str, member: str) -> Any:
+def find_codec(name: str, format: str, member: str = "name") -> type[Codec]:
+    """Return the class that is registered for a name; errors name the member that holds it."""
     try:
-        return catalogue.codecs.find(name, format)
+        found = catalogue.codecs.find(name, format)
     except UnknownExtensionError as e:
         raise prefix(e, f'Error parsing object member "{member}"') from None
+    if not (isinstance(found, type) and issubclass(found, Codec)):
+        raise SpecError(
+            f'codec "{name}" is registered as {found!r}, but expected a subclass of ArrayToArray, '
+            "ArrayToBytes or BytesToBytes of chunkwise.codec.protocol"
+        )
+    return found
 
 
 def parse_codecs(value: JSON, format: str = "zarr3") -> list[Codec]:
@@ -70,11 +68,9 @@ def parse_codecs(value: JSON, format: str = "zarr3") -> list[Codec]:
 
 
 def codec_to_json(codec: Codec, format: str = "zarr3") -> dict[str, JSON]:
-    """Return one codec as `format` writes it.
-
-    A ``configuration`` without members is left out, except of the codecs that zarr-python calls
-    ``numcodecs.…``: it demands one of those.
-    """
+    """Return one codec as `format` writes it."""
+    # A ``configuration`` without members is left out, except of the codecs that zarr-python calls
+    # ``numcodecs.…``: it demands one of those.
     entry = catalogue.CODECS.get(codec.name)
     names = entry.names.get(format, ()) if entry is not None else (codec.name,)
     if not names:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from chunkwise.binding import Members, expect_one_of
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 
@@ -47,19 +47,15 @@ def crc32c_function() -> Callable[[memoryview], int]:
 
 
 @dataclass(frozen=True)
-class Crc32c:
-    """Bytes to bytes: a little-endian checksum of four bytes after (or before) the content.
+class Crc32c(BytesToBytes):
+    """Bytes to bytes: a little-endian checksum of four bytes after (or before) the content."""
 
-    Attributes
-    ----------
-    location : {"start", "end"} or None
-        Where the checksum is; None means the end and is written as nothing.
-    """
-
+    # Where the checksum is; None means the end and is written as nothing.
     location: Literal["start", "end"] | None = None
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "crc32c"
+    always_checked: ClassVar[bool] = True
+    decode_rate = encode_rate = 0.05
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -78,9 +74,6 @@ class Crc32c:
                 )
             return {}
         return {} if self.location is None else {"location": self.location}
-
-    def bind(self, item: ChunkSpec) -> Self:
-        return self
 
     def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
         return decoded_nbytes + 4
@@ -107,9 +100,6 @@ class Crc32c:
             return content
 
         return decode
-
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        return None
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         checksum, at_start = crc32c_function(), self.location == "start"

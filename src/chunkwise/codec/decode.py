@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.bytes import Bytes, Layout
+from chunkwise.codec.copying import copy_rows
 from chunkwise.codec.protocol import (
     ArrayToArray,
     ArrayToBytes,
@@ -28,7 +29,6 @@ from chunkwise.codec.protocol import (
     ChunkSpec,
     DecodeInto,
 )
-from chunkwise.codec.rows import copy_rows
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import DataCorruptionError
@@ -46,22 +46,13 @@ _U1 = np.dtype(np.uint8)
 
 
 class Stages(NamedTuple):
-    """The bound codecs of a chain.
+    """The bound codecs of a chain."""
 
-    Attributes
-    ----------
-    filters, serializer, compressors
-        The codecs by kind, in the order of encoding.
-    items : tuple of ChunkSpec
-        What goes into each filter, and last what goes into the serializer.
-    sizes : tuple of int or None
-        Bytes that come out of the serializer and of each compressor, None if that depends on the content.
-    """
-
-    filters: tuple[ArrayToArray, ...]
+    filters: tuple[ArrayToArray, ...]  # the codecs by kind, in the order of encoding
     serializer: ArrayToBytes
     compressors: tuple[BytesToBytes, ...]
-    items: tuple[ChunkSpec, ...]
+    items: tuple[ChunkSpec, ...]  # what goes into each filter, and last what goes into the serializer
+    # Bytes that come out of the serializer and of each compressor, None if that depends on the content.
     sizes: tuple[int | None, ...]
 
 
@@ -96,11 +87,9 @@ def open_decoder(stages: Stages) -> DecodeInto:
 
 
 def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None:
-    """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it.
-
-    The bytes are the encoded ones, or those that a decompressor has made, if it makes new ones.  The array is
-    as valid as they are; its elements may be in the other byte order.
-    """
+    """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""
+    # The bytes are the encoded ones, or those that a decompressor has made, if it makes new ones. The
+    # array is as valid as they are; its elements may be in the other byte order.
     axes, n = leading_axes(stages)
     serializer, item = stages.serializer, stages.items[-1]
     if axes is not None or n < len(stages.filters) or type(serializer) is not Bytes:
@@ -133,7 +122,7 @@ def open_raw_view(stages: Stages) -> Callable[[Buffer], npt.NDArray[Any]] | None
 
 
 def is_raw(stages: Stages) -> bool:
-    """Whether encoded chunks of `stages` are their elements as they lie in memory, in C order."""
+    """Return True if encoded chunks of `stages` are their elements as they lie in memory, in C order."""
     axes, n = leading_axes(stages)
     serializer, item = stages.serializer, stages.items[-1]
     if stages.compressors or axes is not None or n < len(stages.filters) or type(serializer) is not Bytes:

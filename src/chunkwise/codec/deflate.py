@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from isal import isal_zlib
 
-from chunkwise.codec.libdeflate import Framing, open_library
+from chunkwise.codec import native
+from chunkwise.codec.native import Framing
 from chunkwise.codec.protocol import Buffer
 from chunkwise.codec.size import size_error
 from chunkwise.errors import CodecError, DataCorruptionError
@@ -31,7 +32,7 @@ _MAX_RATIO = 1032  # a code of two bits stands for at most 258 bytes
 
 def open_deflate_decoder_into(codec: str, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
     """Return a decoder that fills memory of exactly `decoded_nbytes` bytes; None if there is none."""
-    library = open_library()
+    library = native.libdeflate()
     if library is None or decoded_nbytes == 0:
         return None
     fill = library.open_decoder()
@@ -66,11 +67,9 @@ def open_deflate_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Bu
 
 
 def _open_streams(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-    """Return a decoder for one stream, or several after another; `codec` names it in errors.
-
-    The framing is taken from the first bytes, as N5 writers don't agree on it.  Zero bytes after the
-    last stream are ignored, as gzip tools do.
-    """
+    """Return a decoder for one stream, or several after another; `codec` names it in errors."""
+    # The framing is taken from the first bytes, as N5 writers don't agree on it. Zero bytes after the
+    # last stream are ignored, as gzip tools do.
     limit = _READ_STEP if decoded_nbytes is None else decoded_nbytes + 1
     new = isal_zlib.decompressobj
     errors: Any = (isal_zlib.error, ValueError, EOFError)
@@ -119,12 +118,10 @@ def _open_streams(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], 
 def open_deflate_encoder(
     framing: Framing, level: int, library: Literal["zlib", "isal"]
 ) -> Callable[[Buffer], Buffer]:
-    """Return an encoder for one stream; the header of a gzip stream holds no time and no name.
-
-    `library` "zlib" means that `level` is zlib's, whichever library then compresses; what is returned is
-    valid until the next call.
-    """
-    direct = open_library() if library == "zlib" else None
+    """Return an encoder for one stream; the header of a gzip stream holds no time and no name."""
+    # `library` "zlib" means that `level` is zlib's, whichever library then compresses; what is returned
+    # is valid until the next call.
+    direct = native.libdeflate() if library == "zlib" else None
     if direct is not None:
         return direct.open_encoder(framing, _DEFAULT_LEVEL if level < 0 else level)
     wbits = _WBITS[framing]

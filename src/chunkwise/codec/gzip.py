@@ -34,32 +34,25 @@ from chunkwise.codec.deflate import (
     open_deflate_decoder_into,
     open_deflate_encoder,
 )
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 
 __all__ = ["Gzip"]
 
 
 @dataclass(frozen=True)
-class Gzip:
-    """Bytes to bytes: DEFLATE.
+class Gzip(BytesToBytes):
+    """Bytes to bytes: DEFLATE."""
 
-    Attributes
-    ----------
-    level : int or None
-        0 (stored) to 9; -1 (only in N5) is zlib's default.  None until bound, then 6.
-    framing : {"gzip", "zlib"}
-        What is written; both are read.  "zlib" only in N5.
-    library : {"zlib", "isal"}
-        Whose levels.  ISA-L is several times faster but has levels 0 to 3 only, of other meaning; so it
-        is used only where the caller says so, and is no part of the metadata.
-    """
-
-    level: int | None = None
-    framing: Framing = "gzip"
+    level: int | None = None  # 0 (stored) to 9; -1 (only in N5) is zlib's default. None until bound, then 6.
+    framing: Framing = "gzip"  # What is written; both are read. "zlib" only in N5.
+    # Whose levels. ISA-L is several times faster but has levels 0 to 3 only, of other meaning; so it is
+    # used only where the caller says so, and is no part of the metadata.
     library: Literal["zlib", "isal"] = field(default="zlib", compare=False)
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "gzip"
+    always_checked: ClassVar[bool] = True  # by CRC-32, or Adler-32 in zlib framing
+    level_member: ClassVar[str] = "level"
+    n5_defaults: ClassVar[Mapping[str, Any]] = {"level": -1, "useZlib": False}
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -81,9 +74,6 @@ class Gzip:
 
     def bind(self, item: ChunkSpec) -> Self:
         return self if self.level is not None else replace(self, level=6)
-
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        return None
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         return open_deflate_decoder("gzip", decoded_nbytes)

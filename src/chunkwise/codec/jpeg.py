@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.binding import Members, expect_int
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.extras import needs
 
@@ -42,18 +42,11 @@ _MAX_NBYTES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Jpeg:
-    """JPEG as a bytes->bytes codec.
+class Jpeg(BytesToBytes):
+    """JPEG as a bytes->bytes codec."""
 
-    Parameters
-    ----------
-    quality : int
-        0 to 100; what the writer chose.
-    """
+    quality: int = 100  # 0 to 100; what the writer chose
 
-    quality: int = 100
-
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "jpeg"
 
     @classmethod
@@ -73,10 +66,6 @@ class Jpeg:
         if item.dtype != np.dtype(np.uint8):
             raise UnsupportedError(f'"jpeg" compression of {item.dtype} is not supported, only of uint8')
         return self
-
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        """Return None: the size depends on the content."""
-        return None
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         """Return a decoder; the number of pixels is checked before they are decoded."""
@@ -102,10 +91,6 @@ class Jpeg:
                 raise DataCorruptionError(f"jpeg: {e}") from e
 
         return decode
-
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        """Return None: the library allocates its results."""
-        return None
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         """Raise UnsupportedError."""

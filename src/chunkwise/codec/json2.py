@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, dump, expect_array, expect_bool, expect_int, expect_string
-from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
 from chunkwise.extras import needs
 
@@ -91,7 +91,7 @@ def _parse_encoding(value: JSON) -> str:
 
 
 @dataclass(frozen=True)
-class Json2:
+class Json2(ArrayToBytes):
     """Array to bytes: JSON; the options are those of :mod:`json`."""
 
     encoding: str = "utf-8"
@@ -104,8 +104,8 @@ class Json2:
     separators: tuple[str, str] | None = (",", ":")
     strict: bool = True
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "json2"
+    object_dtype: ClassVar[str] = "json"
     # The nested list follows the indices, whatever the ``order`` of the array.
     keeps_logical_order: ClassVar[bool] = True
 
@@ -138,12 +138,6 @@ class Json2:
             "separators": None if self.separators is None else list(self.separators),
             "strict": self.strict,
         }
-
-    def bind(self, item: ChunkSpec) -> Self:
-        return self
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         def decode(encoded: Buffer, out: npt.NDArray[Any]) -> None:
@@ -184,15 +178,15 @@ def _msgpack() -> Any:
 
 
 @dataclass(frozen=True)
-class MsgPack2:
+class MsgPack2(ArrayToBytes):
     """Array to bytes: MessagePack; needs the package ``msgpack``."""
 
     use_single_float: bool = False
     use_bin_type: bool = True
     raw: bool = False
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "msgpack2"
+    object_dtype: ClassVar[str] = "json"
     keeps_logical_order: ClassVar[bool] = True
 
     @classmethod
@@ -216,9 +210,6 @@ class MsgPack2:
     def bind(self, item: ChunkSpec) -> Self:
         _msgpack()
         return self
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         unpack: Callable[..., Any] = _msgpack().unpackb

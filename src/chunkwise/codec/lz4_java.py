@@ -50,7 +50,7 @@ import lz4.frame
 import xxhash
 
 from chunkwise.binding import Members, expect_int
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import DataCorruptionError
 
@@ -67,19 +67,14 @@ _MAX_RATIO = 255  # no LZ4 block expands to more than this many times its size
 
 
 @dataclass(frozen=True, slots=True)
-class Lz4Java:
-    """lz4-java's block stream as a bytes->bytes codec.
+class Lz4Java(BytesToBytes):
+    """lz4-java's block stream as a bytes->bytes codec."""
 
-    Parameters
-    ----------
-    block_size : int
-        Size of the chunks that the encoder makes, in bytes.
-    """
+    block_size: int = 65536  # size of the chunks that the encoder makes, in bytes
 
-    block_size: int = 65536
-
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "lz4_java"
+    always_checked: ClassVar[bool] = True
+    n5_defaults: ClassVar[Mapping[str, Any]] = {"blockSize": 65536}
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -93,21 +88,9 @@ class Lz4Java:
         """Return the member ``blockSize``."""
         return {"blockSize": self.block_size}
 
-    def bind(self, item: ChunkSpec) -> Self:
-        """Return the codec itself: nothing depends on the elements."""
-        return self
-
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        """Return None: the size depends on the content."""
-        return None
-
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         """Return a decoder for all four payloads that are known under this name."""
         return lambda data: _decode(byte_view(data), decoded_nbytes)
-
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        """Return None: the library allocates its results."""
-        return None
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         """Return an encoder that writes lz4-java's framing."""

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON, Members, expect_array, expect_int, expect_object
-from chunkwise.codec.protocol import Buffer, ChunkSpec
-from chunkwise.codec.streams import decode_streams
+from chunkwise.codec.protocol import Buffer, BytesToBytes
+from chunkwise.codec.streams import decode_streams, xz_has_checksum
 from chunkwise.errors import CodecError
 
 __all__ = ["Lzma"]
@@ -43,28 +43,17 @@ def _parse_filters(value: JSON) -> tuple[tuple[tuple[str, int], ...], ...] | Non
 
 
 @dataclass(frozen=True)
-class Lzma:
-    """Bytes to bytes: LZMA.
+class Lzma(BytesToBytes):
+    """Bytes to bytes: LZMA."""
 
-    Attributes
-    ----------
-    format : int
-        1 .xz, 2 the legacy .lzma, 3 raw (which needs `filters`).
-    check : int
-        Integrity check of .xz; -1 is CRC64.
-    preset : int or None
-        0 to 9, perhaps with the flag for "extreme".
-    filters : tuple or None
-        Filter chain, each filter as sorted pairs of option and value.
-    """
-
-    format: int = lzma.FORMAT_XZ
-    check: int = -1
-    preset: int | None = None
+    format: int = lzma.FORMAT_XZ  # 1 .xz, 2 the legacy .lzma, 3 raw (which needs `filters`)
+    check: int = -1  # integrity check of .xz; -1 is CRC64
+    preset: int | None = None  # 0 to 9, perhaps with the flag for "extreme"
+    # Filter chain, each filter as sorted pairs of option and value.
     filters: tuple[tuple[tuple[str, int], ...], ...] | None = None
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "numcodecs.lzma"
+    level_member: ClassVar[str] = "preset"
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -82,14 +71,15 @@ class Lzma:
         filters = None if self.filters is None else [dict(f) for f in self.filters]
         return {"format": self.format, "check": self.check, "preset": self.preset, "filters": filters}
 
-    def bind(self, item: ChunkSpec) -> Self:
-        return self
-
     def _filters(self) -> list[dict[str, int]] | None:
         return None if self.filters is None else [dict(f) for f in self.filters]
 
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        return None
+    @property
+    def writes_checksum(self) -> bool:
+        return self.format == lzma.FORMAT_XZ and self.check != lzma.CHECK_NONE
+
+    def has_checksum(self, encoded: memoryview) -> bool:
+        return xz_has_checksum(encoded)
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         def new() -> lzma.LZMADecompressor:
@@ -101,9 +91,6 @@ class Lzma:
             return lzma.LZMADecompressor(self.format, memlimit=_MEMORY_LIMIT)
 
         return lambda encoded: decode_streams("lzma", new, encoded, decoded_nbytes, errors=lzma.LZMAError)
-
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        return None
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         filters = self._filters()

@@ -36,6 +36,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.binding import Members
+from chunkwise.codec.checksum import compressors_have_checksum
+from chunkwise.codec.copying import copy_tiled
 from chunkwise.codec.n5_compression import compression_to_json, parse_compression
 from chunkwise.codec.n5_header import DEFAULT, OBJECT, VARLENGTH, N5Header, parse_header, write_header
 from chunkwise.codec.n5_payload import (
@@ -44,9 +46,8 @@ from chunkwise.codec.n5_payload import (
     open_decompress,
     open_decompress_into,
 )
-from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
-from chunkwise.codec.tiled_copy import copy_tiled
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["N5Block"]
@@ -59,22 +60,28 @@ _Decode = Callable[[memoryview, np.ndarray], None]
 
 
 @dataclass(frozen=True, slots=True)
-class N5Block:
-    """One N5 block as an array->bytes codec.
+class N5Block(ArrayToBytes):
+    """Array to bytes: N5 blocks of numbers."""
 
-    Parameters
-    ----------
-    compression : tuple of BytesToBytes
-        Compressors of the payload, in the order in which they encode; empty for raw blocks.
-    varlength : bool
-        Whether blocks of mode 1 with as many elements as their size says are read too.
-    """
-
+    # Compressors of the payload, in the order in which they encode; empty for raw blocks.
     compression: tuple[BytesToBytes, ...] = ()
-    varlength: bool = True
+    varlength: bool = True  # True if blocks of mode 1 with as many elements as their size says are read too
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "n5_block"
+
+    @property
+    def decode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.decode_rate for codec in self.compression)
+
+    @property
+    def encode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.encode_rate for codec in self.compression)
+
+    def has_checksum(self, encoded: memoryview) -> bool:
+        """Return True if the payload, behind the header, has a checksum."""
+        return compressors_have_checksum(self.compression, encoded[parse_header(encoded).nbytes :])
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -192,10 +199,8 @@ class N5Block:
 
 
 def _check_header(view: memoryview, item: ChunkSpec, *, limited: bool) -> N5Header:
-    """Read the header of a block of `item`; nothing has been allocated for its payload yet.
-
-    With `limited`, memory has to be taken for it, so that it must not be much larger than its cell.
-    """
+    """Read the header of a block of `item`; nothing has been allocated for its payload yet."""
+    # With `limited`, memory has to be taken for it, so that it must not be much larger than its cell.
     rank = len(item.shape)
     header_nbytes = 4 + 4 * rank
     if bytes(view[:2]) == b"\0\2":

@@ -9,87 +9,53 @@ Specification: N5 README, "File-system specification", item 4; n5-blosc and n5-z
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from chunkwise import catalogue
-from chunkwise.binding import JSON, Members, dump, expect_int, expect_object, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_object, expect_string
+from chunkwise.codec.codec_json import find_codec
 from chunkwise.codec.protocol import BytesToBytes
-from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, prefix
+from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = ["compression_to_json", "parse_compression", "read_compression"]
 
-_DEFAULTS: dict[str, dict[str, JSON]] = {
-    "raw": {},
-    "gzip": {"level": -1, "useZlib": False},
-    "bzip2": {"blockSize": 9},
-    "xz": {"preset": 6},
-    "lz4": {"blockSize": 65536},
-    "zstd": {"level": 0},
-    "blosc": {"cname": "blosclz", "clevel": 6, "shuffle": 0, "blocksize": 0},
-}
-"""Documented members of the common types, and what stands in for missing ones.
-
-For ``gzip`` and ``zstd`` that is the library's own default, which is what n5-java's numbers are, too.
-"""
-
-_REQUIRED: dict[str, dict[str, str]] = {
-    "blosc": {
-        "cname": 'one of "blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"',
-        "clevel": "integer in the range [0, 9]",
-        "shuffle": "integer in the range [0, 2]",
-    },
-}
-"""Members without a default in a spec, and what is expected of them."""
-
 
 def parse_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:
-    """Read a ``compression`` object, checking every member.
-
-    Returns
-    -------
-    canonical : dict
-        The object with all defaults filled in.
-    compression : tuple of BytesToBytes
-        The compressor; empty for ``raw``.
-
-    Raises
-    ------
-    SpecError
-        For a member that is unknown, missing, malformed or out of range.
-    UnknownExtensionError
-        For a ``type`` that nothing is registered for.
-    """
+    """Read a ``compression`` object, checking every member."""
     members = Members(value)
     type = members.take("type", expect_string)
     given = members.rest()
-    documented = _DEFAULTS.get(type)
-    if documented is not None:
-        extra = sorted(set(given) - set(documented))
-        if extra:
-            raise SpecError("Object includes extra members: " + ",".join(map(dump, extra)))
-        for name, expected in _REQUIRED.get(type, {}).items():
+    if type == "raw":
+        _check_members(given, {})
+        return {"type": "raw"}, ()
+    cls = _find(type)
+    if cls.n5_defaults is not None:
+        _check_members(given, cls.n5_defaults)
+        for name, expected in cls.n5_required.items():
             if name not in given:
                 raise SpecError(
                     f'Error parsing object member "{name}": Expected {expected}, but member is missing'
                 )
-        given = {**documented, **given}
-    if type == "blosc":
-        # n5-blosc has -1 for automatic, which TensorStore could not read
-        Members(given).take("shuffle", lambda v: expect_int(v, 0, 2))
-    if type == "raw":
-        return {"type": "raw"}, ()
-    codec = _find(type).parse("n5", type, given)
+        given = {**cls.n5_defaults, **given}
+    codec = cls.parse("n5", type, given)
     return {"type": type, **codec.to_json("n5")}, (codec,)
 
 
-def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:
-    """Read the ``compression`` object of a stored document, forgiving what decoding doesn't need.
+def _check_members(given: Mapping[str, JSON], documented: Mapping[str, JSON]) -> None:
+    extra = sorted(set(given) - set(documented))
+    if extra:
+        raise SpecError("Object includes extra members: " + ",".join(map(dump, extra)))
 
-    Returns and raises as :func:`parse_compression`, but of the documented types only ``type`` can be wrong.
-    """
+
+def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:
+    """Read the ``compression`` object of a stored document, forgiving what decoding doesn't need."""
+    # Returns and raises as :func:`parse_compression`, but of the documented types only ``type`` can be
+    # wrong.
     stored = expect_object(value)
     type = Members(stored).take("type", expect_string)
-    defaults = _DEFAULTS.get(type)
+    if type == "raw":
+        return {"type": "raw"}, ()
+    defaults = _find(type).n5_defaults
     if defaults is None:
         return parse_compression(stored)
     canonical, compression = parse_compression({"type": type, **defaults})
@@ -103,13 +69,7 @@ def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, 
 
 
 def compression_to_json(compression: tuple[BytesToBytes, ...]) -> dict[str, JSON]:
-    """Return the ``compression`` object of what :func:`parse_compression` returned.
-
-    Raises
-    ------
-    SpecError
-        If there is more than one compressor, which N5 metadata can't say.
-    """
+    """Return the ``compression`` object of what :func:`parse_compression` returned."""
     if not compression:
         return {"type": "raw"}
     if len(compression) > 1:
@@ -120,8 +80,8 @@ def compression_to_json(compression: tuple[BytesToBytes, ...]) -> dict[str, JSON
     return {"type": names[0] if names else codec.name, **codec.to_json("n5")}
 
 
-def _find(type: str) -> Any:
-    try:
-        return catalogue.codecs.find(type, "n5")
-    except UnknownExtensionError as e:
-        raise prefix(e, 'Error parsing object member "type"') from None
+def _find(name: str) -> type[BytesToBytes]:
+    found = find_codec(name, "n5", "type")
+    if not issubclass(found, BytesToBytes):
+        raise SpecError(f'Error parsing object member "type": {dump(name)} does not compress bytes')
+    return found

@@ -36,7 +36,7 @@ from chunkwise.binding import JSON, Members
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.codec_json import codecs_to_json, parse_codecs
 from chunkwise.codec.n5_block import N5Block
-from chunkwise.codec.protocol import BytesToBytes, ChunkSpec, Codec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, BytesToBytes, ChunkSpec, Codec, DecodeInto, Encode
 from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import CodecError, SpecError
 
@@ -59,18 +59,11 @@ def _parse_inner(value: JSON) -> tuple[Codec, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class N5Default:
-    """An N5 block as a Zarr v3 array->bytes codec.
+class N5Default(ArrayToBytes):
+    """An N5 block as a Zarr v3 array->bytes codec."""
 
-    Parameters
-    ----------
-    codecs : tuple of Codec
-        The inner codecs: ``transpose``, ``bytes`` and perhaps one compressor.
-    """
+    codecs: tuple[Codec, ...]  # the inner codecs: ``transpose``, ``bytes`` and perhaps one compressor
 
-    codecs: tuple[Codec, ...]
-
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "n5_default"
 
     @classmethod
@@ -114,6 +107,20 @@ class N5Default:
         """The N5 codec of the same blocks."""
         compressors = [codec for codec in self.codecs if codec.kind == "bytes->bytes"]
         return N5Block(cast("tuple[BytesToBytes, ...]", tuple(compressors)), varlength=False)
+
+    @property
+    def decode_rate(self) -> float:
+        """Rate of the compressor."""
+        return self.block.decode_rate
+
+    @property
+    def encode_rate(self) -> float:
+        """Rate of the compressor."""
+        return self.block.encode_rate
+
+    def has_checksum(self, encoded: memoryview) -> bool:
+        """Return True if the payload, behind the header, has a checksum."""
+        return self.block.has_checksum(encoded)
 
     def encoded_nbytes(self, item: ChunkSpec) -> int | None:
         """Return None: other writers crop blocks."""

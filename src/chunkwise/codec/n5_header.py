@@ -32,24 +32,13 @@ _U32_MAX = 2**32 - 1
 
 
 class N5Header(NamedTuple):
-    """Header of one block.
+    """Header of one block."""
 
-    Attributes
-    ----------
-    mode : int
-        0, 1 or 2.
-    dims : tuple of int
-        Size of the block in elements, first dimension fastest; empty in mode 2.
-    element_count : int or None
-        Number of elements before compression; None in mode 0, where it is the product of `dims`.
-    nbytes : int
-        Size of the header itself.
-    """
-
-    mode: int
-    dims: tuple[int, ...]
+    mode: int  # 0, 1 or 2
+    dims: tuple[int, ...]  # size of the block in elements, first dimension fastest; empty in mode 2
+    # Number of elements before compression; None in mode 0, where it is the product of `dims`.
     element_count: int | None
-    nbytes: int
+    nbytes: int  # size of the header itself
 
     @property
     def n_elements(self) -> int:
@@ -63,13 +52,7 @@ class N5Header(NamedTuple):
 
 
 def parse_header(block: Buffer) -> N5Header:
-    """Read the header at the start of `block`.
-
-    Raises
-    ------
-    DataCorruptionError
-        If the mode is unknown or the header is cut short.
-    """
+    """Read the header at the start of `block`."""
     view = byte_view(block)
     if len(view) < 4:
         raise DataCorruptionError(f"Expected N5 header of at least 4 bytes, but chunk has size {len(view)}")
@@ -89,22 +72,7 @@ def parse_header(block: Buffer) -> N5Header:
 
 
 def write_header(mode: int, dims: Sequence[int] = (), element_count: int | None = None) -> bytes:
-    """Return the bytes of a header.
-
-    Parameters
-    ----------
-    mode : int
-        0, 1 or 2.
-    dims : sequence of int
-        Size of the block in elements, for modes 0 and 1.
-    element_count : int, optional
-        Number of elements before compression, for modes 1 and 2.
-
-    Raises
-    ------
-    CodecError
-        If a number does not fit its field.
-    """
+    """Return the bytes of a header."""
     if len(dims) > 2**16 - 1 or any(not 0 <= size <= _U32_MAX for size in dims):
         raise CodecError(f"N5 block dimensions {list(dims)} do not fit 32-bit header fields")
     if mode != DEFAULT and (element_count is None or not 0 <= element_count <= _U32_MAX):

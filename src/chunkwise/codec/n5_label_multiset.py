@@ -52,20 +52,7 @@ _ENTRY = np.dtype([("id", "<u8"), ("count", "<i4")])
 
 
 def decode_label_multiset(data: N5BlockData, cells: Sequence[int]) -> list[Multiset]:
-    """Return the multiset of each cell, first dimension fastest; equal lists may be one object.
-
-    Parameters
-    ----------
-    data : N5BlockData
-        A block in mode 0 or 1.
-    cells : sequence of int
-        Shape of the grid cell, cropped to the dataset: it, not the header, tells the number of lists.
-
-    Raises
-    ------
-    DataCorruptionError
-        If the payload is cut short or a list lies outside of it.
-    """
+    """Return the multiset of each cell, first dimension fastest; equal lists may be one object."""
     payload = byte_view(data.payload)
     n_cells = 1
     for size in cells:
@@ -97,15 +84,8 @@ def _decode_list(payload: memoryview, lists: int, offset: int) -> Multiset:
 
 
 def encode_label_multiset(multisets: Sequence[Multiset], dims: Sequence[int]) -> N5BlockData:
-    """Return a block of `multisets`, one for each cell of `dims`, first dimension fastest.
-
-    Equal multisets share one list.
-
-    Raises
-    ------
-    CodecError
-        If there are not as many multisets as cells, or a number is out of range.
-    """
+    """Return a block of `multisets`, one for each cell of `dims`, first dimension fastest."""
+    # Equal multisets share one list.
     n_cells = 1
     for size in dims:
         n_cells *= size
@@ -130,11 +110,9 @@ def encode_label_multiset(multisets: Sequence[Multiset], dims: Sequence[int]) ->
 
 
 def argmax_labels(multisets: Sequence[Multiset]) -> npt.NDArray[np.uint64]:
-    """Return the id with the largest count for each multiset, as uint64.
-
-    Of several such ids the smallest is taken, compared as signed numbers, as Java does; an empty
-    multiset has INVALID.
-    """
+    """Return the id with the largest count for each multiset, as uint64."""
+    # Of several such ids the smallest is taken, compared as signed numbers, as Java does; an empty
+    # multiset has INVALID.
     return np.array([_argmax(multiset) for multiset in multisets], np.uint64)
 
 

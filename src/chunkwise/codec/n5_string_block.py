@@ -31,10 +31,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from chunkwise.binding import Members
+from chunkwise.codec.checksum import compressors_have_checksum
 from chunkwise.codec.n5_compression import compression_to_json, parse_compression
 from chunkwise.codec.n5_header import parse_header
 from chunkwise.codec.n5_varlength import decode_strings, encode_strings, parse_block, write_block
-from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["N5StringBlock"]
@@ -46,19 +47,27 @@ _UNSUSPICIOUS_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class N5StringBlock:
-    """One N5 block of strings as an array->bytes codec.
+class N5StringBlock(ArrayToBytes):
+    """Array to bytes: N5 blocks of strings."""
 
-    Parameters
-    ----------
-    compression : tuple of BytesToBytes
-        Compressors of the payload, in the order in which they encode; empty for raw blocks.
-    """
-
+    # Compressors of the payload, in the order in which they encode; empty for raw blocks.
     compression: tuple[BytesToBytes, ...] = ()
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "n5_string_block"
+
+    @property
+    def decode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.decode_rate for codec in self.compression)
+
+    @property
+    def encode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.encode_rate for codec in self.compression)
+
+    def has_checksum(self, encoded: memoryview) -> bool:
+        """Return True if the payload, behind the header, has a checksum."""
+        return compressors_have_checksum(self.compression, encoded[parse_header(encoded).nbytes :])
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:

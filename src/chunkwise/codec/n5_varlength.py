@@ -43,46 +43,20 @@ __all__ = [
 
 
 class N5BlockData(NamedTuple):
-    """One block, decompressed but not interpreted.
+    """One block, decompressed but not interpreted."""
 
-    Attributes
-    ----------
-    mode : int
-        0 (default), 1 (varlength) or 2 (object).
-    dims : tuple of int
-        The region that the block stands for, in elements, N5 order; empty in mode 2.
-    n_elements : int
-        What the header says: elements of the data type in modes 0 and 1 (bytes for strings written in
-        mode 1), bytes in mode 2.
-    payload : bytes-like
-        Big-endian elements, or whatever the data type means.
-    """
-
-    mode: int
-    dims: tuple[int, ...]
+    mode: int  # 0 (default), 1 (varlength) or 2 (object)
+    dims: tuple[int, ...]  # the region that the block stands for, in elements, N5 order; empty in mode 2
+    # What the header says: elements of the data type in modes 0 and 1 (bytes for strings written in
+    # mode 1), bytes in mode 2.
     n_elements: int
-    payload: Buffer
+    payload: Buffer  # big-endian elements, or whatever the data type means
 
 
 def parse_block(
     block: Buffer, compression: tuple[BytesToBytes, ...] = (), *, itemsize: int | None = None
 ) -> N5BlockData:
-    """Read a block of any mode.
-
-    Parameters
-    ----------
-    block : bytes-like
-        The whole stored value.
-    compression : tuple of BytesToBytes
-        Compressors of the dataset, as :attr:`N5Block.compression`.
-    itemsize : int, optional
-        Size of one element in bytes; if given, the payload must have the size that the header promises.
-
-    Raises
-    ------
-    DataCorruptionError
-        If the header is malformed, or the payload damaged or of the wrong size.
-    """
+    """Read a block of any mode."""
     view = byte_view(block)
     header = parse_header(view)
     payload = view[header.nbytes :]
@@ -104,20 +78,7 @@ def write_block(data: N5BlockData, compression: tuple[BytesToBytes, ...] = ()) -
 
 
 def decode_elements(data: N5BlockData, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return the elements of a block in stored order, first dimension fastest, as a 1-D array.
-
-    Parameters
-    ----------
-    data : N5BlockData
-        In mode 0 or 1.
-    dtype : data type
-        Of the dataset; the result has it in native byte order.
-
-    Raises
-    ------
-    DataCorruptionError
-        If the payload has another size than the header says, or the mode is 2.
-    """
+    """Return the elements of a block in stored order, first dimension fastest, as a 1-D array."""
     native = np.dtype(dtype).newbyteorder("=")
     if data.mode == OBJECT:
         raise DataCorruptionError(f"Unexpected N5 chunk mode: {OBJECT}")
@@ -135,17 +96,10 @@ def encode_elements(elements: npt.ArrayLike, dims: Sequence[int], dtype: npt.DTy
 
 
 def decode_strings(data: N5BlockData) -> list[str]:
-    """Return the strings of a block of data type ``string``, first dimension fastest.
-
-    Every string is followed by one NUL.  There are as many as the block has cells: n5-java 3 may write
-    mode 0, n5-java 4 always mode 1 with the number of bytes; neither tells how many strings there are.
-    Missing ones are empty.
-
-    Raises
-    ------
-    DataCorruptionError
-        If the text is not UTF-8, the block has more strings than cells, or the mode is 2.
-    """
+    """Return the strings of a block of data type ``string``, first dimension fastest."""
+    # Every string is followed by one NUL. There are as many as the block has cells: n5-java 3 may write
+    # mode 0, n5-java 4 always mode 1 with the number of bytes; neither tells how many strings there
+    # are. Missing ones are empty.
     if data.mode == OBJECT:
         raise DataCorruptionError(f"Unexpected N5 chunk mode: {OBJECT}")
     try:
@@ -168,13 +122,7 @@ def decode_strings(data: N5BlockData) -> list[str]:
 
 
 def encode_strings(strings: Sequence[str], dims: Sequence[int]) -> N5BlockData:
-    """Return a block of `strings`, given first dimension fastest, in mode 1 as n5-java 4 does.
-
-    Raises
-    ------
-    CodecError
-        If a string holds NUL, which N5 can't represent, or there are not as many as `dims` has cells.
-    """
+    """Return a block of `strings`, given first dimension fastest, in mode 1 as n5-java 4 does."""
     n_cells = N5Header(DEFAULT, tuple(dims), None, 0).n_elements
     if len(strings) != n_cells:
         raise CodecError(f"N5 string block of size {list(dims)} needs {n_cells} strings, not {len(strings)}")
@@ -185,13 +133,7 @@ def encode_strings(strings: Sequence[str], dims: Sequence[int]) -> N5BlockData:
 
 
 def decode_object(data: N5BlockData) -> bytes:
-    """Return the opaque bytes of a mode 2 block; n5-java writes Java-serialised objects.
-
-    Raises
-    ------
-    DataCorruptionError
-        If the mode is another, or the header tells another number of bytes.
-    """
+    """Return the opaque bytes of a mode 2 block; n5-java writes Java-serialised objects."""
     if data.mode != OBJECT:
         raise DataCorruptionError(f"Unexpected N5 chunk mode: {data.mode}; expected {OBJECT}")
     check_payload_size(len(data.payload), data.n_elements)

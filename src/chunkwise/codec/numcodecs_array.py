@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, dump, expect_string
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError, InvalidArgumentError, SpecError
 
 __all__ = [
@@ -54,18 +54,11 @@ def _dtype(value: JSON, member: str) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True)
-class NumcodecsFilter:
-    """Array to array, by the filter `id` of NumCodecs.
+class NumcodecsFilter(ArrayToArray):
+    """Array to array, by the filter `id` of NumCodecs."""
 
-    Attributes
-    ----------
-    configuration : tuple of (str, value)
-        Its members, sorted by name.
-    """
+    configuration: tuple[tuple[str, JSON], ...] = ()  # its members, sorted by name
 
-    configuration: tuple[tuple[str, JSON], ...] = ()
-
-    kind: ClassVar[str] = "array->array"
     name: ClassVar[str] = ""
     id: ClassVar[str] = ""
     required: ClassVar[tuple[str, ...]] = ()
@@ -105,14 +98,7 @@ class NumcodecsFilter:
         return self._member(self.encoded_members) or dtype
 
     def next_stored(self, stored: np.dtype[Any]) -> np.dtype[Any]:
-        """Return what is stored after encoding elements that were to be stored as `stored`.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the configuration names another byte order.  NumCodecs would read the bytes as what the
-            configuration says, and give other values.
-        """
+        """Return what is stored after encoding elements that were to be stored as `stored`."""
         decoded = self._member((self.decoded_member,))
         if (
             decoded is not None
@@ -233,6 +219,7 @@ class Categorize(NumcodecsFilter):
     """Strings as numbers of their labels, starting at 1; 0 is any other string, and decodes to ``""``."""
 
     name, id = "categorize", "categorize"
+    object_dtype = "ustring"
     required, optional = ("labels", "dtype"), ("astype",)
     encoded_members = ("astype",)
 
@@ -244,6 +231,7 @@ class PackBitsFilter(NumcodecsFilter):
     """Eight booleans a byte, the first in the highest bit, behind a byte with the number of unused bits."""
 
     name, id = "numcodecs.packbits", "packbits"
+    reshapes = True
     encoded_members = ()
 
     def bind(self, item: ChunkSpec) -> Self:

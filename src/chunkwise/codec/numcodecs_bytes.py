@@ -25,7 +25,7 @@ import numcodecs.registry
 import numpy as np
 
 from chunkwise.binding import JSON, dump
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError
 
@@ -33,18 +33,11 @@ __all__ = ["Adler32", "Base64", "Crc32", "Fletcher32", "JenkinsLookup3", "Numcod
 
 
 @dataclass(frozen=True)
-class NumcodecsBytes:
-    """Bytes to bytes, by the codec `id` of NumCodecs.
+class NumcodecsBytes(BytesToBytes):
+    """Bytes to bytes, by the codec `id` of NumCodecs."""
 
-    Attributes
-    ----------
-    configuration : tuple of (str, value)
-        Its members, sorted by name.
-    """
+    configuration: tuple[tuple[str, JSON], ...] = ()  # its members, sorted by name
 
-    configuration: tuple[tuple[str, JSON], ...] = ()
-
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = ""
     id: ClassVar[str] = ""
     members: ClassVar[tuple[str, ...]] = ()
@@ -70,9 +63,6 @@ class NumcodecsBytes:
         except (TypeError, ValueError, KeyError) as e:
             raise SpecError(f'"{self.id}" codec can\'t be used as configured: {e}') from e
 
-    def bind(self, item: ChunkSpec) -> Self:
-        return self
-
     def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
         return None if self.overhead is None else decoded_nbytes + self.overhead
 
@@ -95,9 +85,6 @@ class NumcodecsBytes:
 
         return decode
 
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        return None
-
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         instance, id = self._instance(), self.id
 
@@ -114,24 +101,28 @@ class Crc32(NumcodecsBytes):
     """A CRC-32 checksum of four bytes, before the content unless `location` is "end"."""
 
     name, id, members = "numcodecs.crc32", "crc32", ("location",)
+    always_checked = True
 
 
 class Adler32(NumcodecsBytes):
     """An Adler-32 checksum of four bytes, before the content unless `location` is "end"."""
 
     name, id, members = "numcodecs.adler32", "adler32", ("location",)
+    always_checked = True
 
 
 class Fletcher32(NumcodecsBytes):
     """A Fletcher-32 checksum of four bytes after the content, as in HDF5."""
 
     name, id = "numcodecs.fletcher32", "fletcher32"
+    always_checked = True
 
 
 class JenkinsLookup3(NumcodecsBytes):
     """A Jenkins lookup3 checksum of four bytes after the content, as in HDF5."""
 
     name, id, members = "numcodecs.jenkins_lookup3", "jenkins_lookup3", ("initval", "prefix")
+    always_checked = True
 
 
 class Shuffle(NumcodecsBytes):

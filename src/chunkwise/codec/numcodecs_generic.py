@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_object, expect_string
 from chunkwise.codec.numcodecs_array import _freeze, _thaw
-from chunkwise.codec.protocol import Buffer, ChunkSpec, Codec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, Codec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
 from chunkwise.extras import needs
@@ -59,17 +59,7 @@ def _missing(id: str, package: str) -> UnsupportedError:
 
 
 def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Codec | None:
-    """Return the codec that NumCodecs has for a Zarr v2 codec object; None if it has none.
-
-    Parameters
-    ----------
-    value : mapping
-        The object, with its ``id``.
-    is_compressor : bool
-        Whether it is the compressor; a filter can't be told to be of one kind or another.
-    serialized : bool
-        Whether the codecs before it have made bytes of the array.
-    """
+    """Return the codec that NumCodecs has for a Zarr v2 codec object; None if it has none."""
     members = Members(expect_object(value))
     id = members.take("id", expect_string)
     known = id in numcodecs.registry.codec_registry or any(id.startswith(start) for start in _PACKAGES)
@@ -85,13 +75,12 @@ def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Cod
 
 
 @dataclass(frozen=True)
-class NumcodecsCompressor:
+class NumcodecsCompressor(BytesToBytes):
     """Bytes to bytes, by any codec of NumCodecs."""
 
     configuration: tuple[tuple[str, JSON], ...]
     id: str
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "numcodecs_compressor"
 
     @classmethod
@@ -101,12 +90,6 @@ class NumcodecsCompressor:
     def to_json(self, format: str) -> dict[str, Any]:
         # The name differs from codec to codec, so it is given here.
         return {**{k: _thaw(v) for k, v in self.configuration}, "id": self.id}
-
-    def bind(self, item: ChunkSpec) -> Self:
-        return self
-
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        return None
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         instance = _get(self.id, self.configuration)
@@ -120,22 +103,18 @@ class NumcodecsCompressor:
 
         return decode
 
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        return None
-
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         instance = _get(self.id, self.configuration)
         return lambda decoded: byte_view(_run(self.id, instance.encode, bytes(decoded), CodecError))
 
 
 @dataclass(frozen=True)
-class NumcodecsSerializer:
+class NumcodecsSerializer(ArrayToBytes):
     """Array to bytes, by any codec of NumCodecs that takes arrays."""
 
     configuration: tuple[tuple[str, JSON], ...]
     id: str
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "numcodecs_serializer"
 
     @classmethod
@@ -153,9 +132,6 @@ class NumcodecsSerializer:
         if item.dtype.hasobject:
             raise CodecError(f'"{self.id}" codec does not support data type {item.dtype}')
         return self
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         instance = _get(self.id, self.configuration)

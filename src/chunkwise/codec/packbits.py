@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_int, expect_one_of
 from chunkwise.codec.bytes import BITS
-from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import CodecError, DataCorruptionError
 
@@ -38,7 +38,7 @@ def _parse_bit(value: JSON) -> int | None:
 
 
 def _is_pair(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` is a complex number that NumPy doesn't have."""
+    """Return True if `dtype` is a complex number that NumPy doesn't have."""
     return dtype.names == ("real", "imag") and dtype["real"] == dtype["imag"]
 
 
@@ -56,22 +56,14 @@ def _component(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class PackBits:
-    """Array to bytes: the bits `first_bit` to `last_bit` of each element.
+class PackBits(ArrayToBytes):
+    """Array to bytes: the bits `first_bit` to `last_bit` of each element."""
 
-    Attributes
-    ----------
-    padding_encoding : {"none", "first_byte", "last_byte"} or None
-        Where a byte says how many bits of padding there are; None is "none" and is not written.
-    first_bit, last_bit : int or None
-        Both inclusive; None are the first and the last bit of the data type.
-    """
-
+    # Where a byte says how many bits of padding there are; None is "none" and is not written.
     padding_encoding: str | None = None
-    first_bit: int | None = None
+    first_bit: int | None = None  # both inclusive; None are the first and the last bit of the data type
     last_bit: int | None = None
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "packbits"
 
     @classmethod

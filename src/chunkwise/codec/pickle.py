@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn
 
+from chunkwise.codec.protocol import ArrayToBytes
 from chunkwise.errors import UnsupportedError
 
 __all__ = ["Pickle"]
 
 
-class Pickle:
+class Pickle(ArrayToBytes):
     """Array to bytes, never parsed: decoding it would execute what is stored."""
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "pickle"
+    object_dtype: ClassVar[str] = "json"
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> NoReturn:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_int, parse_array
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = ["Reshape"]
@@ -52,13 +52,13 @@ def _parse_shape(value: JSON) -> tuple[int | tuple[int, ...], ...]:
 
 
 @dataclass(frozen=True)
-class Reshape:
+class Reshape(ArrayToArray):
     """Array to array: `shape` holds sizes, -1, or tuples of input dimensions."""
 
     shape: tuple[int | tuple[int, ...], ...]
 
-    kind: ClassVar[str] = "array->array"
     name: ClassVar[str] = "reshape"
+    reshapes: ClassVar[bool] = True
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:

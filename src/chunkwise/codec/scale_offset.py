@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, MISSING, Members, expect_number
-from chunkwise.codec.number import is_integer, is_number, parse_number, value_range
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.codec.casting import is_integer, is_number, parse_number, value_range
+from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["ScaleOffset"]
@@ -47,13 +47,12 @@ def _parse_scalar(value: JSON) -> JSON:
 
 
 @dataclass(frozen=True)
-class ScaleOffset:
+class ScaleOffset(ArrayToArray):
     """Array to array: ``(x - offset) * scale``; both are in the form of a fill value, None if left out."""
 
     offset: JSON = None
     scale: JSON = None
 
-    kind: ClassVar[str] = "array->array"
     name: ClassVar[str] = "scale_offset"
 
     @classmethod
@@ -141,10 +140,8 @@ class ScaleOffset:
 
 
 def _range_check(dtype: np.dtype[Any], *steps: Callable[[int], int]) -> Callable[[npt.NDArray[Any]], None]:
-    """Return a function that raises if a step leaves the range of `dtype` for any element.
-
-    Each step is monotonic, so that the least and the greatest element decide for all.
-    """
+    """Return a function that raises if a step leaves the range of `dtype` for any element."""
+    # Each step is monotonic, so that the least and the greatest element decide for all.
     lo, hi = value_range(dtype)
 
     def check(array: npt.NDArray[Any]) -> None:

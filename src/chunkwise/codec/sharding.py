@@ -37,7 +37,7 @@ from chunkwise.codec.bytes import BITS, Bytes
 from chunkwise.codec.chain import Chain, prepare_chain, split_chain
 from chunkwise.codec.codec_json import codecs_to_json, parse_codecs
 from chunkwise.codec.crc32c import Crc32c
-from chunkwise.codec.protocol import Buffer, ChunkSpec, Codec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, Codec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
 
@@ -62,25 +62,15 @@ def _parse_chain(value: JSON) -> tuple[Codec, ...]:
 
 
 @dataclass(frozen=True)
-class ShardingIndexed:
-    """Array to bytes: a grid of inner chunks, each encoded by itself.
+class ShardingIndexed(ArrayToBytes):
+    """Array to bytes: a grid of inner chunks, each encoded by itself."""
 
-    Attributes
-    ----------
-    chunk_shape : tuple of int
-        Shape of an inner chunk, in elements; divides the shape of the shard.
-    codecs, index_codecs : tuple of Codec
-        The chains of an inner chunk and of the index, in the order of encoding.
-    index_location : {"start", "end"} or None
-        Where the index is; None is "end" and is not written.
-    """
-
-    chunk_shape: tuple[int, ...]
-    codecs: tuple[Codec, ...]
+    chunk_shape: tuple[int, ...]  # shape of an inner chunk, in elements; divides the shape of the shard
+    codecs: tuple[Codec, ...]  # the chains of an inner chunk and of the index, in the order of encoding
     index_codecs: tuple[Codec, ...] = (Bytes("little"), Crc32c())
+    # Where the index is; None is "end" and is not written.
     index_location: Literal["start", "end"] | None = None
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "sharding_indexed"
 
     @classmethod
@@ -136,9 +126,6 @@ class ShardingIndexed:
         """Return the chain of the index, a uint64 array of shape ``(*chunks_per_shard, 2)``."""
         fill = np.array(MISSING_ENTRY, np.uint64)
         return prepare_chain(self.index_codecs, ChunkSpec((*chunks_per_shard, 2), fill.dtype, fill))
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         cells = self.chunks_per_shard(item.shape)
@@ -214,7 +201,7 @@ def _selections(cells: tuple[int, ...], chunk_shape: tuple[int, ...]) -> Callabl
 
 
 def equals_fill_value(chunk: npt.NDArray[Any], fill_value: npt.NDArray[Any]) -> bool:
-    """Whether every element has the very bits of `fill_value`: -0.0 is not 0.0, a NaN is itself."""
+    """Return True if every element has the very bits of `fill_value`: -0.0 is not 0.0, a NaN is itself."""
     dtype = chunk.dtype
     if dtype.hasobject:
         fill = fill_value[()]

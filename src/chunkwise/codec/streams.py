@@ -12,7 +12,7 @@ from chunkwise.codec.protocol import Buffer
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import DataCorruptionError
 
-__all__ = ["decode_streams"]
+__all__ = ["decode_streams", "xz_has_checksum"]
 
 
 def decode_streams(
@@ -24,27 +24,7 @@ def decode_streams(
     errors: type[Exception] = OSError,
     padding: int = 0,
 ) -> bytes:
-    """Decode all streams in `data` and return their content, joined.
-
-    Parameters
-    ----------
-    name : str
-        Of the codec, for messages.
-    open_stream : callable
-        Returns a new decompressor: ``decompress(data, max_length)``, ``eof`` and ``unused_data``.
-    decoded_nbytes : int or None
-        Size that the content must have, in bytes; None if any will do.
-    errors : exception type
-        What the decompressor raises for bad input, besides OSError, ValueError and EOFError.
-    padding : int, default 0
-        Zero bytes are skipped between and after streams in multiples of this; 0 if there can be none.
-
-    Raises
-    ------
-    DataCorruptionError
-        If a stream is damaged or cut short, or the content has another size.  At most one byte more than
-        promised is decoded.
-    """
+    """Decode all streams in `data` and return their content, joined."""
     parts: list[bytes] = []
     room = -1 if decoded_nbytes is None else decoded_nbytes + 1
     got = 0
@@ -77,3 +57,9 @@ def decode_streams(
     if decoded_nbytes is not None and got != decoded_nbytes:
         raise DataCorruptionError(f"{name} stream holds {got} bytes, expected {decoded_nbytes}")
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def xz_has_checksum(encoded: memoryview) -> bool:
+    """Return True if `encoded` is a .xz stream with a check of its content."""
+    # The low half of the second byte of the stream's flags names the check, 0 for none.
+    return bytes(encoded[:6]) == b"\xfd7zXZ\0" and len(encoded) > 7 and encoded[7] & 15 != 0

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_int, parse_array
-from chunkwise.codec.protocol import ChunkSpec
+from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = ["Transpose"]
@@ -49,19 +49,14 @@ def _parse_order(value: JSON) -> tuple[int, ...] | Literal["C", "F"]:
 
 
 @dataclass(frozen=True)
-class Transpose:
-    """Array to array: a permutation of the dimensions.
+class Transpose(ArrayToArray):
+    """Array to array: a permutation of the dimensions."""
 
-    Attributes
-    ----------
-    order : tuple of int, or "C" or "F"
-        For each dimension of the encoded array the dimension of the decoded one.
-    """
-
+    # For each dimension of the encoded array the dimension of the decoded one.
     order: tuple[int, ...] | Literal["C", "F"]
 
-    kind: ClassVar[str] = "array->array"
     name: ClassVar[str] = "transpose"
+    decode_rate = encode_rate = 0.3
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:

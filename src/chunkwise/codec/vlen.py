@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, dump, expect_string
-from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError
 
@@ -92,10 +92,9 @@ def _open_encoder(
     return encode
 
 
-class _Vlen:
+class _Vlen(ArrayToBytes):
     """Array to bytes: elements of any length, each after its size."""
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str]
     implementation: ClassVar[type[Any]]
     missing: ClassVar[str | bytes]
@@ -113,9 +112,6 @@ class _Vlen:
         _require_object(self.name, item)
         return self
 
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
-
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         return _open_decoder(self.name, item, self.implementation())
 
@@ -130,6 +126,7 @@ class VlenUtf8(_Vlen):
     """Array to bytes: strings of any length, as UTF-8."""
 
     name: ClassVar[str] = "vlen-utf8"
+    object_dtype: ClassVar[str] = "ustring"
     implementation = numcodecs.vlen.VLenUTF8
     missing = ""
     elements = "strings"
@@ -140,6 +137,7 @@ class VlenBytes(_Vlen):
     """Array to bytes: byte strings of any length."""
 
     name: ClassVar[str] = "vlen-bytes"
+    object_dtype: ClassVar[str] = "string"
     implementation = numcodecs.vlen.VLenBytes
     missing = b""
     elements = "byte strings"
@@ -172,13 +170,13 @@ def _element_bytes(value: Any, stored: np.dtype[Any]) -> bytes:
 
 
 @dataclass(frozen=True)
-class VlenArray:
+class VlenArray(ArrayToBytes):
     """Array to bytes: one-dimensional arrays of any length, whose elements have data type `dtype`."""
 
     dtype: str
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "vlen-array"
+    object_dtype: ClassVar[str] = "json"
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -193,9 +191,6 @@ class VlenArray:
     def bind(self, item: ChunkSpec) -> Self:
         _require_object(self.name, item)
         return self
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         stored = np.dtype(self.dtype)

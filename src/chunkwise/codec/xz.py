@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import Members, expect_int
-from chunkwise.codec.protocol import Buffer, ChunkSpec
-from chunkwise.codec.streams import decode_streams
+from chunkwise.codec.protocol import Buffer, BytesToBytes
+from chunkwise.codec.streams import decode_streams, xz_has_checksum
 from chunkwise.errors import CodecError
 
 __all__ = ["Xz"]
@@ -43,19 +43,14 @@ def _open_stream() -> lzma.LZMADecompressor:
 
 
 @dataclass(frozen=True, slots=True)
-class Xz:
-    """The .xz container as a bytes->bytes codec.
+class Xz(BytesToBytes):
+    """The .xz container as a bytes->bytes codec."""
 
-    Parameters
-    ----------
-    preset : int
-        0 (fast) to 9 (small), for the encoder.
-    """
+    preset: int = 6  # 0 (fast) to 9 (small), for the encoder
 
-    preset: int = 6
-
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "xz"
+    n5_defaults: ClassVar[Mapping[str, Any]] = {"preset": 6}
+    writes_checksum = True
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -69,23 +64,15 @@ class Xz:
         """Return the member ``preset``."""
         return {"preset": self.preset}
 
-    def bind(self, item: ChunkSpec) -> Self:
-        """Return the codec itself: nothing depends on the elements."""
-        return self
-
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        """Return None: the size depends on the content."""
-        return None
+    def has_checksum(self, encoded: memoryview) -> bool:
+        """Return True if the flags of the stream name a check."""
+        return xz_has_checksum(encoded)
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         """Return a decoder that never holds more than `decoded_nbytes` bytes and one."""
         return lambda data: decode_streams(
             "xz", _open_stream, data, decoded_nbytes, errors=lzma.LZMAError, padding=4
         )
-
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        """Return None: the library allocates its results."""
-        return None
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         """Return an encoder that writes one stream with one block."""

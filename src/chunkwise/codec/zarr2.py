@@ -1,4 +1,4 @@
-"""How Zarr v2 stores a chunk, translated into a codec chain.
+"""Codec chains of Zarr v2, from filters, compressor, order and byte order.
 
 Specification
 -------------
@@ -17,7 +17,7 @@ from chunkwise.binding import JSON
 from chunkwise.codec.bytes import Bytes, has_byte_order
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.codec_json import parse_codec
-from chunkwise.codec.protocol import ChunkSpec, Codec
+from chunkwise.codec.protocol import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec
 from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, prefix
 
@@ -41,25 +41,10 @@ def parse_zarr2(
     dtype: np.dtype[Any],
     order: Literal["C", "F"],
 ) -> list[Codec]:
-    """Translate how Zarr v2 stores a chunk into a list of codecs.
-
-    Parameters
-    ----------
-    compressor : mapping or None
-        The ``compressor`` member.
-    filters : sequence of mapping or None
-        The ``filters`` member.
-    dtype : numpy.dtype
-        Of the array *as stored*: its byte order, for structured types that of each field, is used.
-    order : {"C", "F"}
-        The ``order`` member.
-
-    Notes
-    -----
-    Source: Zarr v2, "Chunks": a chunk is laid out in `order`, each filter encodes what the one before it
-    returned, the compressor comes last.  A filter that works on bytes is preceded by the ``bytes`` codec,
-    in the byte order that the array has at that point.
-    """
+    """Translate how Zarr v2 stores a chunk into a list of codecs."""
+    # Source: Zarr v2, "Chunks": a chunk is laid out in `order`, each filter encodes what the one before
+    # it returned, the compressor comes last. A filter that works on bytes is preceded by the ``bytes``
+    # codec, in the byte order that the array has at that point.
     codecs: list[Codec] = [] if order == "C" else [Transpose("F")]
     stored, serialized = dtype, False
     steps: list[tuple[str, JSON]] = [(f"filters/{i}", f) for i, f in enumerate(filters or ())]
@@ -70,15 +55,15 @@ def parse_zarr2(
             codec = _parse_zarr2_step(step, is_compressor=where == "compressor", serialized=serialized)
         except InvalidArgumentError as e:
             raise prefix(e, f'Error parsing object member "{where}"') from None
-        if codec.kind == "bytes->bytes" and not serialized:
+        if isinstance(codec, BytesToBytes) and not serialized:
             codecs.append(_bytes_of(stored))
             serialized = True
-        elif codec.kind == "array->bytes":
+        elif isinstance(codec, ArrayToBytes):
             serialized = True
-            if getattr(codec, "keeps_logical_order", False):
+            if codec.keeps_logical_order:
                 codecs = [c for c in codecs if not isinstance(c, Transpose)]
-        elif (next_stored := getattr(codec, "next_stored", None)) is not None:
-            stored = next_stored(stored)
+        elif isinstance(codec, ArrayToArray):
+            stored = codec.next_stored(stored)
         codecs.append(codec)
     if not serialized:
         codecs.append(_bytes_of(stored))

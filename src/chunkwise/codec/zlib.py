@@ -26,19 +26,20 @@ from typing import Any, ClassVar, Self
 
 from chunkwise.binding import Members, expect_int
 from chunkwise.codec.deflate import open_deflate_decoder, open_deflate_decoder_into, open_deflate_encoder
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes
 
 __all__ = ["Zlib"]
 
 
 @dataclass(frozen=True)
-class Zlib:
+class Zlib(BytesToBytes):
     """Bytes to bytes: DEFLATE with a zlib header; `level` is 0 to 9, or -1 for zlib's default."""
 
     level: int = 1
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "numcodecs.zlib"
+    always_checked: ClassVar[bool] = True
+    level_member: ClassVar[str] = "level"
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -49,12 +50,6 @@ class Zlib:
 
     def to_json(self, format: str) -> dict[str, Any]:
         return {"level": self.level}
-
-    def bind(self, item: ChunkSpec) -> Self:
-        return self
-
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        return None
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         return open_deflate_decoder("zlib", decoded_nbytes)

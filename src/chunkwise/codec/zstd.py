@@ -28,35 +28,30 @@ from typing import Any, ClassVar, Self
 import zstandard
 
 from chunkwise.binding import Members, expect_bool, expect_int
-from chunkwise.codec.protocol import Buffer, ChunkSpec
+from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import DataCorruptionError
 
 __all__ = ["Zstd"]
 
 _LEVELS = (-131072, 22)
+_MAGIC, _SKIPPABLE = 0xFD2FB528, range(0x184D2A50, 0x184D2A60)
 _DEFAULT_LEVEL = {"zarr2": 1, "n5": 3}
 # 1 KiB of compressed data can expand to 32 MiB (4 bytes to a block of 128 KiB).
 _READ_STEP, _MAX_RATIO = 1024, 32768
 
 
 @dataclass(frozen=True)
-class Zstd:
-    """Bytes to bytes: Zstandard.
+class Zstd(BytesToBytes):
+    """Bytes to bytes: Zstandard."""
 
-    Attributes
-    ----------
-    level : int or None
-        -131072 to 22; 0 is the library's default; None until bound, then 3.
-    checksum : bool or None
-        Whether a checksum of the content is stored; it is verified wherever there is one.
-    """
-
-    level: int | None = None
+    level: int | None = None  # -131072 to 22; 0 is the library's default; None until bound, then 3
+    # True if a checksum of the content is stored; it is verified wherever there is one.
     checksum: bool | None = None
 
-    kind: ClassVar[str] = "bytes->bytes"
     name: ClassVar[str] = "zstd"
+    level_member: ClassVar[str] = "level"
+    n5_defaults: ClassVar[Mapping[str, Any]] = {"level": 0}  # the library's own default
 
     @classmethod
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
@@ -79,8 +74,18 @@ class Zstd:
         level = 3 if self.level is None else self.level
         return replace(self, level=level, checksum=bool(self.checksum))
 
-    def encoded_nbytes(self, decoded_nbytes: int) -> int | None:
-        return None
+    @property
+    def writes_checksum(self) -> bool:
+        return bool(self.checksum)
+
+    def has_checksum(self, encoded: memoryview) -> bool:
+        # The first frame with content tells (RFC 8878, section 3.1.1.1.1).
+        while len(encoded) >= 8:
+            magic = int.from_bytes(encoded[:4], "little")
+            if magic not in _SKIPPABLE:
+                return magic == _MAGIC and bool(encoded[4] & 4)
+            encoded = encoded[8 + int.from_bytes(encoded[4:8], "little") :]
+        return False
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
         level, checksum = 3 if self.level is None else self.level, bool(self.checksum)
@@ -114,9 +119,6 @@ class Zstd:
             return data
 
         return decode
-
-    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
-        return None
 
 
 def _size_error(got: int, expected: int) -> DataCorruptionError:

@@ -19,18 +19,13 @@ __all__ = ["BasedSpec", "constrained", "parse_base"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BasedSpec(DriverSpec):
-    """A spec with the member ``base``, to which the options of opening belong.
-
-    Attributes
-    ----------
-    base : Spec
-    """
+    """A spec with the member ``base``, to which the options of opening belong."""
 
     base: Spec
 
     @property
     def open_mode(self) -> OpenMode:
-        """How the base is to be opened."""
+        """Open mode of the base."""
         return self.base._driver.open_mode
 
     def own_mode(self) -> OpenMode:

@@ -16,10 +16,9 @@ T = TypeVar("T")
 
 
 class Get(NamedTuple):
-    """Read a key; the answer is a :class:`~chunkwise.kvstore.protocol.Stamped`.
+    """Read a key; the answer is a :class:`~chunkwise.kvstore.protocol.Stamped`."""
 
-    With `if_not_equal`, a value of that generation is not sent again.
-    """
+    # With `if_not_equal`, a value of that generation is not sent again.
 
     key: str
     if_not_equal: bytes | None = None

@@ -19,87 +19,47 @@ __all__ = ["RecordPart", "ShardLevel", "StoredArray"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordPart:
-    """A part of each stored element, a record, that is addressed as an array of its own.
+    """A part of each stored element, a record, that is addressed as an array of its own."""
 
-    Attributes
-    ----------
-    fill_value : ndarray
-        Of shape ``()``: the record that a missing chunk consists of.
-    shape : tuple of int
-        Inner dimensions: they follow those of the array, and no key names them.
-    select : callable
-        From an array of records to a view of the part, with the inner dimensions behind.
-    """
-
-    fill_value: npt.NDArray[Any]
-    shape: tuple[int, ...]
+    fill_value: npt.NDArray[Any]  # of shape ``()``: the record that a missing chunk consists of
+    shape: tuple[int, ...]  # inner dimensions: they follow those of the array, and no key names them
+    # From an array of records to a view of the part, with the inner dimensions behind.
     select: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ShardLevel:
-    """How one stored object, a shard, is divided into inner chunks (Zarr v3 codec ``sharding_indexed``).
+    """Division of one stored object, a shard, into inner chunks (Zarr v3 codec ``sharding_indexed``)."""
 
-    Attributes
-    ----------
-    grid : ChunkGrid
-        Grid of inner chunks over the whole array; each shard holds a whole number of its cells.
-    chain : PreparedChain
-        Codec chain of one inner chunk.
-    index_location : {"end", "start"}
-        Where in the shard its index is.
-    index_chain : callable
-        ``index_chain(chunks_per_shard)`` is the PreparedChain of the index, a uint64 array of shape
-        ``(*chunks_per_shard, 2)``; its encoded size is fixed.
-    """
-
-    grid: ChunkGrid
-    chain: PreparedChain
-    index_location: Literal["end", "start"]
+    grid: ChunkGrid  # grid of inner chunks over the whole array; each shard holds a whole number of its cells
+    chain: PreparedChain  # codec chain of one inner chunk
+    index_location: Literal["end", "start"]  # where in the shard its index is
+    # ``index_chain(chunks_per_shard)`` is the PreparedChain of the index, a uint64 array of shape
+    # ``(*chunks_per_shard, 2)``; its encoded size is fixed.
     index_chain: Any
 
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """A chunked array as it lies in a kvstore, with nothing left that depends on its format.
+    """A chunked array as it lies in a kvstore, with nothing left that depends on its format."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Current shape of the stored array, in elements.  Its origin is always 0.
-    dtype : DataType
-        Type of the elements.
-    fill_value : ndarray
-        Of shape ``()``: what a missing chunk reads as.
-    grid : ChunkGrid
-        One cell per stored object.
-    chain : PreparedChain
-        Codec chain of one whole cell of `grid`.
-    keys : KeyEncoding
-        Cell to key; its prefix already holds the path of the array.
-    shard : ShardLevel or None
-        Set if each stored object is a shard whose inner chunks can be read and written by themselves.
-    store_fill_chunks : bool
-        Whether a chunk that equals the fill value must be stored (Zarr v2 with a null fill value).
-    document : mapping
-        The metadata document as stored, for lossless rewriting; of Zarr v1, its translation to Zarr v2.
-    part : RecordPart or None
-        Set if elements are parts of what is stored.  Then `chain` is that of chunks of records, while
-        all else is about the part; `grid` has a single cell along each inner dimension.
-    crop : bool
-        Whether chunks at the edges are stored without what lies beyond the array, if that is all fill value.
-    """
-
-    shape: tuple[int, ...]
-    dtype: DataType
-    fill_value: npt.NDArray[Any]
-    grid: ChunkGrid
-    chain: PreparedChain
-    keys: KeyEncoding
+    shape: tuple[int, ...]  # Current shape of the stored array, in elements. Its origin is always 0.
+    dtype: DataType  # type of the elements
+    fill_value: npt.NDArray[Any]  # of shape ``()``: what a missing chunk reads as
+    grid: ChunkGrid  # one cell per stored object
+    chain: PreparedChain  # codec chain of one whole cell of `grid`
+    keys: KeyEncoding  # cell to key; its prefix already holds the path of the array
+    # Set if each stored object is a shard whose inner chunks can be read and written by themselves.
     shard: ShardLevel | None
+    # True if a chunk that equals the fill value must be stored (Zarr v2 with a null fill value).
     store_fill_chunks: bool
+    # The metadata document as stored, for lossless rewriting; of Zarr v1, its translation to Zarr v2.
     document: Mapping[str, Any]
+    # Set if elements are parts of what is stored. Then `chain` is that of chunks of records, while all
+    # else is about the part; `grid` has a single cell along each inner dimension.
     part: RecordPart | None = None
+    # True if chunks at the edges are stored without what lies beyond the array, if that is all fill
+    # value.
     crop: bool = False
 
     @property

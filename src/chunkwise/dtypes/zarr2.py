@@ -13,34 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, expect_array, expect_int, expect_string, parse_array
+from chunkwise.catalogue import codecs
 from chunkwise.dtypes.data_type import DataType, dtypes
 from chunkwise.dtypes.fill_value import parse_element, print_element
 from chunkwise.dtypes.integer import show
 from chunkwise.dtypes.names import pack
 from chunkwise.dtypes.struct import members_of
-from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError, prefix
+from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError, prefix
 
 __all__ = [
-    "OBJECT_CODECS",
     "fill_value_to_zarr2",
+    "object_dtype",
     "parse_fill_value_zarr2",
     "parse_zarr2",
     "stored_dtype",
     "to_zarr2",
 ]
-
-OBJECT_CODECS = {
-    "vlen-utf8": dtypes["ustring"],
-    "vlen-bytes": dtypes["string"],
-    "categorize": dtypes["ustring"],
-    "vlen-array": dtypes["json"],
-    "json2": dtypes["json"],
-    "json": dtypes["json"],
-    "msgpack2": dtypes["json"],
-    "msgpack": dtypes["json"],
-    "pickle": dtypes["json"],
-}
-"""The first filter of an array of ``|O`` and the data type that makes it."""
 
 _PLAIN = {
     name: d for name, d in dtypes.items() if d.kind in ("int", "float") and d.memory_dtype.isbuiltin != 1
@@ -62,15 +50,25 @@ def parse_zarr2(value: JSON, object_codec: str | None = None) -> tuple[DataType,
     if name in _PLAIN:
         return _PLAIN[name], _PLAIN[name].memory_dtype
     if name == "|O":
-        if object_codec not in OBJECT_CODECS:
+        dtype = None if object_codec is None else object_dtype(object_codec)
+        if dtype is None:
+            known = ", ".join(filter(object_dtype, codecs.names("zarr2")))
             found = "there is none" if object_codec is None else f'it is "{object_codec}"'
             raise SpecError(
-                f'zarr dtype "|O" needs a first filter that makes objects, '
-                f"one of {', '.join(OBJECT_CODECS)}; {found}"
+                f'zarr dtype "|O" needs a first filter that makes objects, one of {known}; {found}'
             )
-        return OBJECT_CODECS[object_codec], np.dtype(object)
+        return dtype, np.dtype(object)
     stored = _from_type_string(name)
     return DataType(stored), stored
+
+
+def object_dtype(codec: str) -> DataType | None:
+    """Return the data type of ``|O`` behind a first filter with that ``id``; None if it makes no objects."""
+    try:
+        name = codecs.find(codec, "zarr2").object_dtype
+    except UnknownExtensionError:
+        return None
+    return None if name is None else dtypes[name]
 
 
 def _from_type_string(name: str) -> np.dtype[Any]:

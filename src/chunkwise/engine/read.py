@@ -80,7 +80,7 @@ def choose_strategy(
     chain, shape, traits = level.chain, level.grid.chunk_shape, traits_of(kv)
     return read_strategy(
         source="shards" if array.shard is not None else "cache" if caches_chunks(array, kv) else "store",
-        codecs=[codec.name for codec in chain.codecs],
+        decode_rate=chain.decode_rate,
         chunk_nbytes=chain.item.nbytes,
         n_chunks=plan.n_chunks,
         n_processors=n_processors,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.rows import copy_rows
+from chunkwise.codec.copying import copy_rows
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.plan import chunk_order, selections
 

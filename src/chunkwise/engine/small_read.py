@@ -40,7 +40,7 @@ class SmallReader:
         chain = array.chain
         strategy = read_strategy(
             source="cache" if self._is_cached else "store",
-            codecs=[codec.name for codec in chain.codecs],
+            decode_rate=chain.decode_rate,
             chunk_nbytes=chain.item.nbytes,
             n_chunks=1,
             n_processors=pool.n_workers,

@@ -6,7 +6,6 @@ passes between them, of which there is one for each system call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 __all__ = ["STAGING_NBYTES", "ReadStrategy", "read_strategy"]
@@ -14,11 +13,9 @@ __all__ = ["STAGING_NBYTES", "ReadStrategy", "read_strategy"]
 STAGING_NBYTES = 1 << 20
 """Bytes of decoded chunks that a worker stages: few enough to stay in a processor's cache."""
 
-# Nanoseconds; rates are for each decoded byte and without the interpreter lock.  Measured on local files in
+# Nanoseconds; the rate is for each decoded byte and without the interpreter lock.  Measured on local files in
 # memory, one worker against two, with benchmarks/processor_time.py.
 _COPY_RATE = 0.15
-_DECODE_RATES = {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 0.25, "lz4": 0.25, "transpose": 0.3}
-_OTHER_RATE = 1.35
 _CHUNK = 10_000  # Python and system calls of a chunk
 _WORTH_A_THREAD = 40_000  # decoding of a chunk at which two threads are even with one
 _INLINE, _INLINE_ALONE = 500_000, 2_000_000  # what is done before another thread would have begun
@@ -46,7 +43,7 @@ class ReadStrategy(NamedTuple):
 def read_strategy(
     *,
     source: Literal["store", "cache", "shards"],
-    codecs: Iterable[str],
+    decode_rate: float,
     chunk_nbytes: int,
     n_chunks: int,
     n_processors: int,
@@ -67,7 +64,7 @@ def read_strategy(
         n = max(1, min(request_concurrency, limit))
         batch = nbytes // (n * _BATCHES_PER_WORKER)
         return ReadStrategy(source, target, n, max(1, batch, _SHARD_PIECE if source == "shards" else 1))
-    rate = _COPY_RATE + sum(_DECODE_RATES.get(name, _OTHER_RATE) for name in codecs)
+    rate = _COPY_RATE + decode_rate
     parallel = n_processors > 1 and n_chunks > 1 and chunk_nbytes * rate >= _WORTH_A_THREAD
     total = n_chunks * (_CHUNK + chunk_nbytes * rate)
     if total <= (_INLINE if parallel else _INLINE_ALONE):

@@ -22,26 +22,16 @@ _View: TypeAlias = "npt.NDArray[Any] | None"
 
 
 class _Rates(NamedTuple):
-    """Costs in nanoseconds; of codecs and copying for each decoded byte, and without the interpreter lock."""
+    """Costs in nanoseconds; of copying for each decoded byte, and without the interpreter lock."""
 
     copy: float
     strided: float  # added if the elements of the caller's rows are not neighbours
-    codecs: dict[str, float]
-    other_codec: float
     chunk: int  # Python and system calls of a chunk
     shared: int  # time without the lock in a chunk at which two threads are even with one
     batch: int  # of a batch that is not among the last
 
 
-_WRITE = _Rates(
-    0.45,
-    0.25,
-    {"bytes": 0.0, "n5_block": 0.0, "crc32c": 0.05, "blosc": 1.0, "lz4": 1.0, "transpose": 0.3},
-    7.0,
-    40_000,
-    120_000,
-    8_000_000,
-)
+_WRITE = _Rates(copy=0.45, strided=0.25, chunk=40_000, shared=120_000, batch=8_000_000)
 # Handing work over and back takes some 100 µs; what takes less than this in ns is done by the caller.
 _INLINE_SHARED = 500_000
 _INLINE_ALONE = 2_000_000
@@ -116,6 +106,6 @@ def _load(
 
 def _rate(rates: _Rates, chain: PreparedChain, view: _View) -> float:
     """Return the time that a decoded byte takes without the lock."""
-    rate = rates.copy + sum(rates.codecs.get(codec.name, rates.other_codec) for codec in chain.codecs)
+    rate = rates.copy + chain.encode_rate
     strided = view is not None and view.ndim > 0 and view.strides[-1] != view.itemsize
     return rate + rates.strided if strided else rate

@@ -1,4 +1,4 @@
-"""What the planner asks of a chunk grid."""
+"""The protocol of chunk grids, as the planner sees them."""
 
 from __future__ import annotations
 

@@ -35,9 +35,10 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, Members, expect_array, expect_int, expect_one_of, parse_array
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError, SpecError, UnsupportedError
 
-__all__ = ["RectilinearGrid"]
+__all__ = ["RectilinearGrid", "Sizes", "parse_sizes", "sizes_to_json"]
 
 Sizes: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
+"""Of the cells along one dimension: one for all, or a list of sizes and ``(size, count)`` runs."""
 
 # No element lies beyond it; an integer stands for cells up to here.
 _UNBOUNDED = 2**63 - 1
@@ -69,22 +70,15 @@ def _runs(sizes: Sizes) -> _Runs:
 
 @dataclass(frozen=True, slots=True)
 class RectilinearGrid:
-    """Cells whose sizes are listed for each dimension by itself.
-
-    Attributes
-    ----------
-    chunk_shapes : tuple of (int or tuple)
-        One entry for each dimension, as in the metadata: a size in elements, or a tuple of sizes and
-        ``(size, count)`` runs.
-    runs : tuple
-        The same, prepared for look-up; made by :meth:`of`.
-    """
+    """Cells whose sizes are listed for each dimension by itself."""
 
     name: ClassVar[str] = "rectilinear"
     chunk_shape: ClassVar[None] = None
 
+    # One entry for each dimension, as in the metadata: a size in elements, or a tuple of sizes and
+    # ``(size, count)`` runs.
     chunk_shapes: tuple[Sizes, ...]
-    runs: tuple[_Runs, ...]
+    runs: tuple[_Runs, ...]  # the same, prepared for look-up; made by :meth:`of`
 
     @classmethod
     def of(cls, chunk_shapes: Sequence[Sizes]) -> RectilinearGrid:
@@ -93,30 +87,28 @@ class RectilinearGrid:
 
     @classmethod
     def parse(cls, configuration: Mapping[str, JSON]) -> RectilinearGrid:
-        """Read the configuration object of Zarr v3.
-
-        Raises
-        ------
-        SpecError
-            If a member is missing, unknown or malformed.
-        UnsupportedError
-            For ``encoded_chunk_shapes``.
-        """
+        """Read the configuration object of Zarr v3."""
         if "encoded_chunk_shapes" in configuration:
             raise UnsupportedError('"encoded_chunk_shapes" of a "rectilinear" chunk grid is not supported')
         members = Members(configuration)
         members.take("kind", lambda value: expect_one_of(value, ("inline",)))
-        shapes = members.take("chunk_shapes", lambda value: parse_array(value, _parse_sizes))
+        shapes = members.take("chunk_shapes", lambda value: parse_array(value, parse_sizes))
         members.finish()
         return cls.of(shapes)
 
     def to_json(self) -> dict[str, JSON]:
         """Return the configuration object; inverse of :meth:`parse`."""
-        shapes = [
-            sizes if isinstance(sizes, int) else [s if isinstance(s, int) else list(s) for s in sizes]
+        return {"kind": "inline", "chunk_shapes": list(map(sizes_to_json, self.chunk_shapes))}
+
+    @property
+    def canonical_shapes(self) -> tuple[Sizes, ...]:
+        """The same sizes in the one form that grids with equal cells share."""
+        return tuple(
+            sizes
+            if isinstance(sizes, int)
+            else tuple(size if n == 1 else (size, n) for size, n in _merged(sizes))
             for sizes in self.chunk_shapes
-        ]
-        return {"kind": "inline", "chunk_shapes": shapes}
+        )
 
     @property
     def rank(self) -> int:
@@ -124,13 +116,7 @@ class RectilinearGrid:
         return len(self.runs)
 
     def cell(self, dim: int, index: int) -> tuple[int, int, int]:
-        """Return ``(cell, start, stop)`` along `dim` for the cell that holds element `index`.
-
-        Raises
-        ------
-        OutOfRangeError
-            If the listed cells end before `index`.
-        """
+        """Return ``(cell, start, stop)`` along `dim` for the cell that holds element `index`."""
         runs = self.runs[dim]
         if not 0 <= index < runs.stop:
             raise OutOfRangeError(self._beyond(dim, index))
@@ -169,13 +155,7 @@ class RectilinearGrid:
         return self.cell(dim, size - 1)[0] + 1 if size > 0 else 0
 
     def check_shape(self, shape: tuple[Any, ...]) -> None:
-        """Raise if an array of `shape` can't be divided by this grid.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the ranks differ, or the cells of a dimension end before the array does.
-        """
+        """Raise if an array of `shape` can't be divided by this grid."""
         if len(shape) != self.rank:
             raise InvalidArgumentError(
                 f"Chunk grid has rank {self.rank} but the array has rank {len(shape)}: shape={list(shape)}"
@@ -196,7 +176,7 @@ class RectilinearGrid:
         )
 
     def continues(self, other: RectilinearGrid) -> bool:
-        """Whether the cells of `other` are cells of this grid as well."""
+        """Return True if the cells of `other` are cells of this grid as well."""
         return self.rank == other.rank and all(map(_continues, self.chunk_shapes, other.chunk_shapes))
 
     def _beyond(self, dim: int, index: int) -> str:
@@ -206,7 +186,7 @@ class RectilinearGrid:
 
 
 def _continues(sizes: Sizes, other: Sizes) -> bool:
-    """Whether the cells along a dimension begin with those of another grid."""
+    """Return True if the cells along a dimension begin with those of another grid."""
     if isinstance(sizes, int) or isinstance(other, int):
         return sizes == other
     long, short = _merged(sizes), _merged(other)
@@ -229,7 +209,8 @@ def _merged(sizes: tuple[int | tuple[int, int], ...]) -> list[tuple[int, int]]:
     return out
 
 
-def _parse_sizes(value: JSON) -> Sizes:
+def parse_sizes(value: JSON) -> Sizes:
+    """Read the sizes of the cells along one dimension."""
     if isinstance(value, list | tuple):
         sizes = tuple(parse_array(value, _parse_size))
         total = sum(size if isinstance(size, int) else size[0] * size[1] for size in sizes)
@@ -237,6 +218,11 @@ def _parse_sizes(value: JSON) -> Sizes:
             raise SpecError(f"Chunk sizes add up to {total}, but an array ends at {_UNBOUNDED} at the latest")
         return sizes
     return expect_int(value, 1)
+
+
+def sizes_to_json(sizes: Sizes) -> JSON:
+    """Return what :func:`parse_sizes` reads."""
+    return sizes if isinstance(sizes, int) else [s if isinstance(s, int) else list(s) for s in sizes]
 
 
 def _parse_size(value: JSON) -> int | tuple[int, int]:

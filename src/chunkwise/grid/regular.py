@@ -32,27 +32,15 @@ __all__ = ["RegularGrid"]
 
 @dataclass(frozen=True, slots=True)
 class RegularGrid:
-    """Cells of one shape, counted from the origin.
-
-    Attributes
-    ----------
-    chunk_shape : tuple of int
-        Extent of every cell, in elements; each at least 1.
-    """
+    """Cells of one shape, counted from the origin."""
 
     name: ClassVar[str] = "regular"
 
-    chunk_shape: tuple[int, ...]
+    chunk_shape: tuple[int, ...]  # extent of every cell, in elements; each at least 1
 
     @classmethod
     def parse(cls, configuration: Mapping[str, JSON]) -> RegularGrid:
-        """Read the configuration object of Zarr v3.
-
-        Raises
-        ------
-        SpecError
-            If a member is missing, unknown or malformed.
-        """
+        """Read the configuration object of Zarr v3."""
         members = Members(configuration)
         shape = members.take("chunk_shape", lambda value: parse_array(value, lambda n: expect_int(n, 1)))
         members.finish()
@@ -88,13 +76,7 @@ class RegularGrid:
         return -(-size // self.chunk_shape[dim])
 
     def check_shape(self, shape: tuple[Any, ...]) -> None:
-        """Raise if an array of `shape` can't be divided by this grid.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the ranks differ.
-        """
+        """Raise if an array of `shape` can't be divided by this grid."""
         if len(shape) != self.rank:
             raise InvalidArgumentError(
                 f"Chunk grid has rank {self.rank} but the array has rank {len(shape)}: "

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, UnsupportedError
 from chunkwise.hdmf.pickle_values import decode_pickled_array, encode_pickled_array
 
@@ -17,7 +17,7 @@ __all__ = ["SafePickle"]
 
 
 @dataclass(frozen=True)
-class SafePickle:
+class SafePickle(ArrayToBytes):
     """Array to bytes: references, and records with references or text; no pickle is executed.
 
     It is in no catalogue: only the HDMF backend, which knows what its pickles may hold, makes it.
@@ -30,7 +30,6 @@ class SafePickle:
 
     record: np.dtype[Any] | None = None
 
-    kind: ClassVar[str] = "array->bytes"
     name: ClassVar[str] = "pickle"
     keeps_logical_order: ClassVar[bool] = True
 
@@ -40,12 +39,6 @@ class SafePickle:
 
     def to_json(self, format: str) -> dict[str, Any]:
         return {"protocol": 4}
-
-    def bind(self, item: ChunkSpec) -> SafePickle:
-        return self
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        return None
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         members = None if self.record is None else self.record.names

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, Unpack
 
 from chunkwise.binding import JSON, MISSING, Members, expect_int, parse_array, plain_json
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.grid.rectilinear import RectilinearGrid, Sizes, parse_sizes, sizes_to_json
 from chunkwise.index_space import Dim, IndexDomain
 from chunkwise.spec.chunk_grid_constraints import GridConstraints, take_grid_members
 from chunkwise.spec.chunk_layout_keywords import (
@@ -36,7 +37,7 @@ from chunkwise.spec.pretty import pretty_repr
 
 __all__ = ["ChunkLayout", "ChunkLayoutKeywords"]
 
-_MEMBERS = ("_grid_origin", "_grids", "_inner_order", "_rank")
+_MEMBERS = ("_chunk_shapes", "_grid_origin", "_grids", "_inner_order", "_rank")
 
 
 class ChunkLayout:
@@ -52,7 +53,8 @@ class ChunkLayout:
     ----------
     json : JSON, optional
         The JSON form: an object with members ``rank``, ``inner_order``, ``grid_origin``, ``chunk``,
-        ``write_chunk``, ``read_chunk`` and ``codec_chunk``.
+        ``write_chunk``, ``read_chunk`` and ``codec_chunk``.  An extension is ``chunk_shapes``, the sizes
+        of the write chunks of a rectilinear grid, as Zarr v3 lists them for each dimension.
     rank : int, optional
         Number of dimensions; -1 stands for unknown.
     inner_order, inner_order_soft_constraint : sequence of int, optional
@@ -86,11 +88,12 @@ class ChunkLayout:
     _rank: int | None
     _inner_order: Constraint | None
     _grid_origin: Vector
+    _chunk_shapes: Vector
     _grids: dict[str, GridConstraints]
 
     def __init__(self, json: JSON = MISSING, **keywords: Unpack[ChunkLayoutKeywords]) -> None:
         self._rank = self._inner_order = None
-        self._grid_origin = ()
+        self._grid_origin = self._chunk_shapes = ()
         self._grids = {usage: GridConstraints() for usage in GRID_USAGES}
         if json is MISSING:
             if keywords:
@@ -129,6 +132,11 @@ class ChunkLayout:
     def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
         """Soft constraints on the origin of the grids, where there is no hard one."""
         return None if self._rank is None else soft_part(self._grid_origin, self._rank)
+
+    @property
+    def chunk_shapes(self) -> tuple[Sizes | None, ...] | None:
+        """Sizes of the write chunks of a rectilinear grid along each dimension; None of another grid."""
+        return hard_part(self._chunk_shapes, 0) or None
 
     @property
     def write_chunk(self) -> GridConstraints:
@@ -198,8 +206,11 @@ class ChunkLayout:
                 out._inner_order = merge_scalar(out._inner_order, other._inner_order)
         with prefixed("Error setting grid_origin"):
             out._grid_origin = merge_vector(out._grid_origin, other._grid_origin)
+        with prefixed("Error setting chunk_shapes"):
+            out._chunk_shapes = merge_vector(out._chunk_shapes, other._chunk_shapes)
         for usage in GRID_USAGES:
             merge_grid(out, usage, other._grids[usage])
+        out._check_chunk_shapes()
         return out
 
     @property
@@ -209,6 +220,7 @@ class ChunkLayout:
             self._rank is None
             and self._inner_order is None
             and not self._grid_origin
+            and not self._chunk_shapes
             and not [grid for grid in self._grids.values() if not grid.is_empty]
         )
 
@@ -227,6 +239,7 @@ class ChunkLayout:
             raise InvalidArgumentError(f"No grid_origin hard constraint for dimension {origin.index(None)}")
         out = ChunkLayout(rank=self._rank)
         out._inner_order, out._grid_origin = self._inner_order, self._grid_origin
+        out._chunk_shapes = self._chunk_shapes
         write, read, codec = (hard_part(self._grids[usage].sizes, self._rank) for usage in GRID_USAGES)
         read = tuple(w if r is None else r for r, w in zip(read, write, strict=True))
         for usage, shape in zip(GRID_USAGES, (write, read, codec), strict=True):
@@ -263,6 +276,29 @@ class ChunkLayout:
         vector = tuple(None if o is None else Constraint(o, hard) for o in origin)
         self._grid_origin = merge_vector(self._grid_origin, vector)
 
+    def set_chunk_shapes(self, shapes: Sequence[Sizes | None]) -> None:
+        """Constrain the sizes of the write chunks of a rectilinear grid; None is no constraint."""
+        self.set_rank(len(shapes))
+        known = [1 if sizes is None else sizes for sizes in shapes]
+        canonical = RectilinearGrid.of(known).canonical_shapes
+        vector = tuple(
+            None if given is None else Constraint(sizes, hard=True)
+            for given, sizes in zip(shapes, canonical, strict=True)
+        )
+        with prefixed("Error setting chunk_shapes"):
+            self._chunk_shapes = merge_vector(self._chunk_shapes, vector)
+        self._check_chunk_shapes()
+
+    def _check_chunk_shapes(self) -> None:
+        for dim, (cells, size) in enumerate(
+            zip(self._chunk_shapes, self._grids["write_chunk"].sizes, strict=False)
+        ):
+            if cells and size and size.hard:
+                raise InvalidArgumentError(
+                    f"chunk_shapes {sizes_to_json(cells.value)} of dimension {dim} contradict write chunks "
+                    f"that all have the size {size.value}"
+                )
+
     def set_grid(self, usage: str, part: str, apply: Callable[[GridConstraints], None]) -> None:
         """Let `apply` change the grid of `usage`; an error says that it was setting `part` of it."""
         with prefixed(f"Error setting {usage} {part}"):
@@ -278,6 +314,9 @@ class ChunkLayout:
             name = "inner_order" if self._inner_order.hard else "inner_order_soft_constraint"
             json[name] = list(self._inner_order.value)
         put_vector(json, "grid_origin", self._grid_origin)
+        if any(self._chunk_shapes):
+            shapes = hard_part(self._chunk_shapes, 0)
+            json["chunk_shapes"] = [None if sizes is None else sizes_to_json(sizes) for sizes in shapes]
         rank_is_known = bool(json)
         for usage, grid in self._grids.items():
             if members := grid.to_json():
@@ -309,6 +348,7 @@ class ChunkLayout:
     def become(self, other: ChunkLayout) -> None:
         """Take over all constraints of `other` in place of those here."""
         self._rank, self._inner_order, self._grid_origin = other._rank, other._inner_order, other._grid_origin
+        self._chunk_shapes = other._chunk_shapes
         self._grids = {usage: grid.copy() for usage, grid in other._grids.items()}
 
     def _template(self, usage: str) -> IndexDomain:
@@ -330,6 +370,7 @@ class ChunkLayout:
             members.take(name, partial(self._parse_inner_order, hard), None)
         for name, hard in (("grid_origin", True), ("grid_origin_soft_constraint", False)):
             members.take(name, partial(self._parse_grid_origin, hard), None)
+        members.take("chunk_shapes", self._parse_chunk_shapes, None)
         members.take("chunk", partial(self._parse_grid, CHUNK_USAGES), None)
         for usage in GRID_USAGES:
             members.take(usage, partial(self._parse_grid, dict.fromkeys(CHUNK_USAGES, (usage,))), None)
@@ -342,6 +383,9 @@ class ChunkLayout:
     def _parse_grid_origin(self, hard: bool, value: JSON) -> None:
         self.set_grid_origin(parse_array(value, lambda v: v if v is None else expect_int(v)), hard=hard)
 
+    def _parse_chunk_shapes(self, value: JSON) -> None:
+        self.set_chunk_shapes(parse_array(value, lambda v: v if v is None else parse_sizes(v)))
+
     def _parse_grid(self, usages: Mapping[str, Sequence[str]], value: JSON) -> None:
         members = Members(value)
         take_grid_members(members, {part: [self._grids[u] for u in usages[part]] for part in usages})
@@ -352,5 +396,5 @@ class ChunkLayout:
 
 
 def _fits(origin: int, size: int) -> bool:
-    """Whether the chunk of `size` at `origin` lies inside index space; a chunk of unknown size has 0."""
+    """Return True if the chunk of `size` at `origin` lies in index space; one of unknown size has 0."""
     return origin + size <= MAX_INDEX and (size > 0 or origin > -MAX_INDEX)

@@ -21,6 +21,7 @@ from functools import lru_cache
 from math import isqrt, prod, sqrt
 from typing import Final
 
+from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.chunk_grid_constraints import GridConstraints
 from chunkwise.spec.chunk_layout import ChunkLayout
@@ -39,20 +40,8 @@ DEFAULT_ELEMENTS: Final = 1024 * 1024
 
 
 def choose_chunk_shape(layout: ChunkLayout, extents: Sequence[int | None]) -> tuple[int, ...]:
-    """Return the shape of the chunks of an array that is both read and written by whole chunks.
-
-    Parameters
-    ----------
-    layout : ChunkLayout
-        Constraints; those on write chunks are added to those on read chunks.
-    extents : sequence of int or None
-        Size of the domain per dimension, in elements; None if it is unbounded.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If hard constraints on read and write chunks differ, or a size of -1 meets an unbounded dimension.
-    """
+    """Return the shape of the chunks of an array that is both read and written by whole chunks."""
+    _check_regular(layout)
     merged = layout.copy()
     with prefixed("write_chunk constraints not compatible with existing read_chunk constraints"):
         merge_grid(merged, "read_chunk", layout.write_chunk)
@@ -60,24 +49,19 @@ def choose_chunk_shape(layout: ChunkLayout, extents: Sequence[int | None]) -> tu
     return complete_chunk_shape(_sizes(grid, extents), _ratios(grid, extents), _target(grid), extents)
 
 
+def _check_regular(layout: ChunkLayout) -> None:
+    if layout.chunk_shapes is not None:
+        raise InvalidArgumentError(
+            f"chunk_shapes {dump(layout.to_json()['chunk_shapes'])} are those of a rectilinear grid, "
+            "which only arrays of zarr3 have"
+        )
+
+
 def choose_read_write_chunk_shapes(
     layout: ChunkLayout, extents: Sequence[int | None]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shapes of read and of write chunks, each of these a whole number of those.
-
-    Parameters
-    ----------
-    layout : ChunkLayout
-        Constraints on read and write chunks.
-    extents : sequence of int or None
-        Size of the domain per dimension, in elements; None if it is unbounded.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If hard constraints on a write size and a read size don't go together, or a size of -1 meets an
-        unbounded dimension.
-    """
+    """Return the shapes of read and of write chunks, each of these a whole number of those."""
+    _check_regular(layout)
     read_grid, write_grid = layout.read_chunk, layout.write_chunk
     read, write = _sizes(read_grid, extents), _sizes(write_grid, extents)
     for dim in range(len(extents)):
@@ -103,17 +87,7 @@ def choose_read_write_chunk_shapes(
 def choose_grid_origin(
     layout: ChunkLayout, inclusive_min: Sequence[int | None], chunk_shape: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return an origin of the chunk grid: as constrained, or else one at which the domain starts a chunk.
-
-    Parameters
-    ----------
-    layout : ChunkLayout
-        Its constraints on the grid origin, hard and soft, are taken as they are.
-    inclusive_min : sequence of int or None
-        Lower bounds of the domain; None where it is unbounded.
-    chunk_shape : sequence of int
-        Shape of the chunks of this grid.
-    """
+    """Return an origin of the chunk grid: as constrained, or else one at which the domain starts a chunk."""
     constraints = layout.origins or (None,) * len(chunk_shape)
     return tuple(
         c.value if c else 0 if lo is None else lo % size
@@ -128,21 +102,7 @@ def complete_chunk_shape(
     extents: Sequence[int | None],
     adjust: Callable[[int, int], int] = lambda dim, size: size,
 ) -> tuple[int, ...]:
-    """Return `sizes` with each 0 replaced, so that the product comes close to `target` from below.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Size per dimension; 0 where it is to be chosen.
-    ratios : sequence of float
-        Proportions of the sizes to be chosen.
-    target : int
-        Number of elements to aim at.
-    extents : sequence of int or None
-        Upper bounds of the sizes to be chosen.
-    adjust : callable, optional
-        ``adjust(dim, size)`` is the permitted size to take for a candidate.
-    """
+    """Return `sizes` with each 0 replaced, so that the product comes close to `target` from below."""
     free = [dim for dim, size in enumerate(sizes) if not size]
     if not free:
         return tuple(sizes)

@@ -52,13 +52,7 @@ Vector: TypeAlias = tuple[Constraint | None, ...]
 
 
 def check_rank(rank: int, existing: int | None) -> int:
-    """Return `rank`, which must be a possible rank and equal to an `existing` one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it isn't.
-    """
+    """Return `rank`, which must be a possible rank and equal to an `existing` one."""
     if not 0 <= rank <= MAX_RANK:
         raise InvalidArgumentError(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
     if existing is not None and rank != existing:

@@ -15,8 +15,8 @@ from copy import deepcopy
 from typing import Any, TypeAlias
 
 from chunkwise.binding import JSON, MISSING, dump, expect_object, plain_json
-from chunkwise.catalogue import context_resources
-from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError
+from chunkwise.catalogue import UNSUPPORTED_RESOURCES, context_resources
+from chunkwise.errors import InvalidArgumentError, SpecError, UnknownExtensionError, UnsupportedError
 from chunkwise.fork import new_rlock
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.pretty import pretty_repr
@@ -36,15 +36,17 @@ def kind_of(key: str) -> type[Any]:
     try:
         found: type[Any] = context_resources.find(kind)
     except UnknownExtensionError:
+        if kind in UNSUPPORTED_RESOURCES:
+            raise UnsupportedError(
+                f"Context resource {dump(kind)} is not supported: {UNSUPPORTED_RESOURCES[kind]}"
+            ) from None
         raise SpecError(f"Invalid context resource identifier: {dump(kind)}") from None
     return found
 
 
 def parse_resource(kind: str, value: JSON) -> str | ResourceConfig:
-    """Read the member of a spec that is a resource of `kind`: the name of one, or a configuration.
-
-    The form in which bound resources are written, a list of one such value, is taken too.
-    """
+    """Read the member of a spec that is a resource of `kind`: the name of one, or a configuration."""
+    # The form in which bound resources are written, a list of one such value, is taken too.
     if isinstance(value, list):
         if len(value) != 1:
             raise SpecError(f"Expected single-element array, but received: {dump(value)}")
@@ -278,20 +280,8 @@ class Context:
 
 
 def default_resources(json: JSON) -> AbstractContextManager[None]:
-    """Return a context manager: within it, the resources that nobody defines are those in `json`.
-
-    It holds for the whole process, as what a program's command line says does.
-
-    Parameters
-    ----------
-    json : JSON
-        An object with members that are kinds.
-
-    Raises
-    ------
-    SpecError
-        If a definition is malformed, at once.
-    """
+    """Return a context manager: within it, the resources that nobody defines are those in `json`."""
+    # It holds for the whole process, as what a program's command line says does.
     return _defaults_replaced(
         {kind: kind_of(kind).parse(value) for kind, value in expect_object(json).items()}
     )

@@ -47,13 +47,7 @@ def format_dimension_units(units: Sequence[Unit | None]) -> str:
 def merge_dimension_units(
     a: Sequence[Unit | None] | None, b: Sequence[Unit | None] | None
 ) -> DimensionUnits | None:
-    """Return the units that satisfy both; None yields.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they differ in a dimension in which both have one.
-    """
+    """Return the units that satisfy both; None yields."""
     if a is None or b is None:
         one = a if b is None else b
         return None if one is None else tuple(one)
@@ -65,22 +59,14 @@ def merge_dimension_units(
 
 
 def view_units(units: DimensionUnits, links: Sequence[Link | None]) -> DimensionUnits:
-    """Return the units of a view whose dimensions show those of the array that `links` names.
-
-    One step of the view is as many steps of the array as the stride says.
-    """
+    """Return the units of a view whose dimensions show those of the array that `links` names."""
+    # One step of the view is as many steps of the array as the stride says.
     found = [(None if link is None else units[link.dim], link) for link in links]
     return tuple(None if u is None or link is None else u * abs(link.stride) for u, link in found)
 
 
 def inverse_view_units(units: DimensionUnits, links: Sequence[Link | None]) -> DimensionUnits:
-    """Return the units of an array whose dimensions a view, of `units`, shows as `links` says.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a dimension that has a unit shows none of the array's.
-    """
+    """Return the units of an array whose dimensions a view, of `units`, shows as `links` says."""
     used = {link.dim for link in links if link is not None}
     for dim, unit in enumerate(units):
         if unit is not None and dim not in used:

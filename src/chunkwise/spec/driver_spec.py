@@ -1,4 +1,4 @@
-"""What the specs of all array drivers have in common."""
+"""The base of the specs of all array drivers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON
+from chunkwise.cached import copied
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.context import Context, ContextResource, ContextSpec
-from chunkwise.spec.copied import copied
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.resource_members import (
@@ -29,24 +29,14 @@ __all__ = ["DriverSpec"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DriverSpec:
-    """A driver and its members, in the driver's own index space: a spec without its transform.
-
-    Attributes
-    ----------
-    schema : Schema
-        Constraints given in ``schema``, ``dtype`` and ``rank``.
-    context : ContextSpec or None
-        Definitions for this spec and everything in it.
-    resources : mapping
-        Context resources by kind, named, configured or bound.
-    kvstore : KvStoreSpec or None
-    """
+    """A driver and its members, in the driver's own index space: a spec without its transform."""
 
     resource_kinds: ClassVar[tuple[str, ...]] = ()
     shows_rank: ClassVar[bool] = True  # whether JSON says a rank that follows from nothing else
 
-    schema: Schema = field(default_factory=Schema)
-    context: ContextSpec | None = None
+    schema: Schema = field(default_factory=Schema)  # constraints given in ``schema``, ``dtype`` and ``rank``
+    context: ContextSpec | None = None  # definitions for this spec and everything in it
+    # Context resources by kind, named, configured or bound.
     resources: ResourceMembers = field(default_factory=dict)
     kvstore: KvStoreSpec | None = None
 
@@ -80,7 +70,7 @@ class DriverSpec:
 
     @property
     def open_mode(self) -> OpenMode:
-        """How it is to be opened."""
+        """Open mode."""
         return OpenMode()
 
     def own_mode(self) -> OpenMode:
@@ -141,7 +131,7 @@ class DriverSpec:
 
     @property
     def is_remote(self) -> bool:
-        """Whether an operation on the array may wait for a network."""
+        """True if an operation on the array may wait for a network."""
         parts = self.parts() if self.kvstore is None else (self.kvstore, *self.parts())
         return any(part.is_remote for part in parts)
 
@@ -162,13 +152,7 @@ class DriverSpec:
         return replace(self, kvstore=kvstore)  # its path is a prefix of keys, even without a final "/"
 
     def url(self) -> str:
-        """Return the canonical URL.
-
-        Raises
-        ------
-        UnsupportedError
-            If it can't be said in a URL.
-        """
+        """Return the canonical URL."""
         suffix = self.url_suffix()
         kvstore = self.key_value_store
         if kvstore is None:
@@ -225,15 +209,7 @@ class DriverSpec:
     def to_members(
         self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
-        """Return all members but those that depend on the transform.
-
-        Parameters
-        ----------
-        include_defaults : bool
-            Show members that have their default.
-        names : mapping, optional
-            Names of bound resources that are defined further out.
-        """
+        """Return all members but those that depend on the transform."""
         out: dict[str, Any] = {"driver": self.driver}
         definitions: dict[str, Any] = {} if self.context is None else self.context.to_json(include_defaults)
         if names is None:

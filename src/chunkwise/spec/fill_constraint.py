@@ -20,20 +20,7 @@ _JSON = DataType("json")
 
 
 def fill_from_json(value: JSON, dtype: DataType | None) -> npt.NDArray[Any]:
-    """Return a fill value, or nested lists of them, as an array.
-
-    Parameters
-    ----------
-    value : JSON
-        An element, or lists of lists of elements; every list counts, also for json.
-    dtype : DataType or None
-        Type of the elements; None leaves them JSON, in an array of objects.
-
-    Raises
-    ------
-    SpecError
-        If the lists are ragged, or an element is no value of `dtype`.
-    """
+    """Return a fill value, or nested lists of them, as an array."""
     if dtype is not None and dtype.kind == "complex":
         raise InvalidArgumentError(f"Conversion from JSON to {dtype.name} is not implemented")
     if dtype is not None and dtype.kind != "json":
@@ -46,7 +33,7 @@ def fill_from_json(value: JSON, dtype: DataType | None) -> npt.NDArray[Any]:
 
 
 def equal_fill(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
-    """Whether two fill values are the same constraint; NaN equals NaN, and 0.0 equals -0.0."""
+    """Return True if two fill values are the same constraint; NaN equals NaN, and 0.0 equals -0.0."""
     if a.shape != b.shape:
         return False
     if a.dtype.kind in "fcmM" and b.dtype.kind in "fcmM":

@@ -17,11 +17,9 @@ _UNBOUNDED: Final = 2 * inf + 1
 
 
 def unbroadcast(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the smallest array that broadcasts to `array`: repeated dimensions go, leading ones first.
-
-    Only dimensions that are repeated in memory or of size 1 are taken for repeated, as TensorStore does;
-    equal values that were given one by one stay.
-    """
+    """Return the smallest array that broadcasts to `array`: repeated dimensions go, leading ones first."""
+    # Only dimensions that are repeated in memory or of size 1 are taken for repeated, as TensorStore
+    # does; equal values that were given one by one stay.
     index = tuple(
         slice(0, 1) if s == 0 and n > 1 else slice(None)
         for s, n in zip(array.strides, array.shape, strict=True)
@@ -35,23 +33,7 @@ def unbroadcast(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def view_fill_value(
     fill: npt.NDArray[Any], transform: IndexTransform, domain: IndexDomain | None
 ) -> npt.NDArray[Any]:
-    """Return the fill value of the view that `transform` makes of an array with `fill`.
-
-    Parameters
-    ----------
-    fill : ndarray
-        Of at most the rank of the array.
-    transform : IndexTransform
-        From the view to the array.
-    domain : IndexDomain or None
-        Domain of the array, to whose shape `fill` broadcasts.  Where it isn't known or bounded, the view
-        must show the array whole in each dimension along which `fill` differs.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it doesn't.
-    """
+    """Return the fill value of the view that `transform` makes of an array with `fill`."""
     if fill.ndim == 0:
         return fill
     shape = fill.shape

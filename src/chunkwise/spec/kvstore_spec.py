@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_object, expect_string
+from chunkwise.cached import copied
 from chunkwise.catalogue import kvstores
 from chunkwise.errors import SpecError, UnknownExtensionError, UnsupportedError, prefix
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.context import Context, ContextResource, ContextSpec
-from chunkwise.spec.copied import copied
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.resource_members import (
     ResourceMembers,
@@ -28,22 +28,14 @@ __all__ = ["KvStoreSpec", "is_kvstore_driver", "is_kvstore_object", "parse_kvsto
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class KvStoreSpec:
-    """A kvstore driver, its members, and a path: a plain prefix of keys.
-
-    Attributes
-    ----------
-    path : str
-    context : ContextSpec or None
-        Definitions for the resources named here.
-    resources : mapping
-        Context resources by kind, named, configured or bound.
-    """
+    """A kvstore driver, its members, and a path: a plain prefix of keys."""
 
     driver: ClassVar[str] = ""
     resource_kinds: ClassVar[tuple[str, ...]] = ()
 
     path: str = ""
-    context: ContextSpec | None = None
+    context: ContextSpec | None = None  # definitions for the resources named here
+    # Context resources by kind, named, configured or bound.
     resources: ResourceMembers = field(default_factory=dict)
 
     # -- for each driver ------------------------------------------------------------------------------
@@ -72,7 +64,7 @@ class KvStoreSpec:
 
     @property
     def is_remote(self) -> bool:
-        """Whether operations wait for a network, or for something that is not known here."""
+        """True if operations wait for a network, or for something that is not known here."""
         return self.driver not in ("memory", "file")
 
     # -- for all --------------------------------------------------------------------------------------
@@ -150,13 +142,7 @@ class KvStoreSpec:
         return resource.value if isinstance(resource, ContextResource) else None
 
     def unbound(self, names: Mapping[int, str] | None = None) -> Self:
-        """Return the spec with names in place of bound resources.
-
-        Parameters
-        ----------
-        names : mapping, optional
-            Names that are defined further out; without it the context of the spec defines them.
-        """
+        """Return the spec with names in place of bound resources."""
         context = self.context
         if names is None:
             definitions: dict[str, JSON] = {} if context is None else context.to_json()
@@ -169,15 +155,7 @@ class KvStoreSpec:
     def to_json(
         self, include_defaults: bool = False, *, names: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
-        """Return the JSON form.
-
-        Parameters
-        ----------
-        include_defaults : bool
-            Show members that have their default.
-        names : mapping, optional
-            Names of bound resources that are defined further out.
-        """
+        """Return the JSON form."""
         out: dict[str, Any] = {"driver": self.driver}
         if self.path or include_defaults:
             out["path"] = self.path
@@ -202,12 +180,12 @@ class KvStoreSpec:
 
 
 def is_kvstore_driver(name: str) -> bool:
-    """Whether `name` is the id of a kvstore driver."""
+    """Return True if `name` is the id of a kvstore driver."""
     return name in kvstores.names()
 
 
 def is_kvstore_object(member: str, value: object) -> bool:
-    """Whether `value`, in a member of that name, may be a store itself: of obstore, fsspec or the user."""
+    """Return True if `value`, in a member of that name, is a store itself: of obstore, fsspec or the user."""
     if member not in ("kvstore", "object") or isinstance(value, type):
         return False
     return (
@@ -223,20 +201,7 @@ def is_kvstore_object(member: str, value: object) -> bool:
 
 
 def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> KvStoreSpec:
-    """Read the spec of a kvstore.
-
-    Parameters
-    ----------
-    value : JSON or KvStoreSpec
-        An object with the member ``driver``, a URL, or a store that was made with obstore or fsspec.
-    from_url : callable
-        What reads URLs.
-
-    Raises
-    ------
-    SpecError
-        If the driver isn't registered, or a member is invalid.
-    """
+    """Read the spec of a kvstore."""
     if isinstance(value, KvStoreSpec):
         return value
     if isinstance(value, str):

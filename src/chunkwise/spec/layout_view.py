@@ -1,4 +1,4 @@
-"""What a chunk layout becomes when an array is looked at through an index transform, and back.
+"""Chunk layouts of views of an array through an index transform, and of the array from those.
 
 Towards the view, only dimensions carry over that correspond one to one, by an output index map of a
 single input dimension on which nothing else depends.  Back to the array, a constraint on a dimension
@@ -14,13 +14,14 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.index_space import IndexTransform
+from chunkwise.grid.rectilinear import Sizes
+from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_grid_constraints import GridConstraints
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.chunk_layout_keywords import GRID_USAGES
 from chunkwise.spec.constraint import Constraint, Vector, prefixed
 
-__all__ = ["Link", "inverse_view_layout", "one_to_one", "single_inputs", "view_layout"]
+__all__ = ["Link", "inverse_view_domain", "inverse_view_layout", "one_to_one", "single_inputs", "view_layout"]
 
 
 class Link(NamedTuple):
@@ -68,6 +69,7 @@ def view_layout(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
         first = [link.dim for o in layout.order.value if (link := inputs[o]) is not None]
         out.set_inner_order(_completed(first, transform.input_rank), hard=layout.order.hard)
     _set_origins(out, _converted(layout.origins, links, _view_origin))
+    _set_chunk_shapes(out, layout.chunk_shapes, links)
     for usage in GRID_USAGES:
         grid: GridConstraints = getattr(layout, usage)
         _set_grid(
@@ -81,13 +83,7 @@ def view_layout(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
 
 
 def inverse_view_layout(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
-    """Return the layout that an array must have for its view by `transform` to have `layout`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a dimension with a hard constraint is not the only input of some output dimension.
-    """
+    """Return the layout that an array must have for its view by `transform` to have `layout`."""
     if layout.rank == -1:
         return layout.copy()
     links = single_inputs(transform)
@@ -99,6 +95,11 @@ def inverse_view_layout(layout: ChunkLayout, transform: IndexTransform) -> Chunk
     with prefixed("Error transforming grid_origin"):
         _check_used(layout.origins, used)
         _set_origins(out, _converted(layout.origins, links, _array_origin))
+    with prefixed("Error transforming chunk_shapes"):
+        for dim, sizes in enumerate(layout.chunk_shapes or ()):
+            if sizes is not None and not any(link and link.dim == dim and link.stride == 1 for link in links):
+                raise InvalidArgumentError(f"No output dimension corresponds to input dimension {dim}")
+        _set_chunk_shapes(out, layout.chunk_shapes, links)
     for usage in GRID_USAGES:
         grid: GridConstraints = getattr(layout, usage)
         with prefixed(f"Error transforming {usage}"):
@@ -121,10 +122,8 @@ def _view_size(size: int, link: Link) -> int:
 
 
 def _view_origin(origin: int, link: Link) -> int:
-    """Return the first index of the view whose element, and its successors, are at `origin` or beyond.
-
-    With a negative stride a chunk is entered from its far end, which is one below the next origin.
-    """
+    """Return the first index of the view whose element, and its successors, are at `origin` or beyond."""
+    # With a negative stride a chunk is entered from its far end, which is one below the next origin.
     distance = origin - link.offset - (link.stride < 0)
     return -(-distance // link.stride)
 
@@ -163,6 +162,14 @@ def _set_origins(layout: ChunkLayout, origins: Vector) -> None:
         layout.set_grid_origin(values, hard=hard)
 
 
+def _set_chunk_shapes(
+    layout: ChunkLayout, shapes: Sequence[Sizes | None] | None, links: Sequence[Link | None]
+) -> None:
+    """Set the sizes of the cells of linked dimensions, without those of which elements are skipped."""
+    if shapes is not None:
+        layout.set_chunk_shapes([None if k is None or k.stride != 1 else shapes[k.dim] for k in links])
+
+
 def _set_grid(
     layout: ChunkLayout, usage: str, sizes: Vector, ratios: Vector, elements: Constraint | None
 ) -> None:
@@ -175,3 +182,25 @@ def _set_grid(
     if elements is not None:
         set_elements = partial(GridConstraints.set_elements, elements=elements.value, hard=elements.hard)
         layout.set_grid(usage, "elements", set_elements)
+
+
+def inverse_view_domain(domain: IndexDomain, transform: IndexTransform) -> IndexDomain:
+    """Return the domain that an array must have for its view by `transform` to have `domain`."""
+    # Labels are those of `domain`.
+    labels = []
+    for m in transform.output:
+        kind = "a constant" if m.input_dimension is None else "non-unit-stride"
+        if m.index_array is not None:
+            kind = "an array"
+        if m.input_dimension is None or m.stride not in (1, -1):
+            finite = "finite " if m.input_dimension is not None else ""
+            raise InvalidArgumentError(
+                "Error transforming domain: "
+                f"Cannot specify {finite}domain through a transform with {kind} "
+                "output index map"
+            )
+        labels.append(domain.labels[m.input_dimension])
+    inverse = transform.inverse()
+    free = IndexDomain(rank=inverse.input_rank, labels=labels)
+    back = IndexTransform(free, list(inverse.output))
+    return IndexTransform.identity(domain).compose(back).domain

@@ -1,4 +1,4 @@
-"""How a spec is to be opened: read what exists, create, replace, or trust the spec."""
+"""Open modes: read what exists, create, replace, or trust the spec."""
 
 from __future__ import annotations
 

@@ -129,13 +129,7 @@ class Spec:
 
 
 def as_kvstore_spec(spec: JSON | Spec) -> KvStoreSpec:
-    """Return the record that a spec, its JSON or a URL means.
-
-    Raises
-    ------
-    SpecError
-        If it is invalid.
-    """
+    """Return the record that a spec, its JSON or a URL means."""
     if isinstance(spec, Spec):
         return spec._record
     return parse_kvstore_spec(plain_json(spec, is_kvstore_object, member="kvstore"), kvstore_from_url)

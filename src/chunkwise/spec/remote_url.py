@@ -1,15 +1,15 @@
-"""URLs of remote kvstores, as members of a spec: ``s3://bucket/path``, ``https://host/path?query``."""
+"""URLs of remote kvstores as members of a spec, ``s3://bucket/path``, and valid names of buckets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-from chunkwise.binding import dump
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.spec.bucket_name import expect_azure_container, expect_gcs_bucket, expect_s3_bucket
+from chunkwise.binding import JSON, dump, expect_string
+from chunkwise.errors import InvalidArgumentError, SpecError
 
-__all__ = ["remote_members"]
+__all__ = ["expect_azure_container", "expect_gcs_bucket", "expect_s3_bucket", "remote_members"]
 
 _HOSTS = (
     "dfs.core.windows.net",
@@ -22,21 +22,7 @@ _HOSTS = (
 def remote_members(
     driver: str, scheme: str, rest: str, decode: Callable[[str], str]
 ) -> dict[str, Any] | None:
-    """Return the members that a URL means; None if `driver` is not a remote one.
-
-    Parameters
-    ----------
-    driver, scheme : str
-    rest : str
-        What follows ``scheme://``, percent-encoded.
-    decode : callable
-        Returns a path without percent-encoding, or raises for one that has more than a path.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the URL does not name a bucket or container, or what follows it is not a path.
-    """
+    """Return the members that a URL means; None if `driver` is not a remote one."""
     if driver == "http":
         if "#" in rest:
             raise InvalidArgumentError("Fragment identifier not supported")
@@ -66,3 +52,35 @@ def _azure(authority: str) -> dict[str, Any]:
             f"{', '.join(_HOSTS)}"
         )
     return {"container": expect_azure_container(container), "account_name": account}
+
+
+_S3 = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_]|-(?!\.)|\.(?![.-]))*[A-Za-z0-9]")
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
+_GCS = re.compile(r"[a-z0-9](?:[a-z0-9_.-]*[a-z0-9])?")
+_AZURE = re.compile(r"[a-z0-9](?:-?[a-z0-9])*|\$[a-z]+")
+
+
+def expect_s3_bucket(value: JSON) -> str:
+    """Return the name of a bucket on S3; old ones may be longer than 63 characters, with capitals."""
+    name = expect_string(value)
+    valid = 3 <= len(name) <= 255 and _S3.fullmatch(name) and not _ADDRESS.fullmatch(name)
+    if not valid or name.startswith(("xn--", "sthree-")) or name.endswith(("-s3alias", "--ol-s3")):
+        raise SpecError(f"Invalid S3 bucket name: {dump(name)}")
+    return name
+
+
+def expect_gcs_bucket(value: JSON) -> str:
+    """Return the name of a bucket on Google Cloud Storage; each part between dots has up to 63 characters."""
+    name = expect_string(value)
+    valid = 3 <= len(name) <= 222 and _GCS.fullmatch(name)
+    if not valid or not all(0 < len(part) <= 63 for part in name.split(".")):
+        raise SpecError(f"Invalid GCS bucket name: {dump(name)}")
+    return name
+
+
+def expect_azure_container(value: JSON) -> str:
+    """Return the name of a container on Azure."""
+    name = expect_string(value)
+    if not 3 <= len(name) <= 63 or not _AZURE.fullmatch(name):
+        raise SpecError(f"Invalid Azure container name: {dump(name)}")
+    return name

@@ -64,16 +64,7 @@ def strip_resources(resources: ResourceMembers) -> ResourceMembers:
 
 
 def bound_names(resources: ResourceMembers, names: dict[int, str], definitions: dict[str, JSON]) -> None:
-    """Give each bound resource a name, unique among `names`, and its definition under that name.
-
-    Parameters
-    ----------
-    resources : ResourceMembers
-    names : dict of int to str
-        By ``id`` of the resource; added to.
-    definitions : dict of str to JSON
-        What becomes the ``context`` member; added to.
-    """
+    """Give each bound resource a name, unique among `names`, and its definition under that name."""
     for resource in resources.values():
         if not isinstance(resource, ContextResource) or id(resource) in names or resource.in_place:
             continue

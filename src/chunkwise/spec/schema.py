@@ -22,10 +22,15 @@ from chunkwise.spec.dimension_units import (
     merge_dimension_units,
     view_units,
 )
-from chunkwise.spec.domain_view import inverse_view_domain
 from chunkwise.spec.fill_constraint import check_broadcast, equal_fill, fill_from_json, fill_text
 from chunkwise.spec.fill_view import unbroadcast, view_fill_value
-from chunkwise.spec.layout_view import inverse_view_layout, one_to_one, single_inputs, view_layout
+from chunkwise.spec.layout_view import (
+    inverse_view_domain,
+    inverse_view_layout,
+    one_to_one,
+    single_inputs,
+    view_layout,
+)
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.schema_json import parse_schema, schema_to_json
 from chunkwise.spec.schema_keywords import SchemaKeywords, apply_schema_keywords

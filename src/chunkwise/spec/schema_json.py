@@ -24,13 +24,7 @@ _MAX_RANK = 32
 
 
 def parse_schema(schema: Schema, json: JSON) -> None:
-    """Add the constraints that plain JSON says to `schema`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a member is invalid, or contradicts another.
-    """
+    """Add the constraints that plain JSON says to `schema`."""
     members = Members(json)
     rank = members.take("rank", lambda v: expect_int(v, 0, _MAX_RANK), None)
     if rank is not None:

@@ -44,15 +44,7 @@ SCHEMA_OPTIONS: Final = tuple(SchemaKeywords.__annotations__)
 
 
 def apply_schema_keywords(schema: Schema, keywords: Mapping[str, Any]) -> None:
-    """Add the constraints that keywords say to `schema`.
-
-    Raises
-    ------
-    TypeError
-        For an unknown keyword, or a value of a wrong type.
-    InvalidArgumentError
-        If a constraint is invalid, or contradicts another; the text names the keyword.
-    """
+    """Add the constraints that keywords say to `schema`."""
     for name in keywords:
         if name not in SCHEMA_OPTIONS:
             raise TypeError(

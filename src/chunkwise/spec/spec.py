@@ -239,7 +239,7 @@ Indexable.register(Spec)
 
 
 def _is_kept(member: str, value: object) -> bool:
-    """Whether a spec has a member of this name that such an object can be, as it is."""
+    """Return True if a spec has a member of this name that such an object can be, as it is."""
     return isinstance(value, Spec | os.PathLike) or is_kvstore_object(member, value)
 
 

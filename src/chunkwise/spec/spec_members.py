@@ -22,16 +22,9 @@ def kvstore_from_url(url: str) -> KvStoreSpec:
 
 @dataclass(frozen=True)
 class SpecMembers:
-    """What every spec has.
+    """Members of every spec."""
 
-    Attributes
-    ----------
-    schema : Schema
-        ``schema``, with ``dtype``, and ``rank`` unless a transform has a rank of its own.
-    context : ContextSpec or None
-    """
-
-    schema: Schema
+    schema: Schema  # ``schema``, with ``dtype``, and ``rank`` unless a transform has a rank of its own
     context: ContextSpec | None
 
     @classmethod

@@ -48,15 +48,7 @@ _RECHECK: Final = ("recheck_cached_metadata", "recheck_cached_data", "recheck_ca
 def updated_spec(
     driver: DriverSpec, transform: IndexTransform | None, options: Mapping[str, Any]
 ) -> tuple[DriverSpec, IndexTransform | None]:
-    """Return a spec, which is a driver and a transform, with options applied to it.
-
-    Raises
-    ------
-    TypeError
-        For an unknown option, or a value of a wrong type.
-    InvalidArgumentError
-        If an option contradicts the spec.
-    """
+    """Return a spec, which is a driver and a transform, with options applied to it."""
     for name in options:
         if name not in _OPTIONS:
             raise TypeError(f"unexpected keyword argument {name!r}; expected one of {', '.join(_OPTIONS)}")

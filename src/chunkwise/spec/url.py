@@ -41,21 +41,11 @@ _ARRAY_ADAPTERS = ("cast",)
 
 
 class Component(NamedTuple):
-    """One part of a pipeline.
+    """One part of a pipeline."""
 
-    Attributes
-    ----------
-    text : str
-        The part as it is written, with the colon that may be left out.
-    scheme : str
-        What stands before the colon.
-    rest : str
-        What stands after it, still percent-encoded.
-    """
-
-    text: str
-    scheme: str
-    rest: str
+    text: str  # the part as it is written, with the colon that may be left out
+    scheme: str  # what stands before the colon
+    rest: str  # what stands after it, still percent-encoded
 
 
 def is_url(text: str) -> bool:
@@ -64,13 +54,7 @@ def is_url(text: str) -> bool:
 
 
 def quote_path(path: str) -> str:
-    """Return `path` percent-encoded for a URL.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For bytes that are not UTF-8, which no URL can say.
-    """
+    """Return `path` percent-encoded for a URL."""
     try:
         return quote(path, safe="/-_.!~*'():&=+$,;")
     except UnicodeEncodeError:
@@ -89,13 +73,7 @@ def parse_url(url: str) -> list[Component]:
 
 
 def kvstore_json_from_url(url: str) -> dict[str, Any]:
-    """Return the JSON spec of the kvstore that `url` means.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is not the URL of a kvstore, or not one that is known; with the URL in front.
-    """
+    """Return the JSON spec of the kvstore that `url` means."""
     components = parse_url(url)
     try:
         kinds = _schemes()
@@ -119,13 +97,7 @@ def kvstore_json_from_url(url: str) -> dict[str, Any]:
 
 
 def spec_json_from_url(url: str) -> dict[str, Any]:
-    """Return the JSON spec of the array that `url` means; without a driver its format is to be found out.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is not a URL, or has a component that is unknown or in the wrong place.
-    """
+    """Return the JSON spec of the array that `url` means; without a driver its format is to be found out."""
     components = parse_url(url)
     try:
         return _array(components, None)
@@ -134,16 +106,8 @@ def spec_json_from_url(url: str) -> dict[str, Any]:
 
 
 def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON spec of the array, of whatever format, in a local file or directory.
-
-    Pipeline components may follow after "|", as in a URL.  TensorStore doesn't take paths.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is empty, or a URL of which the slashes were forgotten, as in ``s3:bucket``, or has a
-        component that is unknown or in the wrong place.
-    """
+    """Return the JSON spec of the array, of whatever format, in a local file or directory."""
+    # Pipeline components may follow after "|", as in a URL. TensorStore doesn't take paths.
     text = os.fspath(path)
     head, *rest = parse_url(text)
     local = head.text

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.codec.casting import cast_values
-from chunkwise.codec.number import is_integer, value_range
+from chunkwise.codec.casting import cast_values, is_integer, value_range
 from chunkwise.dtypes.conversion import Conversion, convertible
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.blockwise import work_through

@@ -6,10 +6,11 @@ there the checksum depends on the compressor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from chunkwise.binding import dump
+from chunkwise.binding import JSON, dump
+from chunkwise.codec.codec_json import parse_codec
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.compressor import Compressor, compressor_to_json
@@ -35,31 +36,30 @@ def codec_json(template: ArrayTemplate, format: str, given: Sequence[str], notes
     return compressor_to_json(_FALLBACK, format)
 
 
-_CHECKED = {
-    "zarr3": ("crc32c", "gzip", "zlib", "bz2", "crc32", "adler32", "fletcher32", "jenkins_lookup3"),
-    "zarr2": ("gzip", "zlib", "bz2", "crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3"),
-    "n5": ("gzip", "bzip2", "lz4", "xz"),
-}
 _OWN = {"zarr2": "zstd, gzip, zlib, bz2 and xz", "n5": "gzip, bz2, lz4 and xz"}
 
 
 def with_checksum(codecs: Any, format: str) -> Any:
     """Return codecs, or the compressor of Zarr v1, v2 or N5, with a checksum; raise if there can be none."""
     if format == "zarr3":
-        names = (e.get("name", "") if isinstance(e, Mapping) else e for e in codecs)
-        if any(str(name).removeprefix("numcodecs.") in _CHECKED["zarr3"] for name in names):
-            return codecs
-        return [*codecs, {"name": "crc32c"}]
+        return codecs if any(map(_writes_checksum, codecs)) else [*codecs, {"name": "crc32c"}]
     words = "n5" if format == "n5" else "zarr2"
     name = (codecs or {}).get("type" if format == "n5" else "id", "raw" if format == "n5" else "none")
-    if name == "lzma" and codecs.get("format", 1) == 1 and codecs.get("check", -1) != 0:
-        return codecs  # the xz format, whose check is on unless it is turned off
-    if name in _CHECKED[words]:
-        return codecs
-    if name == "zstd" and format != "n5":
-        return {**codecs, "checksum": True}
+    if name not in ("raw", "none"):
+        if _writes_checksum(codecs, words):
+            return codecs
+        if _writes_checksum({**codecs, "checksum": True}, words):
+            return {**codecs, "checksum": True}
     title = {"n5": "N5", "zarr2": "Zarr v2", "zarr1": "Zarr v1"}[format]
     raise InvalidArgumentError(
         f"checksum: {title} has no place for one with the compressor {dump(name)}; "
         f"{_OWN[words]} have one of their own, and Zarr v3 has one for any"
     )
+
+
+def _writes_checksum(codec: JSON, format: str = "zarr3") -> bool:
+    """Return True if what the codec writes has a checksum; False of one that is not known."""
+    try:
+        return parse_codec(codec, format).writes_checksum
+    except InvalidArgumentError:  # what is wrong with it is told where the array is created
+        return False

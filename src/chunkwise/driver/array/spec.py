@@ -31,17 +31,11 @@ __all__ = ["ArraySpec", "parse_array"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ArraySpec(DriverSpec):
-    """``{"driver": "array", "array": …, "dtype": …}``.
-
-    Attributes
-    ----------
-    array : ndarray
-        Of the memory type of ``schema.dtype``; not to be changed.
-    """
+    """``{"driver": "array", "array": …, "dtype": …}``."""
 
     resource_kinds: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
 
-    array: npt.NDArray[Any]
+    array: npt.NDArray[Any]  # of the memory type of ``schema.dtype``; not to be changed
 
     @property
     def driver(self) -> str:
@@ -90,13 +84,7 @@ class ArraySpec(DriverSpec):
         return self
 
     def check(self) -> None:
-        """Raise if the schema demands what an array in memory doesn't have.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The text names the member.
-        """
+        """Raise if the schema demands what an array in memory doesn't have."""
         schema = self.schema
         if schema.fill_value is not None:
             raise InvalidArgumentError("fill_value not supported")

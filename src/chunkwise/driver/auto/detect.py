@@ -1,4 +1,4 @@
-"""Which format lies at a path: what its metadata is called tells.
+"""Detection of the format at a path, by the names of its metadata.
 
 One request for each candidate; every one of them is made, because two formats side by side are an error
 that must not depend on the order of the requests.
@@ -21,21 +21,11 @@ class NoFormatError(FailedPreconditionError):
 
 
 class Signature(NamedTuple):
-    """A key that gives a format away.
+    """A key that gives a format away."""
 
-    Attributes
-    ----------
-    driver : str
-        Driver id of the format.
-    key : str
-        Name of its metadata, relative to the array.
-    fits : callable
-        Whether the bytes under that key are this format's.
-    """
-
-    driver: str
-    key: str
-    fits: Callable[[bytes], bool]
+    driver: str  # driver id of the format
+    key: str  # name of its metadata, relative to the array
+    fits: Callable[[bytes], bool]  # True if the bytes under that key are this format's
 
 
 def _any(raw: bytes) -> bool:
@@ -60,15 +50,7 @@ SIGNATURES = (
 
 
 def detect_format(path: str, describe: Callable[[str], str]) -> Flow[str]:
-    """Return the driver id of the array at `path`, which is empty or ends in "/".
-
-    Raises
-    ------
-    NoFormatError
-        If nothing is found; names what was looked for.
-    FailedPreconditionError
-        If there is more than one format.
-    """
+    """Return the driver id of the array at `path`, which is empty or ends in "/"."""
     found = []
     for signature in SIGNATURES:
         stamped = yield Get(path + signature.key)

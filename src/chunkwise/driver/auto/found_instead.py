@@ -1,4 +1,4 @@
-"""What lies at a path where there is no array or group, and what to do about it: for messages."""
+"""Messages about paths where something else than an array or group lies."""
 
 from __future__ import annotations
 
@@ -19,20 +19,12 @@ _SHOWN = 3
 
 
 def archive_head(head: bytes) -> bool:
-    """Whether a file that begins with these 4 bytes is a ZIP archive."""
+    """Return True if a file that begins with these 4 bytes is a ZIP archive."""
     return head in _ZIP
 
 
 def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
-    """Return what is at `path`, which is empty or ends in "/" and has no document.
-
-    Parameters
-    ----------
-    kv : KvStoreDriver
-    path : str
-    text : str
-        What the user calls it.
-    """
+    """Return what is at `path`, which is empty or ends in "/" and has no document."""
     head = _attempt(lambda: kv.read(path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
     if head is not None and archive_head(bytes(head)):
         return f'it is a ZIP archive, what is in it is "{text.rstrip("/")}|zip:"'

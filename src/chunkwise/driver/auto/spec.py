@@ -18,19 +18,11 @@ __all__ = ["AutoSpec", "parse_auto"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AutoSpec(DriverSpec):
-    """``{"driver": "auto", "kvstore": …}``: opens what is there, creates nothing.
-
-    Attributes
-    ----------
-    mode : OpenMode
-    recheck : mapping
-        Staleness bounds by name.
-    live : Context or None
-        Where the resources of the array that is found come from; set in a bound spec.
-    """
+    """``{"driver": "auto", "kvstore": …}``: opens what is there, creates nothing."""
 
     mode: OpenMode
-    recheck: Mapping[str, Any] = field(default_factory=dict)
+    recheck: Mapping[str, Any] = field(default_factory=dict)  # staleness bounds by name
+    # Where the resources of the array that is found come from; set in a bound spec.
     live: Context | None = None
 
     def bind(self, context: Context) -> Self:
@@ -55,7 +47,7 @@ class AutoSpec(DriverSpec):
 
     @property
     def open_mode(self) -> OpenMode:
-        """How it is to be opened."""
+        """Open mode of the array that is found."""
         return OpenMode(open=True)
 
     def own_mode(self) -> OpenMode:

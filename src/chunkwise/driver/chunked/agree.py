@@ -1,4 +1,4 @@
-"""Whether an existing array has the schema that a spec asks for; each conflict names both sides."""
+"""Comparison of stored metadata with the schema of a spec; each conflict names both sides."""
 
 from __future__ import annotations
 
@@ -15,16 +15,8 @@ __all__ = ["check_schema"]
 
 
 def check_schema(stored: Schema, wanted: Schema) -> None:
-    """Compare what metadata says with what the schema of a spec demands.
-
-    Soft constraints on the chunk layout demand nothing.
-
-    Raises
-    ------
-    FailedPreconditionError
-        For the first of rank, data type, domain, chunk layout, codec, fill value and dimension units
-        that differs.
-    """
+    """Raise unless stored metadata meets the schema of a spec."""
+    # Soft constraints on the chunk layout demand nothing.
     if wanted.rank is not None and wanted.rank != stored.rank:
         raise FailedPreconditionError(
             f"Rank specified by schema ({wanted.rank}) does not match "

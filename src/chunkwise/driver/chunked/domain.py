@@ -1,4 +1,4 @@
-"""What every chunked format derives from a data type, shape, labels, units and fill values."""
+"""Domains, data types, layouts, units and fill values of new chunked arrays, whatever the format."""
 
 from __future__ import annotations
 
@@ -35,17 +35,7 @@ __all__ = [
 def domain_of_shape(
     shape: Sequence[int | None], names: Sequence[str | None], inner: Sequence[int] = ()
 ) -> IndexDomain:
-    """Return ``[0, n*)`` for each dimension: the upper bounds can be resized, so they are implicit.
-
-    Parameters
-    ----------
-    shape : sequence of (int or None)
-        None for a size that is not known.
-    names : sequence of (str or None)
-        Labels; a name that occurs twice labels nothing, since labels must be unique.
-    inner : sequence of int
-        Dimensions inside the elements, which follow, can't be resized and have no labels.
-    """
+    """Return ``[0, n*)`` for each dimension: the upper bounds can be resized, so they are implicit."""
     labels = [name or "" for name in names]
     labels = [label if labels.count(label) == 1 else "" for label in labels]
     rank, fixed = len(labels), len(inner)
@@ -65,15 +55,7 @@ def domain_of_shape(
 def create_domain(
     shape: Sequence[int] | None, names: Sequence[str | None] | None, rank: int | None, schema: Schema
 ) -> IndexDomain:
-    """Return the domain of a new array from metadata constraints and schema.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it stays unknown or infinite.
-    FailedPreconditionError
-        If the two contradict each other.
-    """
+    """Return the domain of a new array from metadata constraints and schema."""
     if schema.rank is not None and rank is not None and schema.rank != rank:
         raise FailedPreconditionError(
             f"Rank specified by schema ({schema.rank}) does not match rank specified by metadata ({rank})"
@@ -94,13 +76,7 @@ def create_domain(
 
 
 def create_dtype(own: DataType | None, schema: Schema) -> DataType:
-    """Return the data type of a new array from that of metadata constraints and the schema.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it stays unknown, or the two contradict each other.
-    """
+    """Return the data type of a new array from that of metadata constraints and the schema."""
     if schema.dtype is not None and own is not None and schema.dtype != own:
         raise InvalidArgumentError(
             f"Specified dtype ({schema.dtype.name}) does not match existing value ({own.name})"
@@ -132,15 +108,7 @@ def at_origin(schema: Schema) -> Schema:
 def fill_scalar(
     wanted: npt.NDArray[Any] | None, constrained: npt.NDArray[Any] | None, dtype: DataType
 ) -> npt.NDArray[Any]:
-    """Return the fill value of a new array, shape ``()``; zero if none is asked for.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the schema's is not the same for all elements.
-    FailedPreconditionError
-        If it is another one than the metadata's.
-    """
+    """Return the fill value of a new array, shape ``()``; zero if none is asked for."""
     if wanted is not None and wanted.size != 1:
         shape = ", ".join(map(str, wanted.shape))
         raise InvalidArgumentError(

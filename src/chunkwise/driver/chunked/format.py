@@ -1,4 +1,4 @@
-"""What a chunked format is to the code that opens, resizes and describes its arrays.
+"""The protocol of chunked formats, for the code that opens, resizes and describes their arrays.
 
 One object per format, without state: ``driver/n5/format.py``, ``driver/zarr2/format.py``, …  All of it is
 pure; the keys and bytes it names are moved by others.
@@ -29,7 +29,7 @@ class Metadata(Protocol):
     def dtype(self) -> DataType: ...
     @property
     def frame(self) -> tuple[Any, ...]:
-        """What shape and attributes have no part in; other metadata may share these objects."""
+        """Objects that metadata of other shapes and attributes may share."""
         ...
 
 

@@ -27,7 +27,7 @@ _TYPES_ONLY = 2  # format of marshal without references, so that equal values gi
 
 
 class Layout(NamedTuple):
-    """Where the elements of an array are."""
+    """The grid, chain and keys of an array, from which the position of each element follows."""
 
     domain: IndexDomain
     stored: StoredArray
@@ -52,10 +52,8 @@ def remember_document(format: Format, raw: bytes, document: Any, metadata: Metad
 
 
 def parse_known(format: Format, document: Any) -> Metadata:
-    """Return the metadata that `document` says, as ``format.parse_metadata`` does.
-
-    A document that differs from an earlier one in shape and attributes alone is not parsed again.
-    """
+    """Return the metadata that `document` says, as ``format.parse_metadata`` does."""
+    # A document that differs from an earlier one in shape and attributes alone is not parsed again.
     frame = format.frame_of(document)
     kind = None if frame is None else _key(frame)
     if frame is None or kind is None:
@@ -70,18 +68,7 @@ def parse_known(format: Format, document: Any) -> Metadata:
 
 
 def layout_of(format: Format, metadata: Metadata, path: str, options: Any) -> Layout:
-    """Return domain and chunks of an array.
-
-    Parameters
-    ----------
-    format : Format
-    metadata : Metadata
-        Of `format`.
-    path : str
-        Prefix of the array's keys.
-    options : object
-        As the format parsed them.
-    """
+    """Return domain and chunks of an array."""
     place = (id(metadata), path, options)
     found = _layouts.get(place)
     if found is not None:

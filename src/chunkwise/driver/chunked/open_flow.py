@@ -34,28 +34,15 @@ __all__ = ["OpenRequest", "Opened", "check_container", "open_array", "read_metad
 
 
 class OpenRequest(NamedTuple):
-    """What to open.
-
-    Attributes
-    ----------
-    format : Format
-    path : str
-        Prefix of the array's keys: empty or ending in "/".
-    mode : OpenMode
-    constraints, options
-        As the format parsed them.
-    schema : Schema
-    describe : callable
-        How the kvstore names a key in messages.
-    """
+    """An array to open or create."""
 
     format: Format
-    path: str
+    path: str  # prefix of the array's keys: empty or ending in "/"
     mode: OpenMode
-    constraints: Any
+    constraints: Any  # as the format parsed them
     options: Any
     schema: Schema
-    describe: Callable[[str], str] = dump
+    describe: Callable[[str], str] = dump  # how the kvstore names a key in messages
 
     @property
     def key(self) -> str:
@@ -64,50 +51,23 @@ class OpenRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What messages call the metadata document."""
+        """Name of the metadata document in messages."""
         return self.describe(self.key)
 
 
 class Opened(NamedTuple):
-    """Metadata and the version of the document that it was read from or written as.
-
-    Attributes
-    ----------
-    metadata : Metadata
-    generation : bytes
-        Of the document.
-    time : float
-        Seconds since the epoch at which this was known to be current.
-    written : bool
-        Whether the document was written just now.
-    """
+    """Metadata and the version of the document that it was read from or written as."""
 
     metadata: Metadata
-    generation: bytes
-    time: float
-    written: bool = False
+    generation: bytes  # of the document
+    time: float  # seconds since the epoch at which this was known to be current
+    written: bool = False  # True if the document was written just now
 
 
 def open_array(
     request: OpenRequest, known: Opened | None = None, oldest: float = float("inf")
 ) -> Flow[Opened]:
-    """Open or create the array that `request` describes.
-
-    Parameters
-    ----------
-    request : OpenRequest
-    known : Opened, optional
-        What is known of the array from before.
-    oldest : float
-        When that has to have been current, in seconds since the epoch, to be used without another look.
-
-    Raises
-    ------
-    NotFoundError, AlreadyExistsError
-        If it is missing and may not be created, or the other way round.
-    FailedPreconditionError
-        If what is stored does not satisfy the request, or can't be read.
-    """
+    """Open or create the array that `request` describes."""
     mode = request.mode
     if mode.assume_metadata or mode.assume_cached_metadata:
         return Opened(_create(request), UNKNOWN_GENERATION, float("-inf"))
@@ -190,20 +150,7 @@ def _check_container(request: OpenRequest, document: Any) -> None:
 
 
 def check_container(request: OpenRequest, path: str) -> Flow[None]:
-    """Raise if the container that an array is in is of a version that can't be read.
-
-    Parameters
-    ----------
-    request : OpenRequest
-        For the array.
-    path : str
-        Prefix of its keys in a store that has those of its container, too.
-
-    Raises
-    ------
-    UnsupportedError, FailedPreconditionError
-        Of such a version, or with a document that is no JSON.
-    """
+    """Raise if the container that an array is in is of a version that can't be read."""
     key = request.format.container_key(path)
     if key is None:
         return

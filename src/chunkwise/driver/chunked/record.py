@@ -1,4 +1,4 @@
-"""One field of a structured type, or the bytes of any, as an array of its own: what formats share.
+"""Fields of a structured type, or the bytes of any, as arrays of their own.
 
 Spec members: ``field`` names the field; its shape, if it has one, becomes inner dimensions behind those of
 the array.  ``open_as_void`` gives the stored bytes of each element as an inner dimension.
@@ -19,13 +19,7 @@ __all__ = ["Part", "choose_part", "outer_schema", "parse_part_members"]
 
 
 def parse_part_members(members: Members) -> tuple[str | None, bool]:
-    """Take ``field`` and ``open_as_void`` out of a spec.
-
-    Raises
-    ------
-    SpecError
-        If both are given.
-    """
+    """Take ``field`` and ``open_as_void`` out of a spec."""
     field = members.take("field", expect_string, None)
     as_void = members.take("open_as_void", expect_bool, False)
     if field is not None and as_void:
@@ -34,33 +28,15 @@ def parse_part_members(members: Members) -> tuple[str | None, bool]:
 
 
 class Part(NamedTuple):
-    """What of each element is addressed by itself.
+    """Part of each element that is addressed by itself."""
 
-    Attributes
-    ----------
-    name : str or None
-        The field; None for all bytes.
-    dtype : DataType
-        Of what is addressed.
-    shape : tuple of int
-        Inner dimensions.
-    """
-
-    name: str | None
-    dtype: DataType
-    shape: tuple[int, ...]
+    name: str | None  # the field; None for all bytes
+    dtype: DataType  # of what is addressed
+    shape: tuple[int, ...]  # inner dimensions
 
 
 def choose_part(dtype: DataType, field: str | None, as_void: bool) -> Part | None:
-    """Return the part that a spec asks for; None if it asks for whole elements.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If there is no such field.
-    UnsupportedError
-        For the bytes of elements that have no fixed size.
-    """
+    """Return the part that a spec asks for; None if it asks for whole elements."""
     memory = dtype.memory_dtype
     if as_void:
         if memory.hasobject:
@@ -83,18 +59,7 @@ def choose_part(dtype: DataType, field: str | None, as_void: bool) -> Part | Non
 
 
 def outer_schema(schema: Schema, part: Part, shape: tuple[int, ...] | None) -> Schema:
-    """Return what a schema for a part says of the array of records that the part is taken from.
-
-    Parameters
-    ----------
-    shape : tuple of int, optional
-        Of the array of records, if known.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it contradicts the part, or has a fill value, which records can only get from metadata.
-    """
+    """Return what a schema for a part says of the array of records that the part is taken from."""
     if schema.dtype is not None and schema.dtype != part.dtype:
         raise InvalidArgumentError(
             f"Specified dtype ({schema.dtype.name}) does not match existing value ({part.dtype.name})"

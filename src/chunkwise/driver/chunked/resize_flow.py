@@ -35,15 +35,7 @@ def new_shape(
     expand_only: bool,
     shrink_only: bool,
 ) -> tuple[int, ...]:
-    """Return the shape after a resize of an array whose origin is 0.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the origin were to change or a size to become negative.
-    FailedPreconditionError
-        If `expand_only` or `shrink_only` forbids it.
-    """
+    """Return the shape after a resize of an array whose origin is 0."""
     out = []
     for dim, (size, lower, upper) in enumerate(zip(shape, inclusive_min, exclusive_max, strict=True)):
         if lower not in (None, 0):
@@ -79,15 +71,7 @@ def resize_array(
     expand_only: bool = False,
     shrink_only: bool = False,
 ) -> Flow[tuple[Opened, tuple[int, ...]]]:
-    """Write metadata with a new shape; return it, and the shape before.
-
-    Parameters
-    ----------
-    request : OpenRequest
-        As the array was opened with.
-    known : Opened
-        What the caller believes the array to be: another chunk shape, say, means that it was replaced.
-    """
+    """Write metadata with a new shape; return it, and the shape before."""
     while True:
         current = yield from read_metadata(request, known)
         if not request.format.same_but_resized(known.metadata, current.metadata):

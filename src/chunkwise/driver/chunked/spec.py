@@ -33,22 +33,7 @@ def parse_recheck(value: JSON) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ChunkedSpec(DriverSpec):
-    """What a spec says about a chunked array.
-
-    Attributes
-    ----------
-    format : Format
-    options : object
-        The format's own members.
-    constraints : object
-        The ``metadata`` member.
-    mode : OpenMode
-    recheck_cached_metadata, recheck_cached_data : bool, "open" or float
-    fill_missing_data_reads, store_data_equal_to_fill_value : bool
-    lazy : bool
-        The constraints are the metadata of an array that was open when it was pickled; they are not
-        read before they are needed.
-    """
+    """Spec of a chunked array."""
 
     resource_kinds: ClassVar[tuple[str, ...]] = (
         "cache_pool",
@@ -57,13 +42,15 @@ class ChunkedSpec(DriverSpec):
     )
 
     format: Format = None  # type: ignore[assignment]
-    options: Any = None
-    constraints: Any = None
+    options: Any = None  # the format's own members
+    constraints: Any = None  # the ``metadata`` member
     mode: OpenMode = field(default_factory=OpenMode)
     recheck_cached_metadata: Any = "open"
     recheck_cached_data: Any = True
     fill_missing_data_reads: bool = True
     store_data_equal_to_fill_value: bool = False
+    # The constraints are the metadata of an array that was open when it was pickled; they are not read
+    # before they are needed.
     lazy: bool = False
 
     @property
@@ -145,12 +132,12 @@ class ChunkedSpec(DriverSpec):
 
     @cached_property
     def _alone(self) -> Schema:
-        """What the constraints say on their own; not to be changed."""
+        """Schema of the constraints alone; not to be changed."""
         return self._constraint_schema(Schema())
 
     @cached_property
     def _constrained(self) -> Schema:
-        """What the constraints say on their own, given the rank; not to be changed."""
+        """Schema of the constraints alone, given the rank; not to be changed."""
         rank = self.schema.rank
         return self._alone if rank is None else self._constraint_schema(Schema(rank=rank))
 
@@ -192,7 +179,7 @@ class ChunkedSpec(DriverSpec):
 
     @property
     def open_mode(self) -> OpenMode:
-        """How the spec is to be opened."""
+        """Open mode; an array is opened unless something else is asked for."""
         if self.mode.open or self.mode.create:
             return replace(self.mode)
         return replace(self.mode, open=True)
@@ -242,15 +229,8 @@ class ChunkedSpec(DriverSpec):
         return replace(self, lazy=True)
 
     def open_request(self, path: str, describe: Callable[[str], str]) -> OpenRequest:
-        """Return what the open flow needs, of an array whose keys begin with `path`.
-
-        Messages name a key as `describe` does.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the open mode has no meaning.
-        """
+        """Return what the open flow needs, of an array whose keys begin with `path`."""
+        # Messages name a key as `describe` does.
         mode = self.mode.resolved()
         return OpenRequest(
             self.format,

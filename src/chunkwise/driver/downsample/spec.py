@@ -40,16 +40,9 @@ METHODS = ("stride", "mean", "min", "max", "median", "mode")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DownsampleSpec(BasedSpec):
-    """``{"driver": "downsample", "base": …, "downsample_factors": …, "downsample_method": …}``.
+    """``{"driver": "downsample", "base": …, "downsample_factors": …, "downsample_method": …}``."""
 
-    Attributes
-    ----------
-    factors : tuple of int
-        Size of a cell along each dimension of the base.
-    method : str
-    """
-
-    factors: tuple[int, ...]
+    factors: tuple[int, ...]  # size of a cell along each dimension of the base
     method: str
 
     @property

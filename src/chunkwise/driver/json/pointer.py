@@ -40,13 +40,7 @@ def parse_pointer(pointer: str) -> tuple[str, ...]:
 
 
 def read_at(value: JSON, tokens: tuple[str, ...]) -> JSON:
-    """Return what is in `value` at a place.
-
-    Raises
-    ------
-    NotFoundError, OutOfRangeError, FailedPreconditionError
-        If a member is missing, an index is too large, or what is there has no such place.
-    """
+    """Return what is in `value` at a place."""
     for i, token in enumerate(tokens):
         text = _text(tokens[: i + 1])
         if isinstance(value, dict):
@@ -63,20 +57,8 @@ def read_at(value: JSON, tokens: tuple[str, ...]) -> JSON:
 
 
 def written_at(value: JSON, tokens: tuple[str, ...], new: JSON) -> JSON:
-    """Return `value` with `new` at a place; it may be changed itself.
-
-    Missing objects on the way are made, ``-`` appends to an array.
-
-    Parameters
-    ----------
-    value : JSON
-        `MISSING_VALUE` if there is nothing yet.
-
-    Raises
-    ------
-    OutOfRangeError, FailedPreconditionError
-        As `read_at`; an index after the last one is out of range.
-    """
+    """Return `value` with `new` at a place; it may be changed itself."""
+    # Missing objects on the way are made, ``-`` appends to an array.
     if not tokens:
         return new
     root = value = {} if value is MISSING_VALUE else value

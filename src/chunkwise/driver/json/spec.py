@@ -33,19 +33,12 @@ _JSON = DataType("json")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class JsonSpec(DriverSpec):
-    """``{"driver": "json", "kvstore": …, "json_pointer": …}``; the path of the kvstore is the key.
-
-    Attributes
-    ----------
-    pointer : str
-    recheck_cached_data : bool, "open" or float
-        How old what was read may be.
-    """
+    """``{"driver": "json", "kvstore": …, "json_pointer": …}``; the path of the kvstore is the key."""
 
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
     pointer: str = ""
-    recheck_cached_data: Any = "open"
+    recheck_cached_data: Any = "open"  # how old what was read may be
 
     @property
     def driver(self) -> str:
@@ -76,13 +69,7 @@ class JsonSpec(DriverSpec):
         return Schema(dtype=_JSON, domain=IndexDomain(rank=0))
 
     def with_schema(self, schema: Schema) -> Self:
-        """Return the spec with further constraints.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If no JSON value can have them.
-        """
+        """Return the spec with further constraints."""
         own = self.schema.merged(schema)
         if own.fill_value is not None:
             raise InvalidArgumentError("fill_value not supported by json driver")

@@ -13,13 +13,7 @@ __all__ = ["decode_json", "encode_json"]
 
 
 def decode_json(raw: bytes | bytearray | memoryview) -> JSON:
-    """Return the value of UTF-8 text; of members with the same name the last counts.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If it is not JSON.
-    """
+    """Return the value of UTF-8 text; of members with the same name the last counts."""
     try:
         text = bytes(raw).decode("utf-8-sig")
         return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_number)
@@ -47,13 +41,7 @@ def _integer(text: str) -> int | float:
 
 
 def encode_json(value: JSON) -> bytes:
-    """Return compact UTF-8 text with sorted members; numbers that JSON has not become null.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it can't be said in JSON.
-    """
+    """Return compact UTF-8 text with sorted members; numbers that JSON has not become null."""
     try:
         return dump(_plain(value)).encode()
     except (TypeError, ValueError, RecursionError) as e:

@@ -86,27 +86,18 @@ def _name(token: Token) -> str:
 
 
 def get_attribute(document: JSON, path: str) -> JSON:
-    """Return the value at `path`, or :data:`~chunkwise.binding.MISSING`.
-
-    In an object ``[0]`` is the member of that name.
-    """
+    """Return the value at `path`, or :data:`~chunkwise.binding.MISSING`."""
+    # In an object ``[0]`` is the member of that name.
     for token in parse_attribute_path(path):
         document = _child(document, token)
     return document
 
 
 def set_attribute(document: JSON, path: str, value: JSON, *, keep_nulls: bool = False) -> JSON:
-    """Return `document` with `value` at `path`.
-
-    Missing parents are made; a parent of the wrong kind is replaced.  An array grows to the index, with 0
-    in the gap if `value` is a number, else null.  Members of objects that are null are left out, as
-    n5-java does when it writes, unless `keep_nulls` is set.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If an array would grow by more than a million elements.
-    """
+    """Return `document` with `value` at `path`."""
+    # Missing parents are made; a parent of the wrong kind is replaced. An array grows to the index,
+    # with 0 in the gap if `value` is a number, else null. Members of objects that are null are left
+    # out, as n5-java does when it writes, unless `keep_nulls` is set.
     after = _set(document, parse_attribute_path(path), value)
     return after if keep_nulls else _without_nulls(after)
 
@@ -138,10 +129,8 @@ def _without_nulls(value: JSON) -> JSON:
 
 
 def remove_attribute(document: JSON, path: str) -> tuple[JSON, bool]:
-    """Return `document` without the value at `path`, and whether there was one.
-
-    Later elements of an array move up.  Without the whole document, null is left.
-    """
+    """Return `document` without the value at `path`, and whether there was one."""
+    # Later elements of an array move up. Without the whole document, null is left.
     tokens = parse_attribute_path(path)
     if not tokens:
         return None, True
@@ -162,15 +151,8 @@ def _remove(document: JSON, tokens: Sequence[Token]) -> JSON:
 
 
 def normalize_group_path(path: str) -> str:
-    r"""Return the path of a group below its container: no leading or trailing ``/``, no ``.`` or ``..``.
-
-    A backslash makes the next character part of a name.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the path climbs above the container.
-    """
+    """Return the path of a group below its container: no leading or trailing ``/``, no ``.`` or ``..``."""
+    # A backslash makes the next character part of a name.
     out: list[str] = []
     for part in _SEPARATOR.split(path):
         if part == "..":

@@ -13,15 +13,10 @@ __all__ = ["N5CodecSpec"]
 
 
 class N5CodecSpec(CodecSpec):
-    """The compression as a schema constraint.
-
-    Attributes
-    ----------
-    compression : dict, or None
-        The ``compression`` object with all defaults filled in; None leaves it open.
-    """
+    """The compression as a schema constraint."""
 
     driver = "n5"
+    # The ``compression`` object with all defaults filled in; None leaves it open.
     compression: dict[str, Any] | None
 
     @classmethod

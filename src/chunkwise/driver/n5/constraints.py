@@ -20,37 +20,21 @@ __all__ = ["N5Constraints", "check_constraints", "constraints_to_json", "parse_c
 
 @dataclass(frozen=True, slots=True)
 class N5Constraints:
-    """What a spec demands of an ``attributes.json``; None for nothing.
+    """Constraints of a spec on an ``attributes.json``; None for no constraint."""
 
-    Attributes
-    ----------
-    rank : int or None
-        Number of dimensions, if a member tells it.
-    dimensions, block_size, data_type, compression, axes, units, resolution
-        As in :class:`~chunkwise.driver.n5.metadata.N5Metadata`.
-    attributes : mapping
-        All other members.
-    """
-
-    rank: int | None = None
-    dimensions: tuple[int, ...] | None = None
+    rank: int | None = None  # number of dimensions, if a member tells it
+    dimensions: tuple[int, ...] | None = None  # as in :class:`~chunkwise.driver.n5.metadata.N5Metadata`
     block_size: tuple[int, ...] | None = None
     data_type: str | None = None
     compression: dict[str, JSON] | None = None
     axes: tuple[str, ...] | None = None
     units: tuple[str, ...] | None = None
     resolution: tuple[float, ...] | None = None
-    attributes: Mapping[str, JSON] = field(default_factory=dict)
+    attributes: Mapping[str, JSON] = field(default_factory=dict)  # all other members
 
 
 def parse_constraints(value: JSON) -> N5Constraints:
-    """Read the ``metadata`` member of a spec.
-
-    Raises
-    ------
-    SpecError
-        Naming the member that is malformed.
-    """
+    """Read the ``metadata`` member of a spec."""
     taken = Members(value)
     rank: int | None = None
 
@@ -101,13 +85,7 @@ def constraints_to_json(constraints: N5Constraints) -> dict[str, JSON]:
 
 
 def check_constraints(constraints: N5Constraints, metadata: N5Metadata) -> None:
-    """Compare stored metadata with the constraints of a spec.
-
-    Raises
-    ------
-    FailedPreconditionError
-        Naming the first member that differs, what the spec demands and what is stored.
-    """
+    """Compare stored metadata with the constraints of a spec."""
     wanted = constraints_to_json(constraints)
     if constraints.axes is not None:
         wanted["axes"] = list(constraints.axes)
@@ -126,7 +104,7 @@ def check_constraints(constraints: N5Constraints, metadata: N5Metadata) -> None:
 
 
 def same_json(a: JSON, b: JSON) -> bool:
-    """Whether two JSON values are equal; 5 and 5.0 are, 1 and true are not."""
+    """Return True if two JSON values are equal; 5 and 5.0 are, 1 and true are not."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(same_json(a[name], b[name]) for name in a)
     if isinstance(a, list) and isinstance(b, list):

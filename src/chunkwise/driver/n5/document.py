@@ -19,16 +19,10 @@ ATTRIBUTES_KEY = "attributes.json"
 
 
 def load_document(raw: bytes | bytearray | memoryview) -> JSON:
-    """Return the JSON value of an ``attributes.json``.
-
-    As n5-java does, this accepts a UTF-8 byte order mark, ``NaN`` and infinities, and takes an empty
-    file and ``null``, which is what is left when all attributes are removed, for a group without attributes.
-
-    Raises
-    ------
-    SpecError
-        If `raw` is not UTF-8 JSON text.
-    """
+    """Return the JSON value of an ``attributes.json``."""
+    # As n5-java does, this accepts a UTF-8 byte order mark, ``NaN`` and infinities, and takes an empty
+    # file and ``null``, which is what is left when all attributes are removed, for a group without
+    # attributes.
     text = bytes(raw)
     if not text.strip():
         return {}
@@ -45,12 +39,9 @@ def dump_document(document: Mapping[str, JSON]) -> bytes:
 
 
 def is_dataset(document: Any) -> bool:
-    """Return whether the JSON value of an ``attributes.json`` is that of a dataset, not of a group.
-
-    A dataset has ``dimensions``, ``blockSize``, ``dataType`` and one of ``compression``,
-    ``compressionType`` (version 0) and ``codecs``; whether they make sense is another question.  This
-    is n5-java's rule.
-    """
+    """Return True if the JSON of an ``attributes.json`` is that of a dataset, by n5-java's rule."""
+    # A dataset has ``dimensions``, ``blockSize``, ``dataType`` and one of ``compression``,
+    # ``compressionType`` (version 0) and ``codecs``; whether they make sense is another question.
     return (
         isinstance(document, Mapping)
         and all(name in document for name in ("dimensions", "blockSize", "dataType"))

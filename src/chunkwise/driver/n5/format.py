@@ -11,6 +11,7 @@ from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.domain import domain_of_shape
+from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.n5.constraints import N5Constraints, constraints_to_json, parse_constraints
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, is_marker, load_document
 from chunkwise.driver.n5.metadata import (
@@ -29,21 +30,17 @@ from chunkwise.driver.stored_array import StoredArray
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec_members import SpecMembers
 
-__all__ = ["N5Format", "N5Options", "to_stored_array"]
+__all__ = ["N5Format", "N5Options", "parse_n5", "to_stored_array"]
 
 
 @dataclass(frozen=True, slots=True)
 class N5Options:
-    """Members of a spec that only N5 has.
+    """Members of a spec that only N5 has."""
 
-    Attributes
-    ----------
-    crop_end_blocks : bool
-        Whether blocks at the edges are written without what lies beyond the dataset, as n5-java and z5py
-        do, instead of padded, as TensorStore does.  Either way all of them read it.
-    """
-
+    # True if blocks at the edges are written without what lies beyond the dataset, as n5-java and z5py
+    # do, instead of padded, as TensorStore does. Either way all of them read it.
     crop_end_blocks: bool = False
 
 
@@ -87,7 +84,7 @@ class N5Format:
         return load_document(raw)
 
     def is_array(self, document: JSON) -> bool:
-        """Whether a document is that of a dataset, not of a group."""
+        """Return True if a document is that of a dataset, not of a group."""
         return is_dataset(document)
 
     def parse_metadata(self, document: JSON) -> N5Metadata:
@@ -152,7 +149,7 @@ class N5Format:
         return resize(metadata, shape)
 
     def same_but_resized(self, a: N5Metadata, b: N5Metadata) -> bool:
-        """Whether two documents differ in nothing but dimensions and attributes."""
+        """Return True if two documents differ in nothing but dimensions and attributes."""
         return _identity(a) == _identity(b)
 
     def encode(self, metadata: N5Metadata) -> bytes:
@@ -177,23 +174,7 @@ def _identity(metadata: N5Metadata) -> tuple[Any, ...]:
 
 
 def to_stored_array(metadata: N5Metadata, prefix: str, *, crop: bool = False) -> StoredArray:
-    """Return a dataset as it lies in its kvstore.
-
-    Parameters
-    ----------
-    metadata : N5Metadata
-    prefix : str
-        Path of the dataset: empty or ending in ``/``.
-    crop : bool
-        Whether end blocks are written cropped.
-
-    Raises
-    ------
-    UnknownExtensionError
-        If nothing is registered for the compression.
-    UnsupportedError
-        For data type ``object``.
-    """
+    """Return a dataset as it lies in its kvstore."""
     fill_value = metadata.dtype.zero()
     item = ChunkSpec(metadata.block_size, fill_value.dtype, fill_value)
     return StoredArray(
@@ -208,3 +189,11 @@ def to_stored_array(metadata: N5Metadata, prefix: str, *, crop: bool = False) ->
         document=metadata.document,
         crop=crop,
     )
+
+
+FORMAT = N5Format()
+
+
+def parse_n5(members: Members, common: SpecMembers) -> ChunkedSpec:
+    """Take the members of a spec of this driver."""
+    return ChunkedSpec.parse(FORMAT, members, common)

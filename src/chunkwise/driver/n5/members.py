@@ -84,13 +84,7 @@ def parse_axes(rank: int | None) -> Callable[[JSON], tuple[str, ...]]:
 
 
 def array_data_type(dtype: DataType) -> str:
-    """Return the ``dataType`` of an array of `dtype`.
-
-    Raises
-    ------
-    SpecError
-        If N5 has none.
-    """
+    """Return the ``dataType`` of an array of `dtype`."""
     if dtype == "ustring":
         return "string"
     if dtype.name in ITEM_NBYTES:

@@ -41,37 +41,18 @@ _OBJECT = 'N5 data type "object" holds opaque bytes, not an array; its blocks ca
 
 @dataclass(frozen=True, slots=True)
 class N5Metadata:
-    """Metadata of one dataset.
+    """Metadata of one dataset."""
 
-    Attributes
-    ----------
-    dimensions, block_size : tuple of int
-        In elements.
-    data_type : str
-        One of the ten number types, ``string`` or ``object``.
-    compression : mapping
-        The ``compression`` object with all defaults filled in; as stored if its type is not known.
-    axes : tuple of str
-        A label for each dimension, empty where there is none.
-    units : tuple of str, optional
-        Base unit of each dimension.
-    resolution : tuple of float, optional
-        Multiplier of the unit of each dimension.
-    attributes : mapping
-        All other members.
-    document : dict
-        The whole document as stored.
-    """
-
-    dimensions: tuple[int, ...]
+    dimensions: tuple[int, ...]  # in elements
     block_size: tuple[int, ...]
-    data_type: str
+    data_type: str  # one of the ten number types, ``string`` or ``object``
+    # The ``compression`` object with all defaults filled in; as stored if its type is not known.
     compression: Mapping[str, JSON]
-    axes: tuple[str, ...]
-    units: tuple[str, ...] | None
-    resolution: tuple[float, ...] | None
-    attributes: Mapping[str, JSON]
-    document: dict[str, JSON]
+    axes: tuple[str, ...]  # a label for each dimension, empty where there is none
+    units: tuple[str, ...] | None  # base unit of each dimension
+    resolution: tuple[float, ...] | None  # multiplier of the unit of each dimension
+    attributes: Mapping[str, JSON]  # all other members
+    document: dict[str, JSON]  # the whole document as stored
 
     @property
     def rank(self) -> int:
@@ -80,7 +61,7 @@ class N5Metadata:
 
     @property
     def frame(self) -> tuple[object, ...]:
-        """What other metadata may share."""
+        """Objects that metadata of other shapes and attributes may share."""
         return self.block_size, self.data_type, self.compression, self.axes, self.units, self.resolution
 
     @property
@@ -90,26 +71,14 @@ class N5Metadata:
 
     @property
     def dtype(self) -> DataType:
-        """Type of the elements; text for ``string``.
-
-        Raises
-        ------
-        UnsupportedError
-            For ``object``.
-        """
+        """Type of the elements; text for ``string``."""
         if self.data_type == "object":
             raise UnsupportedError(_OBJECT)
         return members.dtype_of(self.data_type)
 
 
 def parse_metadata(document: JSON) -> N5Metadata:
-    """Read a stored document.
-
-    Raises
-    ------
-    SpecError
-        If a member that a dataset must have is missing or malformed.
-    """
+    """Read a stored document."""
     taken = Members(document)
     dimensions = taken.take("dimensions", members.parse_ranked(members.parse_size(0), None))
     rank = len(dimensions)
@@ -179,15 +148,7 @@ def spec_members(metadata: N5Metadata) -> dict[str, JSON]:
 
 
 def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:
-    """Return the codec of the dataset's blocks.
-
-    Raises
-    ------
-    UnknownExtensionError
-        If the compression is one that nothing is registered for.
-    UnsupportedError
-        If the blocks do not hold arrays: data type ``object``.
-    """
+    """Return the codec of the dataset's blocks."""
     try:
         _, compression = read_compression(metadata.compression)
     except InvalidArgumentError as e:
@@ -223,13 +184,7 @@ def without_attributes(metadata: N5Metadata) -> N5Metadata:
 
 
 def resize(metadata: N5Metadata, shape: tuple[int, ...]) -> N5Metadata:
-    """Return the metadata of the dataset with other dimensions; the rest of its document is kept.
-
-    Raises
-    ------
-    SpecError
-        If the rank differs.
-    """
+    """Return the metadata of the dataset with other dimensions; the rest of its document is kept."""
     if len(shape) != metadata.rank:
         raise SpecError(f"New shape has rank {len(shape)}, but the dataset has rank {metadata.rank}")
     return replace(metadata, dimensions=shape, document={**metadata.document, "dimensions": list(shape)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from chunkwise.driver.chunked.domain import domain_of_shape
@@ -9,15 +10,23 @@ from chunkwise.driver.n5.codec_spec import N5CodecSpec
 from chunkwise.driver.n5.constraints import N5Constraints, check_constraints
 from chunkwise.driver.n5.members import array_data_type, dtype_of
 from chunkwise.driver.n5.metadata import N5Metadata, parse_metadata
-from chunkwise.driver.n5.units import choose_units, units_of
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain, inf, merge_domains
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.chunk_shape import choose_chunk_shape
 from chunkwise.spec.dimension_units import format_dimension_units, merge_dimension_units
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.unit import Unit
 
-__all__ = ["check_metadata", "constraint_schema", "create_metadata", "default_compression", "schema_of"]
+__all__ = [
+    "check_metadata",
+    "choose_units",
+    "constraint_schema",
+    "create_metadata",
+    "default_compression",
+    "schema_of",
+    "units_of",
+]
 
 
 def schema_of(metadata: N5Metadata) -> Schema:
@@ -51,13 +60,7 @@ def _domain(constraints: N5Constraints, schema: Schema) -> IndexDomain | None:
 
 
 def constraint_schema(constraints: N5Constraints, schema: Schema) -> Schema:
-    """Return what the constraints of a spec and its schema say together, as far as they agree.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they don't.
-    """
+    """Return what the constraints of a spec and its schema say together, as far as they agree."""
     if schema.dtype is not None:
         array_data_type(schema.dtype)
     rank = constraints.rank if constraints.rank is not None else schema.rank
@@ -86,13 +89,7 @@ def default_compression(itemsize: int) -> dict[str, Any]:
 
 
 def create_metadata(constraints: N5Constraints, schema: Schema) -> N5Metadata:
-    """Choose the metadata of a new dataset.
-
-    Raises
-    ------
-    ChunkwiseError
-        If data type or domain are missing, or constraints and schema contradict each other.
-    """
+    """Choose the metadata of a new dataset."""
     domain = _create_domain(constraints, schema)
     data_type = _create_data_type(constraints, schema)
     rank = domain.rank
@@ -164,13 +161,7 @@ def _check_no_fill_value(schema: Schema) -> None:
 
 
 def check_metadata(metadata: N5Metadata, constraints: N5Constraints, schema: Schema) -> None:
-    """Raise if an existing dataset isn't what a spec asks for.
-
-    Raises
-    ------
-    FailedPreconditionError, InvalidArgumentError
-        For the first thing that differs; which of the two it is follows TensorStore.
-    """
+    """Raise if an existing dataset isn't what a spec asks for."""
     check_constraints(constraints, metadata)
     if schema.is_met_by(metadata.dtype, metadata.rank):
         return
@@ -217,3 +208,33 @@ def _check_units(metadata: N5Metadata, schema: Schema) -> None:
         merge_dimension_units(stored, wanted)
     except ChunkwiseError as e:
         raise FailedPreconditionError(e.message) from None
+
+
+def units_of(units: Sequence[str] | None, resolution: Sequence[float] | None) -> tuple[Unit, ...] | None:
+    """Return the dimension units that the two members mean; None if they mean none."""
+    if units is None:
+        return None
+    factors = resolution if resolution is not None else (1.0,) * len(units)
+    return tuple(Unit(factor, unit) for factor, unit in zip(factors, units, strict=True))
+
+
+def choose_units(
+    units: tuple[str, ...] | None,
+    resolution: tuple[float, ...] | None,
+    wanted: Sequence[Unit | None] | None,
+) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None]:
+    """Return ``units`` and ``resolution`` of a new dataset."""
+    if wanted is None or all(unit is None for unit in wanted):
+        return units, resolution if units is None or resolution is not None else (1.0,) * len(units)
+    if units is not None:
+        merge_dimension_units(wanted, units_of(units, resolution))
+        return units, resolution if resolution is not None else (1.0,) * len(units)
+    if resolution is None:
+        resolution = tuple(1.0 if unit is None else unit.multiplier for unit in wanted)
+    elif any(unit is not None and unit.multiplier != r for unit, r in zip(wanted, resolution, strict=True)):
+        factors = ", ".join(f"{factor:.6g}" for factor in resolution)
+        raise InvalidArgumentError(
+            f'"resolution" from metadata {{{factors}}} does not match dimension units from schema '
+            f"{format_dimension_units(wanted)}"
+        )
+    return tuple("" if unit is None else unit.base_unit for unit in wanted), resolution

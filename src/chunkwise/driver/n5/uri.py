@@ -19,25 +19,16 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/|\\")
 
 
 class N5Uri(NamedTuple):
-    """A place in an N5 container.
+    """A place in an N5 container."""
 
-    Attributes
-    ----------
-    container : str
-        URI or path of the container; empty if the URI is relative to one.
-    group : str or None
-        Path of a group as written, None if there is none, which means the root.
-    attribute : str or None
-        Attribute path as written, None if there is none, which means all attributes.
-    """
-
-    container: str
-    group: str | None = None
+    container: str  # URI or path of the container; empty if the URI is relative to one
+    group: str | None = None  # path of a group as written, None if there is none, which means the root
+    # Attribute path as written, None if there is none, which means all attributes.
     attribute: str | None = None
 
     @property
     def is_absolute(self) -> bool:
-        """Whether the container does not depend on where the URI was found."""
+        """True if the container does not depend on where the URI was found."""
         return _ABSOLUTE.match(self.container) is not None
 
     def __str__(self) -> str:
@@ -66,11 +57,9 @@ def parse_n5_uri(text: str) -> N5Uri:
 
 
 def resolve_n5_uri(base: N5Uri, relative: N5Uri) -> N5Uri:
-    """Return the place that `relative` means when it is found at `base`.
-
-    The first part that `relative` has is appended to that of `base`, unless it is absolute; what comes
-    before it is taken from `base`, what comes after it from `relative`.
-    """
+    """Return the place that `relative` means when it is found at `base`."""
+    # The first part that `relative` has is appended to that of `base`, unless it is absolute; what
+    # comes before it is taken from `base`, what comes after it from `relative`.
     if relative.is_absolute:
         return relative
     if relative.container:

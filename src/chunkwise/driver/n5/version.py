@@ -58,10 +58,8 @@ def parse_version(value: JSON) -> Version | None:
 
 
 def check_version(value: JSON) -> None:
-    """Raise UnsupportedError if the attribute ``n5`` of a root names a major version above 4.
-
-    Containers without a readable version, as TensorStore makes them, are fine.
-    """
+    """Raise UnsupportedError if the attribute ``n5`` of a root names a major version above 4."""
+    # Containers without a readable version, as TensorStore makes them, are fine.
     version = parse_version(value)
     if version is not None and version.major > _NEWEST_MAJOR:
         raise UnsupportedError(f"Incompatible N5 version {version} (this reads up to {_NEWEST_MAJOR})")

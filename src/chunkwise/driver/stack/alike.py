@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from chunkwise.cached import copied
 from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.spec.copied import copied
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 

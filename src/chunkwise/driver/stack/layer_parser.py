@@ -6,6 +6,7 @@ from operator import add, gt
 from typing import Any
 
 from chunkwise.binding import JSON
+from chunkwise.cached import copied
 from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.driver.based_spec import parse_base
 from chunkwise.driver.stack.alike import elsewhere, is_movable
@@ -14,7 +15,6 @@ from chunkwise.dtypes.schema_value import array_from_json
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.index_space.interval import INF
 from chunkwise.index_space.output_map import OutputIndexMap, single_map
-from chunkwise.spec.copied import copied
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.url import kvstore_json_from_url
 

@@ -24,20 +24,13 @@ __all__ = ["VirtualChunkedSpec", "complete_schema"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VirtualChunkedSpec(DriverSpec):
-    """What a virtual array is made of.
-
-    Attributes
-    ----------
-    read_function, write_function : callable or None
-    loop : asyncio.AbstractEventLoop or None
-        Where coroutines are run; is not pickled.
-    """
+    """Functions and schema of a virtual array."""
 
     resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
 
     read_function: Callable[..., Any] | None = None
     write_function: Callable[..., Any] | None = None
-    loop: asyncio.AbstractEventLoop | None = None
+    loop: asyncio.AbstractEventLoop | None = None  # where coroutines are run; is not pickled
 
     @property
     def driver(self) -> str:
@@ -57,13 +50,7 @@ def _unpickle(*members: tuple[str, Any]) -> VirtualChunkedSpec:
 
 
 def complete_schema(given: Schema) -> Schema:
-    """Return a schema of a virtual array with everything chosen that was not given.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If data type or rank are not known, or it has a constraint that can't be met.
-    """
+    """Return a schema of a virtual array with everything chosen that was not given."""
     if given.dtype is None:
         raise InvalidArgumentError("dtype must be specified")
     if given.rank is None:

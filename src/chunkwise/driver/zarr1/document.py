@@ -19,24 +19,10 @@ __all__ = ["from_zarr2", "to_zarr2"]
 
 NO_COMPRESSION = (None, "none", "")
 NOT_OF_V1 = ("filters", "dimension_separator", "compressor")
-LEVELS = {"zlib": "level", "bz2": "level", "gzip": "level", "zstd": "level", "lzma": "preset"}
 
 
 def to_zarr2(document: JSON, *, stored: bool = False) -> dict[str, Any]:
-    """Return a v1 document, or a part of one, as v2 members.
-
-    Parameters
-    ----------
-    document : JSON
-    stored : bool
-        Whether it is a complete document.  Members that v1 doesn't define are then ignored, as the
-        specification has it, and ``compression`` has to be there; in a constraint they are mistakes.
-
-    Raises
-    ------
-    SpecError
-        If it is not of format 1, or its compression can't be understood.
-    """
+    """Return a v1 document, or a part of one, as v2 members."""
     out = dict(expect_object(document))
     if "zarr_format" in out:
         try:
@@ -60,15 +46,15 @@ def _compressor(name: Any, options: Any) -> dict[str, Any] | None:
         return None
     try:
         name = expect_string(name)
-        codecs.find(name, "zarr2")
+        level = codecs.find(name, "zarr2").level_member
     except InvalidArgumentError as e:
         raise prefix(e, 'Error parsing object member "compression"') from None
     if options is None:
         return {"id": name}
     if isinstance(options, Mapping):
         return {"id": name, **options}
-    if name in LEVELS and isinstance(options, int | float):
-        return {"id": name, LEVELS[name]: options}
+    if level is not None and isinstance(options, int | float):
+        return {"id": name, level: options}
     raise SpecError(
         f'Error parsing object member "compression_opts": Expected options of {dump(name)}, '
         f"but received: {dump(options)}"
@@ -76,13 +62,7 @@ def _compressor(name: Any, options: Any) -> dict[str, Any] | None:
 
 
 def from_zarr2(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return v2 members as a v1 document.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they say something that Zarr v1 can't hold.
-    """
+    """Return v2 members as a v1 document."""
     out = dict(document)
     if out.get("filters"):
         raise InvalidArgumentError(f"Zarr v1 has no filters, but {dump(out['filters'])} are needed")
@@ -98,7 +78,7 @@ def from_zarr2(document: Mapping[str, Any]) -> dict[str, Any]:
         out["compression"] = name
         if name == "blosc" and compressor.get("blocksize") == 0:
             del compressor["blocksize"]  # younger than Zarr v1, and 0 says nothing
-        level = LEVELS.get(name)
+        level = None if name == "none" else codecs.find(name, "zarr2").level_member
         if not compressor:
             out["compression_opts"] = None
         elif level is not None and set(compressor) == {level}:

@@ -6,14 +6,16 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from chunkwise.binding import JSON, Members, dump_bytes
+from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.zarr1.document import from_zarr2, to_zarr2
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints
 from chunkwise.driver.zarr2.format import Zarr2Format, Zarr2Options
 from chunkwise.driver.zarr2.metadata import Zarr2Metadata
 from chunkwise.driver.zarr2.schema import create_metadata
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec_members import SpecMembers
 
-__all__ = ["Zarr1Format"]
+__all__ = ["Zarr1Format", "parse_zarr1"]
 
 
 # As the specification's example has it; automatic shuffle is younger than Zarr v1.
@@ -67,3 +69,11 @@ class Zarr1Format(Zarr2Format):
     def encode(self, metadata: Zarr2Metadata) -> bytes:
         """Return the bytes of ``meta``."""
         return dump_bytes(from_zarr2(metadata.document))
+
+
+FORMAT = Zarr1Format()
+
+
+def parse_zarr1(members: Members, common: SpecMembers) -> ChunkedSpec:
+    """Take the members of a spec of this driver."""
+    return ChunkedSpec.parse(FORMAT, members, common)

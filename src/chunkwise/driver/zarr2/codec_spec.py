@@ -33,18 +33,11 @@ def parse_filters(value: JSON) -> list[dict[str, Any]] | None:
 
 
 class Zarr2CodecSpec(CodecSpec):
-    """Filters and compressor as a schema constraint.
-
-    Attributes
-    ----------
-    compressor : dict, None or MISSING
-        None demands that there is none; MISSING leaves it open.
-    filters : list of dict, or None
-        None leaves it open as well as demanding none: TensorStore knows no filters.
-    """
+    """Filters and compressor as a schema constraint."""
 
     driver = "zarr"
-    compressor: Any
+    compressor: Any  # None demands that there is none; MISSING leaves it open
+    # None leaves it open as well as demanding none: TensorStore knows no filters.
     filters: list[dict[str, Any]] | None
 
     @classmethod

@@ -21,15 +21,9 @@ __all__ = ["Zarr2Constraints", "check_constraints", "parse_constraints"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zarr2Constraints:
-    """What a spec demands of a ``.zarray``; None, or MISSING where null means something, for nothing.
+    """Constraints of a spec on a ``.zarray``; None, or MISSING where null means something, is none."""
 
-    Attributes
-    ----------
-    members : dict
-        The constraints as they were given, each in its canonical form.
-    """
-
-    members: dict[str, Any]
+    members: dict[str, Any]  # the constraints as they were given, each in its canonical form
     shape: tuple[int, ...] | None
     chunks: tuple[int, ...] | None
     dtype: DataType | None
@@ -118,13 +112,7 @@ def _canonical_dtype(dtype: DataType, stored: np.dtype[Any], given: JSON) -> JSO
 
 
 def check_constraints(constraints: Zarr2Constraints, metadata: Zarr2Metadata) -> None:
-    """Compare stored metadata with the constraints of a spec.
-
-    Raises
-    ------
-    FailedPreconditionError
-        Naming the member, what the spec demands and what is stored.
-    """
+    """Compare stored metadata with the constraints of a spec."""
     document = metadata.document
     for name, wanted in constraints.members.items():
         stored = document.get(name)

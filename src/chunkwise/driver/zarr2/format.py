@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from chunkwise.binding import JSON, Members, dump_bytes, expect_string
+from chunkwise.binding import JSON, Members, dump, dump_bytes, expect_one_of, expect_string
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.record import Part, choose_part, outer_schema, parse_part_members
+from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, parse_constraints
 from chunkwise.driver.zarr2.metadata import MEMBERS, Zarr2Metadata, parse_metadata
@@ -24,30 +25,22 @@ from chunkwise.driver.zarr2.schema import (
     schema_of,
 )
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError, SpecError
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec_members import SpecMembers
 
-__all__ = ["Zarr2Format", "Zarr2Options"]
+__all__ = ["Zarr2Format", "Zarr2Options", "parse_zarr2"]
 
 
 @dataclass(frozen=True, slots=True)
 class Zarr2Options:
-    """Members of a spec that only Zarr v2 has.
+    """Members of a spec that only Zarr v2 has."""
 
-    Attributes
-    ----------
-    metadata_key : str
-        Key of the metadata document, relative to the array.
-    field : str or None
-        The field of a structured type that is the array.
-    open_as_void : bool
-        Whether the array is one of the bytes that are stored, with an inner dimension for each element.
-    """
-
-    metadata_key: str = ".zarray"
-    field: str | None = None
+    metadata_key: str = ".zarray"  # key of the metadata document, relative to the array
+    field: str | None = None  # the field of a structured type that is the array
+    # True if the array is one of the bytes that are stored, with an inner dimension for each element.
     open_as_void: bool = False
 
 
@@ -102,7 +95,7 @@ class Zarr2Format:
         return json.loads(raw)
 
     def is_array(self, document: JSON) -> bool:
-        """Whether a document is an array's: everything under this key is."""
+        """Return True if a document is an array's: everything under this key is."""
         return True
 
     def parse_metadata(self, document: JSON) -> Zarr2Metadata:
@@ -175,7 +168,7 @@ class Zarr2Format:
         return metadata.resized(shape)
 
     def same_but_resized(self, a: Zarr2Metadata, b: Zarr2Metadata) -> bool:
-        """Whether two documents differ in nothing but the shape."""
+        """Return True if two documents differ in nothing but the shape."""
         return {**a.document, "shape": None} == {**b.document, "shape": None}
 
     def encode(self, metadata: Zarr2Metadata) -> bytes:
@@ -217,3 +210,23 @@ class Zarr2Format:
 
 def _part(dtype: DataType | None, options: Zarr2Options) -> Part | None:
     return None if dtype is None else choose_part(dtype, options.field, options.open_as_void)
+
+
+FORMAT = Zarr2Format()
+
+
+def parse_zarr2(members: Members, common: SpecMembers) -> ChunkedSpec:
+    """Take the members of a spec of this driver."""
+    # ``key_encoding`` is an older name of ``dimension_separator`` in ``metadata``, and becomes that.
+    separator = members.take("key_encoding", lambda v: expect_one_of(v, (".", "/")), None)
+    spec = ChunkedSpec.parse(FORMAT, members, common)
+    if separator is None:
+        return spec
+    given = spec.constraints.separator
+    if given not in (None, separator):
+        raise SpecError(
+            f'Error parsing object member "key_encoding": value ({dump(separator)}) does not match value in '
+            f"metadata ({dump(given)})"
+        )
+    metadata = {**FORMAT.constraints_to_json(spec.constraints), "dimension_separator": separator}
+    return replace(spec, constraints=FORMAT.parse_constraints(metadata))

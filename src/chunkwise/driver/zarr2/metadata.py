@@ -26,7 +26,7 @@ from chunkwise.binding import (
 from chunkwise.codec.protocol import ChunkSpec, Codec
 from chunkwise.codec.zarr2 import parse_zarr2_codecs
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.zarr2 import OBJECT_CODECS, parse_fill_value_zarr2, parse_zarr2
+from chunkwise.dtypes.zarr2 import object_dtype, parse_fill_value_zarr2, parse_zarr2
 from chunkwise.errors import InvalidArgumentError, SpecError, prefix
 
 __all__ = ["MEMBERS", "Zarr2Metadata", "make_document", "object_codec", "parse_metadata"]
@@ -46,33 +46,17 @@ MEMBERS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zarr2Metadata:
-    """An array's metadata document and what it means.
+    """An array's metadata document and what it means."""
 
-    Attributes
-    ----------
-    document : dict
-        The document as stored, members that chunkwise doesn't know included.
-    shape, chunks : tuple of int
-    dtype : DataType
-    stored_dtype : numpy.dtype
-        With the byte order in which elements are stored.
-    fill_value : ndarray or None
-        Of shape ``()``; None if the document says null.
-    order : {"C", "F"}
-    separator : {".", "/"}
-    codecs : tuple of Codec
-        Filters and compressor as one chain, bound to the data type.
-    """
-
-    document: dict[str, Any]
+    document: dict[str, Any]  # the document as stored, members that chunkwise doesn't know included
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     dtype: DataType
-    stored_dtype: np.dtype[Any]
-    fill_value: npt.NDArray[Any] | None
+    stored_dtype: np.dtype[Any]  # with the byte order in which elements are stored
+    fill_value: npt.NDArray[Any] | None  # of shape ``()``; None if the document says null
     order: str
     separator: str
-    codecs: tuple[Codec, ...]
+    codecs: tuple[Codec, ...]  # filters and compressor as one chain, bound to the data type
 
     @property
     def rank(self) -> int:
@@ -81,7 +65,7 @@ class Zarr2Metadata:
 
     @property
     def frame(self) -> tuple[Any, ...]:
-        """What other metadata may share."""
+        """Objects that metadata of other shapes and attributes may share."""
         return self.chunks, self.dtype, self.stored_dtype, self.fill_value, self.separator, self.codecs
 
     def alike(self, document: dict[str, Any]) -> Zarr2Metadata | None:
@@ -107,13 +91,7 @@ class Zarr2Metadata:
 
 
 def parse_metadata(document: JSON) -> Zarr2Metadata:
-    """Read a stored document; members that the specification doesn't name are kept and ignored.
-
-    Raises
-    ------
-    SpecError
-        If it isn't the metadata of a Zarr v2 array that chunkwise understands; names the member.
-    """
+    """Read a stored document; members that the specification doesn't name are kept and ignored."""
     members = Members(document)
     members.take("zarr_format", lambda v: expect_int(v, 2, 2))
     shape = tuple(members.take("shape", lambda v: parse_array(v, lambda n: expect_int(n, 0))))
@@ -152,7 +130,7 @@ def parse_metadata(document: JSON) -> Zarr2Metadata:
 
 def object_codec(filters: list[dict[str, Any]]) -> str | None:
     """Return the id of the filter that turns variable-length objects into bytes, if there is one."""
-    if filters and filters[0]["id"] in OBJECT_CODECS:
+    if filters and object_dtype(filters[0]["id"]) is not None:
         return str(filters[0]["id"])
     return None
 

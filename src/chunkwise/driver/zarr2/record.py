@@ -1,4 +1,4 @@
-"""One field of a structured type, or the bytes of any, as it lies in the chunks of a Zarr v2 array."""
+"""Fields of a structured type, or the bytes of any, in the chunks of a Zarr v2 array."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["fill_of_part", "record_chain", "record_part"]
 
 
 class _Stored(Protocol):
-    """What says in which byte order elements are stored."""
+    """Anything with the data type of stored elements."""
 
     @property
     def stored_dtype(self) -> np.dtype[Any] | None: ...

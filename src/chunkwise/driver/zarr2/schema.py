@@ -80,13 +80,7 @@ def constraint_schema(constraints: Zarr2Constraints, part: Part | None, schema: 
 def create_metadata(
     constraints: Zarr2Constraints, schema: Schema, *, default_compressor: JSON = DEFAULT_COMPRESSOR
 ) -> Zarr2Metadata:
-    """Choose the metadata of a new array; `default_compressor` is taken where nothing says which.
-
-    Raises
-    ------
-    ChunkwiseError
-        If data type or domain are missing, or constraints and schema contradict each other.
-    """
+    """Choose the metadata of a new array; `default_compressor` is taken where nothing says which."""
     dtype = create_dtype(constraints.dtype, schema)
     if schema.dimension_units is not None and any(u is not None for u in schema.dimension_units):
         raise InvalidArgumentError("Dimension units not supported by zarr driver")

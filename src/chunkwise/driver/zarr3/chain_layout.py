@@ -1,4 +1,4 @@
-"""Which dimensions of an array a codec chain sees at each level of its shards.
+"""The dimensions of an array that a codec chain sees at each level of its shards.
 
 Behind a ``transpose`` the sizes of inner chunks are in another order than those of the array.  Behind a
 codec that changes the shape an inner chunk needn't be a box of the array any more, so the shards there
@@ -10,61 +10,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from chunkwise.catalogue import codecs
 from chunkwise.driver.zarr3.codec_constraints import SHARDING, split_chain
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.grid.rectilinear import RectilinearGrid
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.constraint import braces
 
 __all__ = ["ChainAxes", "Shard", "chain_axes", "chain_layout"]
 
-_RESHAPING = ("reshape", "numcodecs.packbits")
-
 
 class Shard(NamedTuple):
-    """A ``sharding_indexed`` codec of which the inner chunks are boxes of the array.
+    """A ``sharding_indexed`` codec of which the inner chunks are boxes of the array."""
 
-    Attributes
-    ----------
-    axes : tuple of int
-        For each dimension that the codec sees, the dimension of the array.
-    chunk_shape : tuple of int or None
-        Of the inner chunks, in the order of the array's dimensions; None if it is left open.
-    """
-
-    axes: tuple[int, ...]
+    axes: tuple[int, ...]  # for each dimension that the codec sees, the dimension of the array
+    # Of the inner chunks, in the order of the array's dimensions; None if it is left open.
     chunk_shape: tuple[int, ...] | None
 
 
 class ChainAxes(NamedTuple):
-    """What a chain, perhaps partial, tells of an array's dimensions.
+    """The array's dimensions as a chain, perhaps partial, sees them."""
 
-    Attributes
-    ----------
-    shards : tuple of Shard
-        The outermost first.
-    axes : tuple of int or None
-        For each dimension that the innermost array -> bytes codec sees, the dimension of the array;
-        None behind a codec that changes the shape.
-    is_complete : bool
-        Whether the innermost array -> bytes codec is known.
-    is_open : bool
-        Whether nothing at all is said of the innermost chunks' codecs.
-    """
-
-    shards: tuple[Shard, ...]
+    shards: tuple[Shard, ...]  # the outermost first
+    # For each dimension that the innermost array -> bytes codec sees, the dimension of the array; None
+    # behind a codec that changes the shape.
     axes: tuple[int, ...] | None
-    is_complete: bool
-    is_open: bool
+    is_complete: bool  # True if the innermost array -> bytes codec is known
+    is_open: bool  # True if nothing at all is said of the innermost chunks' codecs
 
 
 def chain_axes(chain: Sequence[dict[str, Any]] | None, rank: int) -> ChainAxes:
-    """Follow the dimensions of an array of `rank` through a parsed chain; None is one left open.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a codec is made for arrays of another rank.
-    """
+    """Follow the dimensions of an array of `rank` through a parsed chain; None is one left open."""
     axes: tuple[int, ...] | None = tuple(range(rank))
     shards: list[Shard] = []
     while chain is not None:
@@ -82,7 +59,7 @@ def chain_axes(chain: Sequence[dict[str, Any]] | None, rank: int) -> ChainAxes:
 
 
 def _through(entry: dict[str, Any], axes: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    if axes is None or entry["name"] in _RESHAPING:
+    if axes is None or codecs.find(entry["name"], "zarr3").reshapes:
         return None
     if entry["name"] != "transpose":
         return axes
@@ -109,18 +86,19 @@ def _in_array_order(shape: Sequence[int] | None, axes: tuple[int, ...]) -> tuple
 
 def chain_layout(
     chain: list[dict[str, Any]] | None,
-    chunk_shape: tuple[int, ...] | None,
+    grid: ChunkGrid | None,
     rank: int,
     inside: tuple[int, ...] = (),
 ) -> ChunkLayout:
-    """Return the chunk layout that a codec chain and a chunk shape amount to, each as far as it is known.
-
-    `inside` are the dimensions of what is looked at of each element.
-    """
+    """Return the chunk layout that a codec chain and a chunk grid amount to, each as far as it is known."""
+    # `inside` are the dimensions of what is looked at of each element.
     n_all = rank + len(inside)
     layout = ChunkLayout(rank=n_all)
     layout.set_grid_origin([0] * n_all, hard=True)
-    if chunk_shape is not None:
+    chunk_shape = None if grid is None else grid.chunk_shape
+    if isinstance(grid, RectilinearGrid):
+        layout.set_chunk_shapes((*grid.chunk_shapes, *inside))
+    elif chunk_shape is not None:
         layout.update(write_chunk_shape=(*chunk_shape, *inside))
     found = chain_axes(chain, rank)
     if found.axes is not None and found.is_complete:

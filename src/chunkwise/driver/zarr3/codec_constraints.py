@@ -55,13 +55,7 @@ class SplitChain(NamedTuple):
 
 
 def parse_chain(value: JSON) -> list[dict[str, Any]]:
-    """Read a list of codecs, check each as far as it is given, and the order of their kinds.
-
-    Raises
-    ------
-    SpecError
-        For an unknown codec or option, an option out of range, or kinds out of order.
-    """
+    """Read a list of codecs, check each as far as it is given, and the order of their kinds."""
     chain = parse_array(value, _parse_entry)
     stage = 0
     for entry in chain:
@@ -154,15 +148,8 @@ def sharding_levels(chain: Sequence[dict[str, Any]]) -> int:
 
 
 def merge_chains(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the chain that satisfies both constraints.
-
-    Where one has more sharding levels than the other, the shallower one constrains the inner chunks.
-
-    Raises
-    ------
-    FailedPreconditionError
-        If counts, names or options differ.
-    """
+    """Return the chain that satisfies both constraints."""
+    # Where one has more sharding levels than the other, the shallower one constrains the inner chunks.
     split_a, split_b = split_chain(a), split_chain(b)
     levels_a, levels_b = sharding_levels(a), sharding_levels(b)
     if levels_a > levels_b and levels_a and split_a.array_to_bytes is not None:
@@ -224,32 +211,16 @@ def _normal(option: str, value: JSON, other: JSON) -> JSON:
 
 
 class ResolvedChain(NamedTuple):
-    """A chain with nothing left open: as codecs, bound to what they encode, and as JSON.
+    """A chain with nothing left open: as codecs, bound to what they encode, and as JSON."""
 
-    The JSON has the names that were asked for: ``numcodecs.zstd`` is not written as ``zstd``.
-    """
+    # The JSON has the names that were asked for: ``numcodecs.zstd`` is not written as ``zstd``.
 
     codecs: tuple[Codec, ...]
     json: list[dict[str, Any]]
 
 
 def resolve_chain(chain: Sequence[dict[str, Any]], item: ChunkSpec, array_to_bytes: str) -> ResolvedChain:
-    """Complete a constraint into codecs that are bound to `item`, with every default settled.
-
-    Parameters
-    ----------
-    chain
-        Parsed chain.
-    item
-        The chunk that the chain encodes: inner extents matter only for sharding.
-    array_to_bytes
-        Name of the array -> bytes codec to use where the chain leaves it open.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a codec can't encode what it is given, or a shard isn't a whole number of inner chunks.
-    """
+    """Complete a constraint into codecs that are bound to `item`, with every default settled."""
     split = split_chain(chain)
     a2b = split.array_to_bytes or {"name": array_to_bytes}
     if a2b["name"] == SHARDING:
@@ -263,10 +234,8 @@ def resolve_chain(chain: Sequence[dict[str, Any]], item: ChunkSpec, array_to_byt
 
 
 def check_byte_order(stored: Sequence[dict[str, Any]], resolved: Sequence[dict[str, Any]]) -> None:
-    """Raise if a stored ``bytes`` codec doesn't say its byte order though it has one.
-
-    It may be left open in a constraint, and was by zarr-python in arrays of type ``structured``.
-    """
+    """Raise if a stored ``bytes`` codec doesn't say its byte order though it has one."""
+    # It may be left open in a constraint, and was by zarr-python in arrays of type ``structured``.
     entry, settled = split_chain(stored).array_to_bytes, split_chain(resolved).array_to_bytes
     if entry is None or settled is None:
         return

@@ -13,15 +13,10 @@ __all__ = ["Zarr3CodecSpec"]
 
 
 class Zarr3CodecSpec(CodecSpec):
-    """A partial or complete Zarr v3 codec chain.
-
-    Attributes
-    ----------
-    codecs : list of dict, or None
-        Entries ``{"name": …, "configuration": …}``; None leaves everything open.
-    """
+    """A partial or complete Zarr v3 codec chain."""
 
     driver = "zarr3"
+    # Entries ``{"name": …, "configuration": …}``; None leaves everything open.
     codecs: list[dict[str, Any]] | None
 
     @classmethod

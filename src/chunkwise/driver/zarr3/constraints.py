@@ -38,17 +38,9 @@ __all__ = ["Zarr3Constraints", "check_constraints", "parse_constraints", "parse_
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zarr3Constraints:
-    """What a spec demands of a ``zarr.json``; None where it demands nothing.
+    """Constraints of a spec on a ``zarr.json``; None for no constraint."""
 
-    Attributes
-    ----------
-    members : dict
-        The constraints as they were given, each in its canonical form.
-    extra : dict
-        Members that the specification doesn't define, all marked ``must_understand: false``.
-    """
-
-    members: dict[str, Any]
+    members: dict[str, Any]  # the constraints as they were given, each in its canonical form
     shape: tuple[int, ...] | None
     dtype: DataType | None
     grid: ChunkGrid | None
@@ -57,6 +49,7 @@ class Zarr3Constraints:
     dimension_names: tuple[str | None, ...] | None
     attributes: dict[str, Any]
     units: tuple[Unit | None, ...] | None
+    # Members that the specification doesn't define, all marked ``must_understand: false``.
     extra: dict[str, Any]
     rank: int | None
 
@@ -186,13 +179,7 @@ def parse_units(attributes: Mapping[str, Any]) -> tuple[Unit | None, ...] | None
 
 
 def check_constraints(constraints: Zarr3Constraints, metadata: Zarr3Metadata) -> None:
-    """Compare stored metadata with the constraints of a spec.
-
-    Raises
-    ------
-    FailedPreconditionError
-        Naming the member, what the spec demands and what is stored.
-    """
+    """Compare stored metadata with the constraints of a spec."""
     document = metadata.document
     for name, wanted in constraints.members.items():
         if name in ("zarr_format", "node_type"):

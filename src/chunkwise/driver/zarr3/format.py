@@ -13,10 +13,10 @@ from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.driver.chunked.domain import domain_of_shape
 from chunkwise.driver.chunked.record import Part, choose_part, outer_schema, parse_part_members
+from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, parse_constraints
-from chunkwise.driver.zarr3.item import chunk_item
-from chunkwise.driver.zarr3.metadata import Zarr3Metadata, parse_metadata
+from chunkwise.driver.zarr3.metadata import Zarr3Metadata, chunk_item, parse_metadata
 from chunkwise.driver.zarr3.record import record_chain, record_part
 from chunkwise.driver.zarr3.schema import check_metadata, constraint_schema, create_metadata, schema_of
 from chunkwise.dtypes.data_type import DataType
@@ -25,23 +25,17 @@ from chunkwise.grid.rectilinear import RectilinearGrid
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec_members import SpecMembers
 
-__all__ = ["Zarr3Format", "Zarr3Options"]
+__all__ = ["Zarr3Format", "Zarr3Options", "parse_zarr3"]
 
 
 @dataclass(frozen=True, slots=True)
 class Zarr3Options:
-    """Members of a spec that chunked arrays of other formats may lack.
+    """Members of a spec that chunked arrays of other formats may lack."""
 
-    Attributes
-    ----------
-    field : str or None
-        The field of a structured type that is the array.
-    open_as_void : bool
-        Whether the array is one of the bytes that are stored, with an inner dimension for each element.
-    """
-
-    field: str | None = None
+    field: str | None = None  # the field of a structured type that is the array
+    # True if the array is one of the bytes that are stored, with an inner dimension for each element.
     open_as_void: bool = False
 
 
@@ -93,7 +87,7 @@ class Zarr3Format:
         return json.loads(raw)
 
     def is_array(self, document: JSON) -> bool:
-        """Whether a ``zarr.json`` is an array's."""
+        """Return True if a ``zarr.json`` is an array's."""
         return not isinstance(document, Mapping) or document.get("node_type") != "group"
 
     def parse_metadata(self, document: JSON) -> Zarr3Metadata:
@@ -163,7 +157,7 @@ class Zarr3Format:
         return metadata.resized(shape)
 
     def same_but_resized(self, a: Zarr3Metadata, b: Zarr3Metadata) -> bool:
-        """Whether two documents differ in nothing but shape, attributes and cells at the end of the grid."""
+        """Return True if two documents differ in shape, attributes and cells at the end of the grid only."""
         ignored = ["shape", "attributes"]
         if isinstance(a.grid, RectilinearGrid) and isinstance(b.grid, RectilinearGrid):
             if not a.grid.continues(b.grid) and not b.grid.continues(a.grid):
@@ -179,7 +173,7 @@ class Zarr3Format:
 
     def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: Zarr3Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""
-        item = chunk_item(metadata.grid, metadata.shape, metadata.fill_value)
+        item = chunk_item(metadata.grid, metadata.fill_value)
         part = _part(metadata.dtype, options)
         if part is not None:
             return _stored_part(metadata, item, part, prefix)
@@ -227,3 +221,11 @@ def _stored_part(metadata: Zarr3Metadata, item: ChunkSpec, part: Part, prefix: s
         document=metadata.document,
         part=record_part(metadata.fill_value, metadata.chain, part),
     )
+
+
+FORMAT = Zarr3Format()
+
+
+def parse_zarr3(members: Members, common: SpecMembers) -> ChunkedSpec:
+    """Take the members of a spec of this driver."""
+    return ChunkedSpec.parse(FORMAT, members, common)

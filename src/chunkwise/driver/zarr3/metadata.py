@@ -24,14 +24,13 @@ from chunkwise.binding import (
 )
 from chunkwise.catalogue import grids, key_encodings
 from chunkwise.chunk_key.key_encoding import KeyEncoding
-from chunkwise.codec.protocol import Codec
+from chunkwise.codec.protocol import ChunkSpec, Codec
 from chunkwise.driver.zarr3.codec_constraints import (
     check_byte_order,
     check_stored,
     parse_chain,
     resolve_chain,
 )
-from chunkwise.driver.zarr3.item import array_to_bytes_name, chunk_item
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, parse_fill_value_zarr3, parse_zarr3
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, SpecError, prefix
@@ -40,7 +39,10 @@ from chunkwise.grid.rectilinear import RectilinearGrid
 
 __all__ = [
     "Zarr3Metadata",
+    "array_to_bytes_name",
     "check_transformers",
+    "chunk_item",
+    "first_chunk_shape",
     "make_document",
     "parse_extension",
     "parse_grid",
@@ -65,34 +67,17 @@ MEMBERS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zarr3Metadata:
-    """An array's metadata document and what it means.
+    """An array's metadata document and what it means."""
 
-    Attributes
-    ----------
-    document : dict
-        The document as stored, members that chunkwise doesn't know included; but 1 for a chunk size of 0.
-    shape : tuple of int
-    dtype : DataType
-    grid : ChunkGrid
-    keys : KeyEncoding
-        With an empty path prefix.
-    fill_value : ndarray
-        Of shape ``()``.
-    codecs : tuple of Codec
-        Bound to the data type.
-    chain : list of dict
-        The codecs as JSON, with the names of the document and every option that it leaves out.
-    dimension_names : tuple of (str or None)
-    attributes : dict
-    """
-
+    # The document as stored, members that chunkwise doesn't know included; but 1 for a chunk size of 0.
     document: dict[str, Any]
     shape: tuple[int, ...]
     dtype: DataType
     grid: ChunkGrid
-    keys: KeyEncoding
-    fill_value: npt.NDArray[Any]
-    codecs: tuple[Codec, ...]
+    keys: KeyEncoding  # with an empty path prefix
+    fill_value: npt.NDArray[Any]  # of shape ``()``
+    codecs: tuple[Codec, ...]  # bound to the data type
+    # The codecs as JSON, with the names of the document and every option that it leaves out.
     chain: list[dict[str, Any]]
     dimension_names: tuple[str | None, ...]
     attributes: dict[str, Any]
@@ -104,7 +89,7 @@ class Zarr3Metadata:
 
     @property
     def frame(self) -> tuple[Any, ...]:
-        """What other metadata may share."""
+        """Objects that metadata of other shapes and attributes may share."""
         return self.dtype, self.grid, self.keys, self.fill_value, self.codecs, self.dimension_names
 
     def alike(self, document: dict[str, Any]) -> Zarr3Metadata | None:
@@ -137,13 +122,7 @@ class Zarr3Metadata:
 
 
 def parse_metadata(document: JSON) -> Zarr3Metadata:
-    """Read a stored document.
-
-    Raises
-    ------
-    SpecError
-        If it isn't the metadata of a Zarr v3 array that chunkwise understands; names the member.
-    """
+    """Read a stored document."""
     members = Members(document)
     members.take("zarr_format", lambda v: expect_int(v, 3, 3))
     members.take("node_type", lambda v: expect_one_of(v, ("array",)))
@@ -155,7 +134,7 @@ def parse_metadata(document: JSON) -> Zarr3Metadata:
     keys = members.take("chunk_key_encoding", parse_key_encoding)
     fill_value = members.take("fill_value", lambda v: parse_fill_value_zarr3(v, dtype))
     chain = members.take("codecs", parse_chain)
-    item = chunk_item(grid, shape, fill_value)
+    item = chunk_item(grid, fill_value)
     try:
         check_stored(chain)
         resolved = resolve_chain(chain, item, array_to_bytes_name(dtype))
@@ -273,3 +252,22 @@ def check_transformers(value: JSON) -> None:
     for item in expect_array(value):
         if not (isinstance(item, Mapping) and item.get("must_understand") is False):
             raise SpecError(f"No storage transformers supported, but received: {dump(item)}")
+
+
+ARRAY_TO_BYTES = {"ustring": "vlen-utf8", "string": "vlen-bytes"}
+
+
+def array_to_bytes_name(dtype: DataType) -> str:
+    """Name of the array -> bytes codec that new arrays of `dtype` get."""
+    return ARRAY_TO_BYTES.get(dtype.name, "bytes")
+
+
+def chunk_item(grid: ChunkGrid, fill_value: npt.NDArray[Any]) -> ChunkSpec:
+    """Return what a codec sees of a chunk; of a grid of unequal cells, the first one."""
+    return ChunkSpec(grid.chunk_shape or first_chunk_shape(grid), fill_value.dtype, fill_value)
+
+
+def first_chunk_shape(grid: ChunkGrid) -> tuple[int, ...]:
+    """Return the shape of the cell at the origin of a grid."""
+    bounds = (grid.bounds(dim, 0) for dim in range(grid.rank))
+    return tuple(stop - start for start, stop in bounds)

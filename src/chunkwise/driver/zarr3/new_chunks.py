@@ -7,61 +7,39 @@ out smaller than write chunks, and an inner order that isn't C order becomes a `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from chunkwise.binding import dump
 from chunkwise.driver.zarr3.chain_layout import chain_axes, chain_layout
 from chunkwise.driver.zarr3.codec_constraints import SHARDING, sharding_levels, split_chain
 from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints
+from chunkwise.driver.zarr3.metadata import first_chunk_shape
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.grid.rectilinear import RectilinearGrid, Sizes
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.chunk_layout_keywords import merge_grid
 from chunkwise.spec.chunk_shape import choose_chunk_shape, choose_read_write_chunk_shapes
 from chunkwise.spec.codec_spec import CodecSpec
-from chunkwise.spec.constraint import braces, prefixed
+from chunkwise.spec.constraint import braces, hard_part, prefixed
 
 __all__ = ["NewChunks", "choose_chunks"]
 
 
 class NewChunks(NamedTuple):
-    """Chunks and codecs of an array that is to be.
+    """Chunks and codecs of an array that is to be."""
 
-    Attributes
-    ----------
-    grid : dict
-        The member ``chunk_grid``.
-    shape : tuple of int
-        Of a cell, the first one of a grid of unequal cells.
-    chain : list of dict
-        The codecs, of which options may still be open.
-    """
-
-    grid: dict[str, Any]
-    shape: tuple[int, ...]
-    chain: list[dict[str, Any]]
+    grid: dict[str, Any]  # the member ``chunk_grid``
+    shape: tuple[int, ...]  # of a cell, the first one of a grid of unequal cells
+    chain: list[dict[str, Any]]  # the codecs, of which options may still be open
 
 
 def choose_chunks(
     constraints: Zarr3Constraints, layout: ChunkLayout, codec: CodecSpec | None, domain: IndexDomain
 ) -> NewChunks:
-    """Choose the chunks of an array of the given `domain`.
-
-    Parameters
-    ----------
-    constraints : Zarr3Constraints
-    layout : ChunkLayout
-        Of the schema, for the rank of the array; what `constraints` say of it is added.
-    codec : CodecSpec or None
-        Of the schema.
-    domain : IndexDomain
-
-    Raises
-    ------
-    ChunkwiseError
-        If they contradict each other.
-    """
+    """Choose the chunks of an array of the given `domain`."""
     chain = _merged_chain(constraints, codec)
     grid, outer, inner = _choose_shapes(constraints, layout, chain, domain)
     chain = _with_shards(chain, outer, inner)
@@ -82,22 +60,26 @@ def _choose_shapes(
     constraints: Zarr3Constraints, layout: ChunkLayout, chain: list[dict[str, Any]], domain: IndexDomain
 ) -> tuple[dict[str, Any], tuple[int, ...], tuple[int, ...]]:
     """Return the grid's JSON, the shape of its (first) cell, and that of the chunks that are read."""
-    grid = constraints.grid
-    if grid is not None and grid.chunk_shape is None:
-        if layout.write_chunk.shape is not None and any(layout.write_chunk.shape):
-            raise InvalidArgumentError(
-                "chunk shape constraints are not compatible with a rectilinear chunk grid"
-            )
-        bounds = [grid.bounds(dim, 0) for dim in range(grid.rank)]
-        outer = tuple(stop - start for start, stop in bounds)
-        return constraints.members["chunk_grid"], outer, outer
     shards = chain_axes(chain, domain.rank).shards
-    own = chain_layout(
-        None if shards else constraints.codecs, None if grid is None else grid.chunk_shape, domain.rank
-    )
+    own = chain_layout(None if shards else constraints.codecs, constraints.grid, domain.rank)
     layout.become(layout.merged(own))
     if shards and (shape := shards[-1].chunk_shape) is not None:
         layout.set_grid("read_chunk", "shape", lambda g: g.set_shape(shape, hard=True))
+    if layout.chunk_shapes is not None:
+        grid = _rectilinear_grid(layout.chunk_shapes)
+        json = {"name": "rectilinear", "configuration": grid.to_json()}
+        json = constraints.members.get("chunk_grid", json)
+        if json["name"] != "rectilinear":
+            raise InvalidArgumentError(
+                f"chunk_shapes are not compatible with a {dump(json['name'])} chunk grid"
+            )
+        inner = hard_part(layout.read_chunk.sizes, domain.rank)
+        if any(inner) and not shards:
+            raise InvalidArgumentError(
+                f"read_chunk shape {braces(inner)} needs shards in the codecs of a rectilinear chunk grid"
+            )
+        outer = first_chunk_shape(grid)
+        return json, outer, tuple(n or size for n, size in zip(inner, outer, strict=True))
     given = constraints.codecs is not None or sharding_levels(chain) > 0
     if given and not shards and not _asks_for_both(layout):
         merge_grid(layout, "write_chunk", layout.read_chunk)
@@ -107,8 +89,18 @@ def _choose_shapes(
     return {"name": "regular", "configuration": {"chunk_shape": list(write)}}, write, read
 
 
+def _rectilinear_grid(shapes: Sequence[Sizes | None]) -> RectilinearGrid:
+    known = [sizes for sizes in shapes if sizes is not None]
+    if len(known) < len(shapes):
+        raise InvalidArgumentError(
+            f"chunk_shapes of a rectilinear grid must be known for each dimension, not unknown for dimension "
+            f"{shapes.index(None)}"
+        )
+    return RectilinearGrid.of(known)
+
+
 def _asks_for_both(layout: ChunkLayout) -> bool:
-    """Whether chunks are demanded to be read in one size and written in another."""
+    """Return True if chunks are demanded to be read in one size and written in another."""
     sizes = zip(layout.read_chunk.sizes, layout.write_chunk.sizes, strict=False)
     return any(r and w and r.hard and w.hard and r.value != w.value for r, w in sizes)
 

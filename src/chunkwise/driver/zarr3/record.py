@@ -1,4 +1,4 @@
-"""One field of a structured type, or the bytes of any, as it lies in the chunks of a Zarr v3 array."""
+"""Fields of a structured type, or the bytes of any, in the chunks of a Zarr v3 array."""
 
 from __future__ import annotations
 
@@ -57,13 +57,7 @@ def record_part(fill: npt.NDArray[Any], chain: list[dict[str, Any]], part: Part)
 
 
 def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, part: Part) -> Chain:
-    """Return the codec chain that gives chunks of the elements that a part is taken from.
-
-    Raises
-    ------
-    UnsupportedError
-        For the bytes of elements that codecs make something else of.
-    """
+    """Return the codec chain that gives chunks of the elements that a part is taken from."""
     if part.name is None:
         _check_raw(chain)
         raw = _raw(item.fill_value, chain)

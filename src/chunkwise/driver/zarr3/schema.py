@@ -24,8 +24,7 @@ from chunkwise.driver.zarr3.chain_layout import chain_layout
 from chunkwise.driver.zarr3.codec_constraints import as_written, resolve_chain
 from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, check_constraints, parse_units
-from chunkwise.driver.zarr3.item import array_to_bytes_name
-from chunkwise.driver.zarr3.metadata import Zarr3Metadata, make_document, parse_metadata
+from chunkwise.driver.zarr3.metadata import Zarr3Metadata, array_to_bytes_name, make_document, parse_metadata
 from chunkwise.driver.zarr3.new_chunks import choose_chunks
 from chunkwise.driver.zarr3.record import fill_of_part
 from chunkwise.dtypes.zarr3 import to_zarr3
@@ -43,7 +42,7 @@ def schema_of(metadata: Zarr3Metadata, part: Part | None = None) -> Schema:
     return Schema(
         dtype=metadata.dtype if part is None else part.dtype,
         domain=domain_of_shape(metadata.shape, metadata.dimension_names, inner),
-        chunk_layout=chain_layout(chain, metadata.grid.chunk_shape, metadata.rank, inner),
+        chunk_layout=chain_layout(chain, metadata.grid, metadata.rank, inner),
         codec=Zarr3CodecSpec.of(chain),
         fill_value=fill if part is None else fill_of_part(fill, chain, part),
         dimension_units=_with_inner_units(parse_units(metadata.attributes), inner),
@@ -68,8 +67,7 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part 
         if constraints.shape is not None or constraints.dimension_names is not None:
             names = constraints.dimension_names or (None,) * rank
             derived.update(domain=domain_of_shape(constraints.shape or (None,) * rank, names, inner))
-        chunk_shape = constraints.grid.chunk_shape if constraints.grid is not None else None
-        derived.update(chunk_layout=chain_layout(constraints.codecs, chunk_shape, rank, inner))
+        derived.update(chunk_layout=chain_layout(constraints.codecs, constraints.grid, rank, inner))
     derived.update(codec=Zarr3CodecSpec.of(constraints.codecs))
     if constraints.fill_value is not None:
         fill = constraints.fill_value
@@ -82,13 +80,7 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part 
 
 
 def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metadata:
-    """Choose the metadata of a new array.
-
-    Raises
-    ------
-    ChunkwiseError
-        If data type or domain are missing, or constraints and schema contradict each other.
-    """
+    """Choose the metadata of a new array."""
     dtype = create_dtype(constraints.dtype, schema)
     domain = create_domain(constraints.shape, constraints.dimension_names, constraints.rank, schema)
     rank = domain.rank

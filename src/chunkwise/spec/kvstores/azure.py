@@ -10,8 +10,8 @@ from chunkwise.errors import UnsupportedError
 from chunkwise.kvstore.azure import AzureContainer
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.spec.bucket_name import expect_azure_container
 from chunkwise.spec.kvstores.remote import RemoteKvStoreSpec
+from chunkwise.spec.remote_url import expect_azure_container
 from chunkwise.spec.url import quote_path
 
 __all__ = ["AzureKvStoreSpec"]

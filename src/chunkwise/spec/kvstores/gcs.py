@@ -9,8 +9,8 @@ from chunkwise.binding import Members, expect_bool
 from chunkwise.kvstore.gcs import GcsBucket
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.spec.bucket_name import expect_gcs_bucket
 from chunkwise.spec.kvstores.remote import RemoteKvStoreSpec
+from chunkwise.spec.remote_url import expect_gcs_bucket
 from chunkwise.spec.url import quote_path
 
 __all__ = ["GcsKvStoreSpec"]

@@ -11,8 +11,8 @@ from chunkwise.errors import SpecError, UnsupportedError
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.s3 import S3Bucket
-from chunkwise.spec.bucket_name import expect_s3_bucket
 from chunkwise.spec.kvstores.remote import RemoteKvStoreSpec
+from chunkwise.spec.remote_url import expect_s3_bucket
 from chunkwise.spec.url import quote_path
 
 __all__ = ["S3KvStoreSpec"]

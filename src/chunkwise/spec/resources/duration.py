@@ -16,13 +16,7 @@ _DURATION = re.compile(rf"([+-]?)(?:(?P<parts>(?:{_PART})+)|(?P<zero>0)|(?P<inf>
 
 
 def parse_duration(value: JSON) -> float:
-    """Return the seconds that a text such as ``"1h2m"``, ``"1.5ms"``, ``"0"`` or ``"inf"`` stands for.
-
-    Raises
-    ------
-    SpecError
-        For anything else; a number without a unit is no duration.
-    """
+    """Return the seconds that a text such as ``"1h2m"``, ``"1.5ms"``, ``"0"`` or ``"inf"`` stands for."""
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise SpecError(

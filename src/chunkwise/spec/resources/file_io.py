@@ -38,10 +38,9 @@ class FileIoSync:
 
 @dataclass(frozen=True)
 class FileIoLocking(ObjectResource):
-    """How the writers of one file exclude each other; `acquire_timeout` in seconds.
+    """Mutual exclusion of the writers of one file; `acquire_timeout` in seconds."""
 
-    ``{"mode": "os", "acquire_timeout": "60s"}``
-    """
+    # ``{"mode": "os", "acquire_timeout": "60s"}``
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {
@@ -55,7 +54,7 @@ class FileIoLocking(ObjectResource):
 
 @dataclass(frozen=True)
 class FileIoMode(ObjectResource):
-    """How files are read: ``{"mode": "default"}``, ``memmap`` or ``direct``."""
+    """Way of reading files: ``{"mode": "default"}``, ``memmap`` or ``direct``."""
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {

@@ -1,4 +1,4 @@
-"""What a kind of context resource is: a frozen record of members, read from JSON and written to it."""
+"""Kinds of context resources: frozen records of members, read from JSON and written to it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ __all__ = ["Member", "ObjectResource", "ResourceConfig"]
 
 @runtime_checkable
 class ResourceConfig(Protocol):
-    """Configuration of a resource; a class for each kind, its instance without arguments is the default.
+    """Configuration of a resource; a class for each kind, its instance without arguments is the default."""
 
-    Attributes
-    ----------
-    inline : bool
-        The resource is nothing but its configuration, so a bound spec shows that instead of a
-        reference to a shared resource.
-    """
-
+    # The resource is nothing but its configuration, so a bound spec shows that instead of a reference
+    # to a shared resource.
     inline: ClassVar[bool]
 
     @classmethod
@@ -43,19 +38,11 @@ def _same(value: Any) -> JSON:
 
 
 class Member(NamedTuple):
-    """How one member of a configuration is read and written.
+    """Reader and writer of one member of a configuration."""
 
-    Attributes
-    ----------
-    parse, format : callable
-        JSON to value, and back.
-    shown : bool
-        Whether the default is written when defaults are asked for.
-    """
-
-    parse: Callable[[JSON], Any]
+    parse: Callable[[JSON], Any]  # JSON to value, and back
     format: Callable[[Any], JSON] = _same
-    shown: bool = True
+    shown: bool = True  # True if the default is written when defaults are asked for
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from chunkwise.binding import JSON, dump, expect_int, expect_number
-from chunkwise.errors import SpecError
+from chunkwise.errors import SpecError, UnsupportedError
 from chunkwise.spec.resources.duration import format_duration, parse_duration
 from chunkwise.spec.resources.kind import Member, ObjectResource
 
@@ -30,12 +30,10 @@ def _parse_timeout(value: JSON) -> float:
 
 @dataclass(frozen=True)
 class RequestRetries(ObjectResource):
-    """How often a request is tried again, after delays, in seconds, that double up to `max_delay`.
+    """Number of repeated requests, after delays, in seconds, that double up to `max_delay`."""
 
-    The member `request_timeout` is an extension: how long, in seconds, a server may be silent.
-
-    ``{"max_retries": 32, "initial_delay": "1s", "max_delay": "32s", "request_timeout": "60s"}``
-    """
+    # The member `request_timeout` is an extension: how long, in seconds, a server may be silent.
+    # ``{"max_retries": 32, "initial_delay": "1s", "max_delay": "32s", "request_timeout": "60s"}``
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {
@@ -49,12 +47,21 @@ class RequestRetries(ObjectResource):
     request_timeout: float = 60.0
 
 
+def _parse_no_retries(value: JSON) -> int:
+    number = expect_int(value, 0)
+    if number:
+        raise UnsupportedError(
+            f'"max_retries" of {number} is not supported for files: what fails is an error at once'
+        )
+    return number
+
+
 @dataclass(frozen=True)
 class FileIoRetries(ObjectResource):
-    """As :class:`RequestRetries`, with no retries by default and no timeout."""
+    """As :class:`RequestRetries`, but there are no retries."""
 
     inline: ClassVar[bool] = True
-    members: ClassVar[Mapping[str, Member]] = _RETRIES
+    members: ClassVar[Mapping[str, Member]] = {**_RETRIES, "max_retries": Member(_parse_no_retries)}
 
     max_retries: int = 0
     initial_delay: float = 1.0
@@ -63,10 +70,9 @@ class FileIoRetries(ObjectResource):
 
 @dataclass(frozen=True)
 class RateLimiter(ObjectResource):
-    """Requests per second at the start, which double every `doubling_time` seconds; None is no limit.
+    """Requests per second at the start, doubled every `doubling_time` seconds; None is no limit."""
 
-    ``{"read_rate": 100, "write_rate": 50, "doubling_time": "4m"}``
-    """
+    # ``{"read_rate": 100, "write_rate": 50, "doubling_time": "4m"}``
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {
@@ -82,12 +88,10 @@ class RateLimiter(ObjectResource):
 
 @dataclass(frozen=True)
 class RequestCoalescing(ObjectResource):
-    """Which byte ranges of one value share a request; an extension, with sizes in bytes.
+    """Byte ranges of one value that share a request; an extension, with sizes in bytes."""
 
-    Holes of up to `gap` are read rather than skipped; to a request of `max_bytes` nothing is added.
-
-    ``{"gap": 1048576, "max_bytes": 67108864}``
-    """
+    # Holes of up to `gap` are read rather than skipped; to a request of `max_bytes` nothing is added.
+    # ``{"gap": 1048576, "max_bytes": 67108864}``
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from chunkwise.codec import rows
-from chunkwise.codec.rows import copy_rows
+from chunkwise.codec import copying
+from chunkwise.codec.copying import copy_rows
 
 DTYPES = ["u1", "<u2", ">u2", "<f8", ">i4", "?", "c16", "M8[s]", "S3", "U2", "V5", ml_dtypes.bfloat16]
 
@@ -61,7 +61,7 @@ def test_shapes_must_agree():
 def test_rows_that_no_element_is_as_large_as(monkeypatch):
     """NumPy has no elements of 2 GiB or more, as rows may be; nothing is really copied here."""
     copied = []
-    monkeypatch.setattr(rows.np, "copyto", lambda out, source: copied.append((out.shape, source.shape)))
+    monkeypatch.setattr(copying.np, "copyto", lambda out, source: copied.append((out.shape, source.shape)))
     out, source = (np.lib.stride_tricks.as_strided(np.empty(1, "u1"), (2, 2**31), (1, 1)) for _ in range(2))
     copy_rows(out, source)
     assert copied == [((2, 2**31), (2, 2**31))]
