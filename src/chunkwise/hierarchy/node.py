@@ -44,11 +44,11 @@ __all__ = [
 
 FormatName: TypeAlias = Literal["zarr3", "zarr2", "zarr1", "n5"]
 
-DRIVERS: dict[FormatName, str] = {"zarr3": "zarr3", "zarr2": "zarr", "zarr1": "zarr1", "n5": "n5"}
-"""Name of the driver of each format."""
-
-FORMATS: dict[str, FormatName] = {driver: format for format, driver in DRIVERS.items()}
+FORMATS: dict[str, FormatName] = {"zarr3": "zarr3", "zarr": "zarr2", "zarr1": "zarr1", "n5": "n5"}
 """Format of each driver of arrays that are nodes."""
+
+DRIVERS: dict[str, str] = {format: driver for driver, format in FORMATS.items()}
+"""Name of the driver of each format."""
 
 ARRAY_KEYS: dict[FormatName, str] = {
     "zarr3": "zarr.json",
