@@ -1,4 +1,4 @@
-"""``chunkwise migrate`` of a hierarchy: every Zarr v2 array and group in it becomes one of Zarr v3.
+"""Migration of a hierarchy: every Zarr v2 array and group in it becomes one of Zarr v3.
 
 1. The migration of every array is planned first; if one can't be migrated, nothing is written.
 2. Consolidated metadata of Zarr v2 are deleted, since from now on they are wrong.
