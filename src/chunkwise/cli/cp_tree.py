@@ -66,7 +66,7 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
         )
     if format != "n5" and _is_consolidated(root):
         target.consolidate()
-    return _tell(arguments, format, report, time.monotonic() - started)
+    return _report(arguments, format, report, time.monotonic() - started)
 
 
 def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
@@ -90,7 +90,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
             cast=arguments.cast or "error",
             progress=lambda _, nbytes: progress.advance(nbytes),
         )
-    return _tell(arguments, "n5", report, time.monotonic() - started)
+    return _report(arguments, "n5", report, time.monotonic() - started)
 
 
 def _open_target(arguments: argparse.Namespace, destination: Location, format: str) -> Group:
@@ -109,7 +109,7 @@ def _is_consolidated(root: Node) -> bool:
     return root.format == "zarr2" and kv.read(path + ".zmetadata").value is not None
 
 
-def _tell(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:
+def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:
     lost = [(path, f"array is left out: {why}") for path, why in report.left_out]
     lost += [(path, note) for path, note in report.notes if _is_loss(note)]
     kept = [(path, note) for path, note in report.notes if not _is_loss(note)]

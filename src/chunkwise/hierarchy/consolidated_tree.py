@@ -195,7 +195,7 @@ def _problems(node: Node, stored: Mapping[str, Any] | None, true: Mapping[str, A
 
 
 def _comparable(document: Any) -> str:
-    """Return text that is the same for documents that say the same, whoever wrote them."""
+    """Return text that is equal for documents of equal meaning."""
     if isinstance(document, dict):
         document = {key: value for key, value in document.items() if key not in _SAYS_NOTHING}
         if document.get("node_type") == "array":
