@@ -81,7 +81,7 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
     n_bytes = prod(array.bounded(transform).input_shape) * array.numpy_dtype().itemsize
     # The layers of a stack that are not open are opened, which reads their metadata; nothing else is read.
     counts: list[RequestCount] = []
-    places: dict[str, None] = {}
+    storages: dict[str, None] = {}
     strategies: dict[ReadStrategy, None] = {}
     for source, request in _sources(array, transform):
         stored, store = source.stored, source.store
@@ -90,8 +90,8 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
         strategy = source.explain_read(bounded)
         if strategy is not None:
             strategies[strategy] = None
-        places[store.describe(stored.keys.prefix)] = None
-    first, n_others = next(iter(places), "memory"), max(0, len(places) - 1)
+        storages[store.describe(stored.keys.prefix)] = None
+    first, n_others = next(iter(storages), "memory"), max(0, len(storages) - 1)
     return Explanation(
         counts[0] if len(counts) == 1 else _total(counts),
         n_bytes,
@@ -113,13 +113,13 @@ def _sources(
             yield from _sources(layer, request, in_stack=True)
     elif not (in_stack and isinstance(array, MemoryArray)):
         raise UnsupportedError(
-            "Requests can be told only of arrays that lie in chunks in a kvstore, and of stacks of such, "
-            f'not of "{array.spec().driver}"'
+            "Requests can be estimated only for arrays in chunks in a kvstore, and for stacks of such, "
+            f'not for "{array.spec().driver}"'
         )
 
 
 def _total(counts: Sequence[RequestCount]) -> RequestCount:
-    """Return the sum; requests are under way for one layer as for any other."""
+    """Return the sum; the layers of a stack share the limit of concurrent requests."""
     known = [count.n_stored_bytes for count in counts if count.n_stored_bytes is not None]
     limits = [count.concurrency for count in counts if count.concurrency is not None]
     sums = {name: sum(getattr(count, name) for count in counts) for name in _SUMMED}

@@ -35,7 +35,7 @@ class SpecKey(NamedTuple):
 def spec_key(spec: object, flags: tuple[object, ...]) -> SpecKey | None:
     """Return the key of a spec that is to be updated with `flags`; None if it should not be cached."""
     path: str | None = None
-    said: Any = spec
+    content: Any = spec
     if type(spec) is dict:
         kvstore = spec.get("kvstore")
         if (
@@ -46,16 +46,16 @@ def spec_key(spec: object, flags: tuple[object, ...]) -> SpecKey | None:
             return None
         if "path" not in spec:
             path = kvstore["path"]
-            said = {**spec, "kvstore": {**kvstore, "path": None}}
+            content = {**spec, "kvstore": {**kvstore, "path": None}}
         elif kvstore["path"][:1] != "/":
             return None
     elif type(spec) is not str or spec[:1] != "/":
         return None
     try:
-        content = marshal.dumps((said, flags), _TYPES_ONLY)  # type: ignore[arg-type]
+        encoded = marshal.dumps((content, flags), _TYPES_ONLY)  # type: ignore[arg-type]
     except ValueError:  # something that is no JSON
         return None
-    return SpecKey(content, path) if len(content) <= _MAX_NBYTES else None
+    return SpecKey(encoded, path) if len(encoded) <= _MAX_NBYTES else None
 
 
 def cached_spec(key: SpecKey) -> Spec | None:
@@ -67,7 +67,7 @@ def cached_spec(key: SpecKey) -> Spec | None:
     if key.path is not None:
         try:
             path = FileKvStoreSpec.normal_path(key.path)
-        except ValueError:  # parsing it tells what is wrong
+        except ValueError:  # the error is raised when it is parsed
             return None
         driver = elsewhere(driver, path if not path or path.endswith("/") else path + "/")
     return Spec._of(driver, transform)

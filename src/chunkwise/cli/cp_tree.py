@@ -10,14 +10,14 @@ from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.template_options import choose_format, template_options
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.errors import AlreadyExistsError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, find_node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.tools.copy_source import check_apart
-from chunkwise.tools.stored_node import stored_array
+from chunkwise.tools.stored_node import array_nbytes
 from chunkwise.tools.tree_copy import CopyReport
 
 __all__ = ["INCOMPLETE", "copy_tree"]
@@ -51,8 +51,9 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
     check_apart(source, destination)
     tree = open_group(source, "r")
     target = _open_target(arguments, destination, format)
+    nbytes = sum(array_nbytes(node) or 0 for _, node in walk(root) if node.kind == "array" and not node.error)
     started = time.monotonic()
-    with open_progress("copying", _nbytes(root), 0, show=not arguments.quiet) as progress:
+    with open_progress("copying", nbytes, 0, show=not arguments.quiet) as progress:
         report = target.copy(
             tree,
             "",
@@ -65,7 +66,7 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
         )
     if format != "n5" and _is_consolidated(root):
         target.consolidate()
-    return _tell(arguments, format, report, time.monotonic() - started)
+    return _report(arguments, format, report, time.monotonic() - started)
 
 
 def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
@@ -89,7 +90,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
             cast=arguments.cast or "error",
             progress=lambda _, nbytes: progress.advance(nbytes),
         )
-    return _tell(arguments, "n5", report, time.monotonic() - started)
+    return _report(arguments, "n5", report, time.monotonic() - started)
 
 
 def _open_target(arguments: argparse.Namespace, destination: Location, format: str) -> Group:
@@ -101,22 +102,6 @@ def _open_target(arguments: argparse.Namespace, destination: Location, format: s
     return open_group(destination, "w" if arguments.overwrite else "w-", format=format)
 
 
-def _nbytes(root: Node) -> int:
-    """Return the size of all arrays that can be read."""
-    total = 0
-    for _, node in walk(root):
-        if node.kind == "array" and not node.error:
-            try:
-                array = stored_array(node)
-            except (ChunkwiseError, ValueError, NotImplementedError):
-                continue
-            nbytes = array.dtype.memory_dtype.itemsize
-            for size in array.shape:
-                nbytes *= size
-            total += nbytes
-    return total
-
-
 def _is_consolidated(root: Node) -> bool:
     if root.format == "zarr3":
         return "consolidated_metadata" in root.document
@@ -124,7 +109,7 @@ def _is_consolidated(root: Node) -> bool:
     return root.format == "zarr2" and kv.read(path + ".zmetadata").value is not None
 
 
-def _tell(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:
+def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:
     lost = [(path, f"array is left out: {why}") for path, why in report.left_out]
     lost += [(path, note) for path, note in report.notes if _is_loss(note)]
     kept = [(path, note) for path, note in report.notes if not _is_loss(note)]

@@ -6,11 +6,11 @@ import argparse
 import json
 
 from chunkwise.cli.command import message, print_json, printable
-from chunkwise.cli.migrate_tree import migrate_tree
 from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, find_node
 from chunkwise.tools.migrate import migrate
+from chunkwise.tools.migrate_tree import migrate_tree
 
 __all__ = ["add_arguments", "run"]
 

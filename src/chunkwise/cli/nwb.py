@@ -132,7 +132,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     broken: list[str] = []
     schema: list[str] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # broken links are told below, by name
+        warnings.simplefilter("ignore")  # broken links are listed below
         with open_source(arguments.path) as io:
             if isinstance(io, ZarrIO):
                 broken = [str(link) for link in check_links(io.stores)]
@@ -189,7 +189,7 @@ def _convert(arguments: argparse.Namespace) -> int:
             progress=progress.advance,
             **_options(arguments),
         )
-    _said(arguments, {"written": arguments.target})
+    _print(arguments, {"written": arguments.target})
     return 0
 
 
@@ -213,11 +213,11 @@ def _repack(arguments: argparse.Namespace) -> int:
     import shutil
 
     shutil.rmtree(old)
-    _said(arguments, {"repacked": arguments.path, "format": format})
+    _print(arguments, {"repacked": arguments.path, "format": format})
     return 0
 
 
-def _said(arguments: argparse.Namespace, what: dict[str, Any]) -> None:
+def _print(arguments: argparse.Namespace, what: dict[str, Any]) -> None:
     if arguments.json:
         print_json(what)
     else:

@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    # All are looked at before any is deleted.
-    found = [_look(path, arguments) for path in arguments.paths]
+    # All are found before any is deleted.
+    found = [_find(path, arguments) for path in arguments.paths]
     report = []
     for path, (location, node, link) in zip(arguments.paths, found, strict=True):
         if location is None:
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _look(path: str, arguments: argparse.Namespace) -> tuple[Location | None, Node | None, Node | None]:
+def _find(path: str, arguments: argparse.Namespace) -> tuple[Location | None, Node | None, Node | None]:
     """Return the location, its node, and the group that has it as a link; nothing if there is none."""
     location = locate(path)
     node = find_node(location)

@@ -52,12 +52,12 @@ def with_servers(arguments: argparse.Namespace) -> Iterator[None]:
         resources = default_resources({f"{p}_request_retries": retries for p in _PROTOCOLS if retries})
     except SpecError as e:
         raise UsageError(f"--request-timeout: {e.message}") from None
-    with resources, _told():
+    with resources, _retries_reported():
         yield
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _retries_reported() -> Iterator[None]:
     logger, handler = logging.getLogger(_LOGGER), _Messages()
     level = logger.level
     logger.addHandler(handler)

@@ -13,6 +13,7 @@ from chunkwise.cli.command import UsageError
 from chunkwise.cli.grey import contrast_limits, round_levels, scale_levels, to_real
 from chunkwise.cli.picture import PictureAxis, draw_orthogonal, encode_png
 from chunkwise.cli.quantities import format_shape
+from chunkwise.pyramid.image_axes import memory_order
 
 __all__ = ["orthogonal_picture", "plain_picture"]
 
@@ -105,7 +106,7 @@ def _three_dims(view: TensorStore) -> tuple[int, int, int]:
     labels = [label.lower() for label in view.domain.labels]
     if all(labels.count(name) == 1 for name in "xyz"):
         return labels.index("x"), labels.index("y"), labels.index("z")
-    order = _memory_order(view)
+    order = memory_order(view)[::-1]
     dims = [dim for dim in order if view.shape[dim] > 1 and labels[dim] not in (*_CHANNELS, "t", "time")]
     dims = (dims + [dim for dim in order if dim not in dims])[:3]
     return dims[0], dims[1], dims[2]
@@ -117,13 +118,7 @@ def _across_first(view: TensorStore, dims: list[int]) -> list[int]:
         return sorted(dims, key=lambda dim: view.domain.labels[dim].lower() != "x")
     if "y" in labels:
         return sorted(dims, key=lambda dim: view.domain.labels[dim].lower() == "y")
-    return [dim for dim in _memory_order(view) if dim in dims]
-
-
-def _memory_order(view: TensorStore) -> list[int]:
-    """Return the dimensions, the one whose elements are next to each other first."""
-    order = view.chunk_layout.inner_order
-    return list(reversed(order if order is not None else range(view.rank)))
+    return [dim for dim in memory_order(view)[::-1] if dim in dims]
 
 
 def _channel_dim(view: TensorStore) -> int | None:

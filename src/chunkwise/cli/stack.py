@@ -32,14 +32,14 @@ _EPILOG = """\
 
 Later layers lie over earlier ones.  OUT is JSON that `chunkwise.open` takes, and that `info`, `slice` and
 `pyramid` work on.  It holds absolute paths, and the shapes as they are now.  Layers whose data types,
-numbers of dimensions or names of dimensions differ are refused; gaps and overlaps are told.
+numbers of dimensions or names of dimensions differ are refused; gaps and overlaps are reported.
 """
 
-_PLACED = re.compile(r"(.+)@(-?\d+(?:,-?\d+)*)")
+_WITH_ORIGIN = re.compile(r"(.+)@(-?\d+(?:,-?\d+)*)")
 _MOST_SHOWN = 5
 
 
-class _Place(NamedTuple):
+class _LayerPath(NamedTuple):
     path: str
     origin: tuple[int, ...] | None
 
@@ -66,32 +66,32 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if not arguments.out.endswith(".json"):
         raise UsageError(f"OUT must be called *.json, not {arguments.out}")
-    places = [_placed(text) for text in arguments.layers]
+    paths = [_parse_layer(text) for text in arguments.layers]
     if arguments.list is not None:
-        places += _listed(arguments.list)
-    if not places:
+        paths += _listed(arguments.list)
+    if not paths:
         raise UsageError("there are no layers")
-    layers = _open(places, None if arguments.cast is None else DataType(arguments.cast))
+    layers = _open(paths, None if arguments.cast is None else DataType(arguments.cast))
     store = _combined(layers, arguments)
     report = report_stack(store)
     wrong = (arguments.no_gaps and report.n_missing > 0) or (arguments.no_overlaps and report.n_overlaps > 0)
     if not wrong and not arguments.check:
         write_spec_file(arguments.out, _spec(store))
-    _tell(arguments, places, store, report, saved=not wrong and not arguments.check)
+    _report(arguments, paths, store, report, saved=not wrong and not arguments.check)
     return 1 if wrong else 0
 
 
-def _placed(text: str) -> _Place:
-    found = _PLACED.fullmatch(text)
+def _parse_layer(text: str) -> _LayerPath:
+    found = _WITH_ORIGIN.fullmatch(text)
     if found is None:
-        return _Place(text, None)
-    return _Place(found[1], tuple(map(int, found[2].split(","))))
+        return _LayerPath(text, None)
+    return _LayerPath(found[1], tuple(map(int, found[2].split(","))))
 
 
-def _listed(path: str) -> list[_Place]:
+def _listed(path: str) -> list[_LayerPath]:
     """Return the layers of a list; each line of it is a path, and perhaps whole numbers."""
     expected = "expected a CSV file with a path and the origin in each line, such as tile7.zarr,0,950"
-    places = []
+    paths = []
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             rows = list(csv.reader(file))
@@ -106,30 +106,30 @@ def _listed(path: str) -> list[_Place]:
             origin = tuple(int(x) for x in row[1:])
         except ValueError:
             raise UsageError(f"{path}, line {number}: expected a path and whole numbers") from None
-        places.append(_Place(row[0].strip(), origin or None))
-    return places
+        paths.append(_LayerPath(row[0].strip(), origin or None))
+    return paths
 
 
-def _open(places: Sequence[_Place], dtype: DataType | None) -> list[TensorStore]:
-    """Return all layers in their places; every one that can't be had is told before failing."""
+def _open(paths: Sequence[_LayerPath], dtype: DataType | None) -> list[TensorStore]:
+    """Return all layers at their origins; report every one that can't be opened before failing."""
     layers, errors = [], []
-    for place in places:
+    for path, origin in paths:
         try:
-            layer = open_source(place.path)
+            layer = open_source(path)
             layer = layer[d[:].mark_bounds_implicit[False]] if layer.rank else layer
-            if place.origin is not None:
-                if len(place.origin) != layer.rank:
+            if origin is not None:
+                if len(origin) != layer.rank:
                     raise InvalidArgumentError(
-                        f"the origin has {len(place.origin)} numbers, but there are {layer.rank} dimensions"
+                        f"the origin has {len(origin)} numbers, but there are {layer.rank} dimensions"
                     )
-                layer = layer.translate_to[place.origin]
+                layer = layer.translate_to[origin]
             if dtype is not None and layer.dtype != dtype:
                 layer = cast(layer, dtype)
             layers.append(layer)
         except (ChunkwiseError, OSError, ValueError) as e:
-            errors.append(f"{place.path}: {e}")
+            errors.append(f"{path}: {e}")
     if not errors:
-        errors = _disagreements(places, layers)
+        errors = _disagreements(paths, layers)
     for error in errors[:-1][: 2 * _MOST_SHOWN]:
         message(error)
     if errors:
@@ -137,15 +137,15 @@ def _open(places: Sequence[_Place], dtype: DataType | None) -> list[TensorStore]
     return layers
 
 
-def _disagreements(places: Sequence[_Place], layers: Sequence[TensorStore]) -> list[str]:
+def _disagreements(paths: Sequence[_LayerPath], layers: Sequence[TensorStore]) -> list[str]:
     """Return in what layers differ from the first one."""
     first, out = layers[0], []
-    for place, layer in zip(places[1:], layers[1:], strict=True):
+    for (path, _), layer in zip(paths[1:], layers[1:], strict=True):
         if layer.rank != first.rank:
-            out.append(f"{place.path} has {layer.rank} dimensions, but {places[0].path} has {first.rank}")
+            out.append(f"{path} has {layer.rank} dimensions, but {paths[0].path} has {first.rank}")
         elif layer.dtype != first.dtype:
             out.append(
-                f"{place.path} is {layer.dtype.name}, but {places[0].path} is {first.dtype.name}; "
+                f"{path} is {layer.dtype.name}, but {paths[0].path} is {first.dtype.name}; "
                 "--cast TYPE converts"
             )
     return out
@@ -164,7 +164,7 @@ def _combined(layers: list[TensorStore], arguments: argparse.Namespace) -> Tenso
 
 
 def _spec(store: TensorStore) -> dict[str, Any]:
-    """Return the least that opens the stack, with units, which nobody knows who opens no layer."""
+    """Return the minimal spec of the stack, with units, which are unknown as long as no layer is open."""
     spec = store.spec(minimal_spec=True).to_json()
     units = store.dimension_units
     if any(unit is not None for unit in units):
@@ -173,9 +173,9 @@ def _spec(store: TensorStore) -> dict[str, Any]:
     return spec
 
 
-def _tell(
+def _report(
     arguments: argparse.Namespace,
-    places: Sequence[_Place],
+    paths: Sequence[_LayerPath],
     store: TensorStore,
     report: StackReport,
     *,
@@ -198,7 +198,7 @@ def _tell(
         hidden = plural(report.n_hidden, "element")
         message(f"overlaps: {plural(report.n_overlaps, 'pair')} of layers, {hidden} hidden")
         for overlap in report.overlaps[:_MOST_SHOWN]:
-            above, below = places[overlap.above].path, places[overlap.below].path
+            above, below = paths[overlap.above].path, paths[overlap.below].path
             message(f"  {above} over {below} at {_region(overlap.box)}")
 
 

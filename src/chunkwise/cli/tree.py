@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 from chunkwise.cli.command import UsageError, print_json
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
 from chunkwise.cli.tree_nodes import ShownNode, shown_nodes
 from chunkwise.errors import ChunkwiseError
+from chunkwise.groups.drawing import branch, rails
 from chunkwise.hierarchy.link import parse_links, without_links
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node
-from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
+from chunkwise.tools.stored_node import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.tools.summary import shape_text, summarize
 
 __all__ = ["add_arguments", "draw_tree", "run"]
@@ -78,7 +78,7 @@ def _line(shown: ShownNode, arguments: argparse.Namespace) -> _Line:
             out["stored"]["bytes"] = counted.stored_nbytes
         elif arguments.sizes:
             text += "  ?"
-        out["bytes"] = nbytes = _nbytes(node) if counted is None else counted.nbytes
+        out["bytes"] = nbytes = array_nbytes(node) if counted is None else counted.nbytes
         if nbytes is not None and not arguments.sizes:
             text += f"  {format_nbytes(nbytes)}"
     if arguments.attributes:
@@ -95,15 +95,6 @@ def _sizes(node: Node) -> Occupancy | None:
         return None
 
 
-def _nbytes(node: Node) -> int | None:
-    """Return the size of all elements; None if the array isn't understood."""
-    try:
-        array = stored_array(node)
-    except (ChunkwiseError, ValueError, NotImplementedError):
-        return None
-    return prod(array.shape) * array.dtype.memory_dtype.itemsize
-
-
 def _size_text(counted: Occupancy) -> str:
     text = f"{format_nbytes(counted.nbytes)}, {counted.n_stored} of {plural(counted.n_possible, 'chunk')}"
     return f"{text} stored in {format_nbytes(counted.stored_nbytes)}"
@@ -111,43 +102,29 @@ def _size_text(counted: Occupancy) -> str:
 
 def draw_tree(title: str, walked: Sequence[ShownNode], lines: Sequence[_Line]) -> Iterator[str]:
     """Yield the lines of a tree of nodes, each group before its children, with `lines` beside them."""
-    left = [title]
-    for number, shown in enumerate(walked[1:], 1):
-        parts = shown.name.split("/")
-        rails = ""
-        for depth in range(1, len(parts)):
-            rails += "│   " if _has_sibling(walked, number, parts[:depth]) else "    "
-        branch = "├── " if _has_sibling(walked, number, parts) else "└── "
-        left.append(f"{rails}{branch}{parts[-1]}")
+    ends = _ends([shown.name for shown in walked])
+    left = [branch(end) + shown.name.rpartition("/")[2] for shown, end in zip(walked, ends, strict=True)]
+    left[0] = title
     width = max(map(len, left))
     for number, (text, line) in enumerate(zip(left, lines, strict=True)):
         yield f"{text:<{width}}  {line.text}".rstrip()
-        rails = _rails_below(walked, number, text)
+        has_children = number + 1 < len(walked) and len(ends[number + 1]) > len(ends[number])
         for below in line.below:
-            yield rails + below
+            yield f"{rails(ends[number])}{'│ ' if has_children else '  '}{below}"
 
 
-def _rails_below(walked: Sequence[ShownNode], number: int, text: str) -> str:
-    """Return what stands in front of lines that belong to a node."""
-    name = walked[number].name
-    has_children = number + 1 < len(walked) and walked[number + 1].name.startswith(f"{name}/" if name else "")
-    own = "│ " if has_children else "  "
-    if not name:
-        return own
-    rails = text[: len(text) - len(name.rpartition("/")[2])]
-    return rails.replace("├── ", "│   ").replace("└── ", "    ") + own
-
-
-def _has_sibling(walked: Sequence[ShownNode], number: int, parts: list[str]) -> bool:
-    """Return True if a node after `number` is in the same group as the one that `parts` leads to."""
-    parent = parts[:-1]
-    for shown in walked[number + 1 :]:
-        other = shown.name.split("/")
-        if other[: len(parent)] != parent:
-            return False
-        if other[: len(parts)] != parts:
-            return True
-    return False
+def _ends(names: Sequence[str]) -> list[tuple[bool, ...]]:
+    """Return for each path, and each depth of it, True if no sibling follows; groups come before members."""
+    is_last: dict[str, bool] = {}
+    followed: set[str] = set()  # groups of which a member has been met
+    for name in reversed(names):
+        while name and name not in is_last:
+            group = name.rpartition("/")[0]
+            is_last[name] = group not in followed
+            followed.add(group)
+            name = group
+    steps = ([at for at, char in enumerate(f"{name}/") if char == "/"] if name else [] for name in names)
+    return [tuple(is_last[name[:at]] for at in ats) for name, ats in zip(names, steps, strict=True)]
 
 
 def _describe(node: Node) -> str:

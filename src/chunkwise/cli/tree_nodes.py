@@ -40,22 +40,22 @@ def shown_nodes(location: Location, *, consolidated: bool) -> list[ShownNode]:
     if consolidated:
         try:
             tree = open_group(location, "r", consolidated=True)._tree
-            return list(_remembered(tree, ()))
+            return list(_from_snapshot(tree, ()))
         except UnavailableError:
             raise
         except ChunkwiseError:
-            pass  # there are none, or they are damaged: the nodes themselves tell
+            pass  # there are none, or they are damaged: the nodes themselves are read
     root = find_node(location)
     if root is None:
         raise nothing_at(location)
     return [ShownNode(name, node) for name, node in walk(root)]
 
 
-def _remembered(tree: Tree, names: tuple[str, ...]) -> Iterator[ShownNode]:
+def _from_snapshot(tree: Tree, names: tuple[str, ...]) -> Iterator[ShownNode]:
     node = tree.find(names)
     if node is None:
         return
     yield ShownNode("/".join(names), node, tree.attributes(names, node).asdict())
     if node.kind == "group":
         for child in tree.children(names, node):
-            yield from _remembered(tree, (*names, child))
+            yield from _from_snapshot(tree, (*names, child))

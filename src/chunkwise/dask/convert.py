@@ -33,7 +33,7 @@ def to_dask(
         Size of blocks as dask takes it; by default one block for each chunk, or shard, as far as the view
         shows of it.  ``"auto"`` makes blocks of several whole chunks, of the size that dask prefers.
     name : str, optional
-        Of the dask array.  By default it tells the place, the metadata and the view, so that the same
+        Of the dask array.  By default it is made of the location, the metadata and the view, so that the same
         array has the same name in all processes.  Values that were changed meanwhile don't change it.
     inline_array : bool
         Whether each task of the graph contains the array, rather than referring to one that does.

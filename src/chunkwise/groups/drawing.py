@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.errors import ChunkwiseError
@@ -17,7 +17,7 @@ from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.summary import shape_text, summarize
 
-__all__ = ["Drawing", "describe_node", "short"]
+__all__ = ["Drawing", "branch", "describe_node", "rails", "short"]
 
 _WIDTH = 60
 
@@ -99,13 +99,10 @@ class Drawing:
     def __str__(self) -> str:
         left, right = [], []
         for line in self._lines():
-            rails = "".join("    " if end else "│   " for end in line.last[:-1])
-            branch = ("└── " if line.last[-1] else "├── ") if line.last else ""
-            left.append(f"{rails}{branch}{line.name}")
+            left.append(f"{branch(line.last)}{line.name}")
             right.append(line.what)
             for name, value in line.attributes.items():
-                inner = "".join("    " if end else "│   " for end in line.last)
-                left.append(f"{inner}  @{name} = {short(value)}")
+                left.append(f"{rails(line.last)}  @{name} = {short(value)}")
                 right.append("")
         described = [len(text) for text, what in zip(left, right, strict=True) if what]
         width = min(max(described, default=0), _WIDTH)
@@ -134,6 +131,16 @@ class Drawing:
             out.append("</ul></details></li>" if depth else "</ul></details>")
             depth -= 1
         return "".join([*out, "</div>"])
+
+
+def rails(last: Sequence[bool]) -> str:
+    """Return what stands in front of a line below a node; `last` says by depth where no sibling follows."""
+    return "".join("    " if end else "│   " for end in last)
+
+
+def branch(last: Sequence[bool]) -> str:
+    """Return what stands in front of the name of a node; see :func:`rails`."""
+    return rails(last[:-1]) + ("└── " if last[-1] else "├── ") if last else ""
 
 
 def describe_node(node: Node) -> str:

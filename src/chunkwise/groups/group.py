@@ -360,7 +360,7 @@ class Group(ReadableGroup):
         Returns
         -------
         list of str
-            Paths of nodes of another format, which consolidated metadata can't tell of.
+            Paths of nodes of another format, which consolidated metadata can't hold.
 
         Raises
         ------

@@ -125,7 +125,7 @@ def open_group(
 
 
 def _check_implicit(node: Node) -> None:
-    """Raise NotFoundError if a directory without a document is no group unless somebody says so."""
+    """Raise NotFoundError for a directory that is a group neither by its container nor by a given format."""
     location = node.location
     array = array_above(location)
     if array is not None:
@@ -162,7 +162,7 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
 
 
 def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
-    """Open a group whose consolidated metadata tell of the tree; None if there are none."""
+    """Open a group from its consolidated metadata; None if it has none."""
     kv, path = location.kv, location.path
     for format, key in (("zarr3", "zarr.json"), ("zarr2", ".zmetadata")):
         found = kv.read(path + key) if wanted in (None, format) else None

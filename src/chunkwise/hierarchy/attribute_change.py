@@ -60,14 +60,14 @@ def change_attributes(node: Node, change: Change) -> dict[str, Any]:
     node = changeable(node)
     out: dict[str, Any] = {}
 
-    def keep(attributes: dict[str, Any]) -> dict[str, Any]:
+    def replace(attributes: dict[str, Any]) -> dict[str, Any]:
         nonlocal out
         out = change(attributes)
         return out
 
-    def keep_n5(document: dict[str, Any]) -> dict[str, Any]:
+    def replace_n5(document: dict[str, Any]) -> dict[str, Any]:
         own = {name: value for name, value in document.items() if name in n5_names(node)}
-        after = keep({name: value for name, value in document.items() if name not in own})
+        after = replace({name: value for name, value in document.items() if name not in own})
         for name in after:
             if name in n5_names(node):
                 refuse_name(name)
@@ -80,7 +80,7 @@ def change_attributes(node: Node, change: Change) -> dict[str, Any]:
             )
         return merged
 
-    change_members(node, keep_n5 if node.format == "n5" else keep)
+    change_members(node, replace_n5 if node.format == "n5" else replace)
     return out
 
 

@@ -70,8 +70,8 @@ def node_attributes(node: Node) -> dict[str, Any]:
     if key is None:
         return user_attributes(node)
     location = node.location
-    attributes = read_document(location.kv, location.path + key)
-    return {} if attributes is None else expect_object(attributes, location, key)
+    attributes = read_document(location.kv, location.path + key, missing={})
+    return expect_object(attributes, location, key)
 
 
 def user_attributes(node: Node) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from chunkwise.binding import MISSING
 from chunkwise.driver.zarr3.metadata import parse_metadata
 from chunkwise.errors import (
     AbortedError,
@@ -137,9 +138,9 @@ def copies_of(name: str, node: Node) -> dict[str, Any]:
             document["consolidated_metadata"] = EMPTY
         return {name: document}
     location = node.location
-    attributes = read_document(location.kv, location.path + ".zattrs")
+    attributes = read_document(location.kv, location.path + ".zattrs", missing={})
     under = f"{name}/" if name else ""
-    return {f"{under}{node.key}": document, f"{under}.zattrs": {} if attributes is None else attributes}
+    return {f"{under}{node.key}": document, f"{under}.zattrs": attributes}
 
 
 def _write(node: Node, documents: Mapping[str, Any]) -> None:
@@ -163,14 +164,16 @@ def _stored(node: Node) -> dict[str, Any] | None:
     member: str
     kind: object
     if node.format == "zarr2":
-        key, (member, kind) = ".zmetadata", ("zarr_consolidated_format", 1)
-        document = read_document(location.kv, location.path + key)
+        key = ".zmetadata"
+        document = read_document(location.kv, location.path + key, missing=MISSING)
+        known = isinstance(document, dict) and document.get("zarr_consolidated_format") == 1
     else:
-        key, (member, kind) = "zarr.json", ("kind", "inline")
+        key = "zarr.json"
         document = node.document.get("consolidated_metadata")
-    if document is None:
+        document = MISSING if document is None else document  # zarr-python writes null for none
+        known = isinstance(document, dict) and document.get("kind") == "inline"
+    if document is MISSING:
         return None
-    known = isinstance(document, dict) and document.get(member) == kind
     copies = document.get("metadata") if known else None
     if not isinstance(copies, dict):
         raise FailedPreconditionError(f"{location.path}{key}: consolidated metadata of an unknown kind")
@@ -194,7 +197,7 @@ def _problems(node: Node, stored: Mapping[str, Any] | None, true: Mapping[str, A
 
 
 def _comparable(document: Any) -> str:
-    """Return text that is the same for documents that say the same, whoever wrote them."""
+    """Return text that is equal for documents of equal meaning."""
     if isinstance(document, dict):
         document = {key: value for key, value in document.items() if key not in _SAYS_NOTHING}
         if document.get("node_type") == "array":

@@ -24,11 +24,13 @@ def load_json(raw: bytes | bytearray | memoryview) -> Any:
         raise FailedPreconditionError(f"Invalid JSON: {e}") from None
 
 
-def read_document(kv: KvStoreDriver, key: str, load: Callable[[bytes], Any] = load_json) -> Any:
-    """Return the value of a document, None if it is missing; errors name the key."""
+def read_document(
+    kv: KvStoreDriver, key: str, load: Callable[[bytes], Any] = load_json, *, missing: Any = None
+) -> Any:
+    """Return the value of a document, or `missing`; errors name the key."""
     raw = kv.read(key).value
     try:
-        return None if raw is None else load(bytes(raw))
+        return missing if raw is None else load(bytes(raw))
     except Exception as e:
         raise prefix(e, f"Error reading {kv.describe(key)}") from None
 

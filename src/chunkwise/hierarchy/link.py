@@ -68,7 +68,7 @@ class Link(NamedTuple):
 
 
 def parse_links(attributes: Mapping[str, Any]) -> dict[str, Link]:
-    """Return the links that the attributes of a group tell of; entries that make no sense are left out."""
+    """Return the links in the attributes of a group; malformed entries are left out."""
     out: dict[str, Link] = {}
     for attribute in LINK_ATTRIBUTES:
         entries = attributes.get(attribute)
@@ -94,7 +94,7 @@ def without_links(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_link(node: Node, name: str, link: Link) -> None:
-    """Add a link to a group, in place of one with the same name; nobody else's change is lost."""
+    """Add a link to a group, in place of one with the same name; no other change is lost."""
 
     def add(attributes: dict[str, Any]) -> dict[str, Any]:
         entry = {"name": name, "path": link.path, "source": link.source}

@@ -39,22 +39,22 @@ class ResolvedNode(NamedTuple):
 def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) -> ResolvedNode | None:
     """Return the node that `names` lead to, None if there is none; raise for circles and forbidden links."""
     seen: set[tuple[object, ...]] = set()
-    way: list[str] = []
+    visited: list[str] = []
     while True:
         node = tree.find(names, inside)
         if node is not None:
             return ResolvedNode(tree, tuple(names), node)
-        met = _first_link(tree, names)
-        if met is None:
+        first = _first_link(tree, names)
+        if first is None:
             return None
-        group, link = met
+        group, link = first
         rest = tuple(names[len(group) + 1 :])
         state = (tree.root.kv.identity, tree.root.path, tuple(names[: len(group) + 1]), rest)
-        way.append("/" + "/".join(names))
+        visited.append("/" + "/".join(names))
         if state in seen or len(seen) >= _MOST_LINKS:
             raise FailedPreconditionError(
-                f"{tree.root.text}: links lead in a circle: {' -> '.join(way[:5])}"
-                + (" -> …" if len(way) > 5 else "")
+                f"{tree.root.text}: links lead in a circle: {' -> '.join(visited[:5])}"
+                + (" -> …" if len(visited) > 5 else "")
             )
         seen.add(state)
         names = [*target_names(link, group), *rest]

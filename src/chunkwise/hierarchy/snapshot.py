@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     """A node of a snapshot."""
 
     kind: str
-    key: str  # of its document, relative to it; empty for a group that only names below it tell of
+    key: str  # of its document, relative to it; empty for a group that only has nodes below it
     document: Mapping[str, Any]
     attributes: Mapping[str, Any] | None  # None if they are in the document
 

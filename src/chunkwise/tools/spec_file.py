@@ -44,7 +44,7 @@ def open_source(place: str | os.PathLike[str]) -> TensorStore:
 
 
 def write_spec_file(path: str | os.PathLike[str], spec: dict[str, Any]) -> None:
-    """Write a spec; whoever reads the file at the same time sees the old one or the new one."""
+    """Write a spec; a reader at the same time sees the old one or the new one."""
     part = Path(f"{os.fspath(path)}.part")
     try:
         part.write_text(json.dumps(spec, indent=1) + "\n", encoding="utf-8")

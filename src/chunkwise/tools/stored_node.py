@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from math import prod
 from typing import NamedTuple
 
 from chunkwise.binding import Members
@@ -14,7 +15,7 @@ from chunkwise.driver.zarr1.format import Zarr1Format
 from chunkwise.driver.zarr2.format import Zarr2Format
 from chunkwise.driver.zarr3.format import Zarr3Format
 from chunkwise.engine.count_stored import StoredCount, count_stored
-from chunkwise.errors import prefix
+from chunkwise.errors import ChunkwiseError, prefix
 from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, Node
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.file import FileStore
@@ -22,7 +23,7 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver, SizeListable, offers
 from chunkwise.plan.stored_cells import n_array_cells
 
-__all__ = ["ArrayKeys", "Occupancy", "list_keys", "occupancy", "stored_array"]
+__all__ = ["ArrayKeys", "Occupancy", "array_nbytes", "list_keys", "occupancy", "stored_array"]
 
 _FORMATS: dict[str, type[Format]] = {
     "zarr3": Zarr3Format,
@@ -41,6 +42,15 @@ def stored_array(node: Node) -> StoredArray:
         return format.stored_array(format.parse_metadata(node.document), node.location.path, options)
     except Exception as e:
         raise prefix(e, f"Error reading {node.location.kv.describe(node.location.path + node.key)}") from None
+
+
+def array_nbytes(node: Node) -> int | None:
+    """Return the size of all elements in memory; None if the array isn't understood."""
+    try:
+        array = stored_array(node)
+    except (ChunkwiseError, ValueError, NotImplementedError):
+        return None
+    return prod(array.shape) * array.dtype.memory_dtype.itemsize
 
 
 class ArrayKeys(NamedTuple):

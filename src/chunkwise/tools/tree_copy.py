@@ -197,7 +197,7 @@ def _copy_group(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
 
 
 def fitting_attributes(attributes: Mapping[str, Any], format: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the attributes that a group of this format can hold, and what there is to tell of them."""
+    """Return the attributes that a group of this format can hold, and notes on the others."""
     notes: list[str] = []
     out = dict(attributes)
     if format == "n5":

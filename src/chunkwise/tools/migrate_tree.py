@@ -1,4 +1,4 @@
-"""``chunkwise migrate`` of a hierarchy: every Zarr v2 array and group in it becomes one of Zarr v3.
+"""Migration of a hierarchy: every Zarr v2 array and group in it becomes one of Zarr v3.
 
 1. The migration of every array is planned first; if one can't be migrated, nothing is written.
 2. Consolidated metadata of Zarr v2 are deleted, since from now on they are wrong.
@@ -39,7 +39,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     if root.format == "n5":
         raise FailedPreconditionError(f"{root.location.text} is a group of N5; cp -r makes a Zarr copy of it")
     nodes = [found for found in walk(root) if found.node.format != "zarr3" and not found.node.implicit]
-    report = [_look(name, node, keep_old) for name, node in nodes]
+    report = [_plan(name, node, keep_old) for name, node in nodes]
     if not apply or any(node.error for node in report):
         return report
     consolidated = [
@@ -57,7 +57,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     return report
 
 
-def _look(name: str, node: Node, keep_old: bool) -> MigratedNode:
+def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
     try:
         if node.error:
             raise FailedPreconditionError(node.error)
