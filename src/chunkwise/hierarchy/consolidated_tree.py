@@ -161,8 +161,6 @@ def _write(node: Node, documents: Mapping[str, Any]) -> None:
 def _stored(node: Node) -> dict[str, Any] | None:
     """Return the copies that a group has, None if it has none; raise FailedPreconditionError for bad ones."""
     location = node.location
-    member: str
-    kind: object
     if node.format == "zarr2":
         key = ".zmetadata"
         document = read_document(location.kv, location.path + key, missing=MISSING)
