@@ -268,10 +268,10 @@ def _open_write(
     # Workers take turns at small files.  Each system call gives up the interpreter lock, and two threads in
     # the middle of a write would wake each other at every call; so one encodes while the other writes.  Who
     # waits long for a turn takes none any more: where files are slow, several are written at the same time.
-    flags, os_write = lock_flags("os"), os.write
+    flags = lock_flags("os")
 
     def work(fd: int, value: Buffer) -> bool:
-        if os_write(fd, value) != (value.nbytes if type(value) is memoryview else len(value)):
+        if os.write(fd, value) != (value.nbytes if type(value) is memoryview else len(value)):
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
             write_all(fd, value)
