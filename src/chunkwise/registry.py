@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from chunkwise.errors import UnknownExtensionError
@@ -77,6 +76,8 @@ class Registry:
             if name in entry.names.get(format, ()) or (not format and name == own):
                 item = self._found[format, name] = self._load(own, entry.target)
                 return item
+        from importlib.metadata import entry_points  # not at the top: it brings email, csv and zipfile
+
         for point in entry_points(group=self.group):
             if point.name in (name, f"{format}:{name}"):
                 item = point.load()

@@ -16,7 +16,7 @@ from chunkwise.driver.n5.attribute_path import (
     remove_attribute,
     set_attribute,
 )
-from chunkwise.driver.n5.uri import parse_n5_uri, resolve_n5_uri
+from chunkwise.driver.n5.uri import parse_n5_uri
 from chunkwise.errors import InvalidArgumentError
 
 TABLES = json.loads((Path(__file__).parent / "fixtures" / "paths_and_attributes.json").read_text("utf-8"))
@@ -97,15 +97,7 @@ def test_uri(row):
     assert (uri.attribute if uri.attribute is not None else "/") == row["attribute"]
     assert normalize_group_path(uri.group or "") == row["normalized_group"]
     assert normalize_attribute_path(row["attribute"]) == row["normalized_attribute"]
-    assert uri.is_absolute == row["absolute"]
     assert str(uri) == row["string"]
-
-
-@pytest.mark.parametrize("row", TABLES["resolve"], ids=lambda row: f"{row['base']} + {row['relative']}")
-def test_resolve(row):
-    # n5-java drops the new part here
-    expected = "/a/b.n5?g#x/y" if row["relative"] == "#y" else row["result"]
-    assert str(resolve_n5_uri(parse_n5_uri(row["base"]), parse_n5_uri(row["relative"]))) == expected
 
 
 def test_percent_escapes_are_decoded_in_the_attribute_only():

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from chunkwise.codec.n5_header import N5Header, parse_header, write_header
 from chunkwise.codec.n5_label_multiset import (
-    INVALID,
-    argmax_labels,
     decode_label_multiset,
     encode_label_multiset,
 )
@@ -116,11 +114,6 @@ def test_label_multisets(name, dataset, block, key, container):
     assert again == parsed._replace(payload=bytes(parsed.payload))
     if not compression:
         assert write_block(again) == store[key]
-
-
-def test_argmax_prefers_many_then_small_signed_ids():
-    multisets = [(), ((5, 1), (3, 1)), ((5, 2), (3, 1)), ((1, 4), (2**64 - 1, 4))]
-    assert argmax_labels(multisets).tolist() == [INVALID, 3, 5, 2**64 - 1]
 
 
 def test_stored_argmax_is_skipped():

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from chunkwise.arrays.metadata_observers import metadata_written, wrapped
 from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.arrays.shared_metadata import SharedMetadata, oldest_allowed
-from chunkwise.driver.chunked.known_documents import layout_of
+from chunkwise.driver.chunked.metadata_cache import layout_of
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
 from chunkwise.driver.chunked.resize_flow import replaced, resize_array
 from chunkwise.driver.chunked.spec import ChunkedSpec

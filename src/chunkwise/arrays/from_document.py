@@ -7,7 +7,7 @@ from typing import Any
 from chunkwise.arrays.cache_pool import cached
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.shared_metadata import SharedMetadata
-from chunkwise.driver.chunked.known_documents import parse_known
+from chunkwise.driver.chunked.metadata_cache import cached_metadata
 from chunkwise.driver.chunked.open_flow import Opened
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.engine.pool import pool_of
@@ -33,7 +33,7 @@ def open_from_document(
     # unknown.  The spec is bound and demands nothing of the metadata.
     request = spec.open_request(path, kv.describe)
     try:
-        metadata = parse_known(request.format, document)
+        metadata = cached_metadata(request.format, document)
     except ChunkwiseError as e:
         raise FailedPreconditionError(f"Error reading {request.name}: {e.message}") from e
     return ChunkedArray(

@@ -22,7 +22,7 @@ from chunkwise.arrays.memory_array import MemoryArray
 from chunkwise.arrays.open_chunked import open_chunked
 from chunkwise.catalogue import arrays
 from chunkwise.driver.array.spec import ArraySpec
-from chunkwise.driver.chunked.known_documents import layout_of
+from chunkwise.driver.chunked.metadata_cache import layout_of
 from chunkwise.driver.chunked.open_flow import open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stack.alike import kind_of

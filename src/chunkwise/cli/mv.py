@@ -70,7 +70,7 @@ def _move_alone(source: Location, destination: Location) -> None:
         raise UsageError(f"{source.text} is a link; it can be moved in its own hierarchy only")
     if node is None or node.error:
         raise NotFoundError(f"there is no array, group or link at {source.text}")
-    if node.implicit and node.format != "n5":
+    if node.undeclared:
         raise UsageError(f"{source.text} is a directory that is neither an array nor a group")
     there = find_node(destination)
     if there is not None:

@@ -61,7 +61,7 @@ def _find(path: str, arguments: argparse.Namespace) -> tuple[Location | None, No
     above = None if location.parent is None else _group(location.parent)
     if above is not None and location.name in links_of(above) and (node is None or node.implicit):
         return location, None, above
-    if node is None or (node.implicit and node.format != "n5"):
+    if node is None or node.undeclared:
         if node is not None:
             raise UsageError(
                 f"{path} is a directory that is neither an array nor a group; nothing is deleted"

@@ -68,10 +68,6 @@ def _parse_shuffle(value: JSON, format: str, *, words: bool) -> int:
     raise SpecError(f'Expected one of "noshuffle", "shuffle", "bitshuffle", but received: {dump(value)}')
 
 
-def _parse_typesize(value: JSON) -> int | None:
-    return None if value is None else expect_int(value, 1, _INT_MAX)
-
-
 @dataclass(frozen=True)
 class Blosc(BytesToBytes):
     """Bytes to bytes: Blosc."""

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from chunkwise.codec.n5_header import VARLENGTH
 from chunkwise.codec.n5_varlength import N5BlockData
@@ -31,11 +30,7 @@ from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = [
     "BACKGROUND",
-    "INVALID",
-    "OUTSIDE",
-    "TRANSPARENT",
     "Multiset",
-    "argmax_labels",
     "decode_label_multiset",
     "encode_label_multiset",
 ]
@@ -44,9 +39,6 @@ Multiset: TypeAlias = tuple[tuple[int, int], ...]
 """Entries ``(id, count)`` of one cell; ids are unsigned 64-bit numbers."""
 
 BACKGROUND = 0
-TRANSPARENT = 2**64 - 1
-INVALID = 2**64 - 2
-OUTSIDE = 2**64 - 3
 
 _ENTRY = np.dtype([("id", "<u8"), ("count", "<i4")])
 
@@ -107,16 +99,3 @@ def encode_label_multiset(multisets: Sequence[Multiset], dims: Sequence[int]) ->
     index = np.array([0, *(offsets[multiset] for multiset in multisets)], ">i4")
     payload = index.tobytes() + b"".join(parts)
     return N5BlockData(VARLENGTH, tuple(dims), len(payload), payload)
-
-
-def argmax_labels(multisets: Sequence[Multiset]) -> npt.NDArray[np.uint64]:
-    """Return the id with the largest count for each multiset, as uint64."""
-    # Of several such ids the smallest is taken, compared as signed numbers, as Java does; an empty
-    # multiset has INVALID.
-    return np.array([_argmax(multiset) for multiset in multisets], np.uint64)
-
-
-def _argmax(multiset: Multiset) -> int:
-    if not multiset:
-        return INVALID
-    return min(multiset, key=lambda entry: (-entry[1], entry[0] - (entry[0] >> 63 << 64)))[0]

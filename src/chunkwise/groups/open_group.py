@@ -149,11 +149,11 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
     location = node.location
     if node.error:
         raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
-    holds_nodes = node.format == "n5" and "n5" in node.document and not writable  # a container, as found
+    holds_nodes = node.is_container and not writable  # a container, as found
     if node.kind == "array" and not holds_nodes:
         raise InvalidArgumentError(f"{location.text} is an array, not a group ({node.format})")
     check_group(node)
-    if node.format == "n5" and "n5" in node.document:
+    if node.is_container:
         check_version(node.document["n5"])
     elif node.format == "n5":
         check_container(location)

@@ -194,7 +194,7 @@ class ReadableGroup:
                 continue
             member = self._open(ResolvedNode(self._tree, names, node))
             below = member.walk() if isinstance(member, ReadableGroup) else iter(())
-            if node.implicit and node.format != "n5":
+            if node.undeclared:
                 # A directory in a Zarr tree is a group only if it leads to a node.
                 first = next(below, None)
                 if first is None:

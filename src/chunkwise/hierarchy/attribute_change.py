@@ -37,7 +37,7 @@ Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 def changeable(node: Node) -> Node:
     """Return `node` if it can have attributes, else raise; a group of an N5 container gets a document."""
-    if node.implicit and node.format != "n5":
+    if node.undeclared:
         raise FailedPreconditionError(
             f"{node.location.text} is a directory without metadata, which can't have attributes"
         )

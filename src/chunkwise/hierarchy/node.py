@@ -86,6 +86,16 @@ class Node:
         """True for a group that has no document, only something below it."""
         return not self.key
 
+    @property
+    def undeclared(self) -> bool:
+        """True for a directory that only what lies below it makes a group; in N5 every directory is one."""
+        return not self.key and self.format != "n5"
+
+    @property
+    def is_container(self) -> bool:
+        """True for the root of an N5 container, which may be a dataset and have nodes below it."""
+        return self.format == "n5" and "n5" in self.document
+
 
 def find_node(location: Location, inside: FormatName | None = None) -> Node | None:
     """Return the node at `location`, None if there is none; documents of the format `inside` come first."""

@@ -25,7 +25,7 @@ def walk(node: Node) -> Iterator[WalkedNode]:
 
 def _walk(name: str, node: Node) -> Iterator[WalkedNode]:
     # Arrays have no children, except that an N5 container may be a dataset itself.
-    is_leaf = node.kind == "array" and not (node.format == "n5" and "n5" in node.document)
+    is_leaf = node.kind == "array" and not node.is_container
     if is_leaf or node.key == JOURNAL:
         yield WalkedNode(name, node)
         return

@@ -159,7 +159,7 @@ def _copy_node(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
         below = tree.find((*names, name), node.format)
         if below is None:
             continue
-        if below.implicit and below.format != "n5" and not tree.children((*names, name), below):
+        if below.undeclared and not tree.children((*names, name), below):
             continue  # a directory that has nothing to do with it
         _copy_node(copy, (*names, name), below)
     for name, link in group_links(tree, names, node).items():

@@ -7,7 +7,7 @@ pure; the keys and bytes it names are moved by others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from chunkwise.binding import JSON, Members
 from chunkwise.driver.stored_array import StoredArray
@@ -28,8 +28,12 @@ class Metadata(Protocol):
     @property
     def dtype(self) -> DataType: ...
     @property
-    def frame(self) -> tuple[Any, ...]:
+    def shared(self) -> tuple[Any, ...]:
         """Objects that metadata of other shapes and attributes may share."""
+        ...
+
+    def with_shape_and_attributes(self, document: dict[str, Any]) -> Self | None:
+        """Return the metadata of a document with the same template key; None if it has to be parsed."""
         ...
 
 
@@ -84,16 +88,12 @@ class Format(Protocol):
 
     def parse_metadata(self, document: JSON) -> Metadata: ...
 
-    def frame_of(self, document: JSON) -> JSON | None:
+    def template_key(self, document: JSON) -> JSON | None:
         """Return all that metadata follows from but shape and attributes; None if that is not to be told."""
         ...
 
-    def alike(self, metadata: Any, document: dict[str, Any]) -> Metadata | None:
-        """Return the metadata of a document with the frame of another one; None if it has to be parsed."""
-        ...
-
     def without_attributes(self, metadata: Any) -> Metadata:
-        """Return `metadata` with a document that has no attributes; the frame is shared."""
+        """Return `metadata` with a document that has no attributes; what is shared stays."""
         ...
 
     def create(self, constraints: Any, options: Any, schema: Schema) -> Metadata:

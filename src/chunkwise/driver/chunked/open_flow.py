@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.binding import dump
 from chunkwise.driver.chunked.format import Format, Metadata
-from chunkwise.driver.chunked.known_documents import known_document, parse_known, remember_document
+from chunkwise.driver.chunked.metadata_cache import cache_document, cached_document, cached_metadata
 from chunkwise.driver.flow import DeletePrefix, Flow, Get, ListChildren, Put
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -84,14 +84,14 @@ def open_array(
         stamped = yield Get(request.key)
         existing = None if stamped.value is None else bytes(stamped.value)
         if existing is not None and mode.open:
-            known_parts = known_document(request.format, existing)
-            document = _document(request, existing) if known_parts is None else known_parts[0]
-            if known_parts is not None or not mode.create or request.format.is_array(document):
-                if known_parts is not None:
-                    metadata = known_parts[1]
+            cached = cached_document(request.format, existing)
+            document = _document(request, existing) if cached is None else cached[0]
+            if cached is not None or not mode.create or request.format.is_array(document):
+                if cached is not None:
+                    metadata = cached[1]
                 else:
                     metadata = _parse(request, document)
-                    remember_document(request.format, existing, document, metadata)
+                    cache_document(request.format, existing, document, metadata)
                 _check_container(request, document)
                 request.format.check(metadata, request.constraints, request.options, request.schema)
                 return Opened(metadata, stamped.generation, stamped.time)
@@ -192,7 +192,7 @@ def _document(request: OpenRequest, raw: bytes) -> Any:
 
 def _parse(request: OpenRequest, document: Any) -> Metadata:
     try:
-        return parse_known(request.format, document)
+        return cached_metadata(request.format, document)
     except ChunkwiseError as e:
         raise FailedPreconditionError(f"Error reading {request.name}: {_text(e)}") from e
 

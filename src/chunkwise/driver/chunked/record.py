@@ -15,10 +15,10 @@ from chunkwise.index_space import IndexDomain, inf
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.schema import Schema
 
-__all__ = ["Part", "choose_part", "outer_schema", "parse_part_members"]
+__all__ = ["Field", "choose_field", "outer_schema", "parse_field_members"]
 
 
-def parse_part_members(members: Members) -> tuple[str | None, bool]:
+def parse_field_members(members: Members) -> tuple[str | None, bool]:
     """Take ``field`` and ``open_as_void`` out of a spec."""
     field = members.take("field", expect_string, None)
     as_void = members.take("open_as_void", expect_bool, False)
@@ -27,21 +27,21 @@ def parse_part_members(members: Members) -> tuple[str | None, bool]:
     return field, as_void
 
 
-class Part(NamedTuple):
-    """Part of each element that is addressed by itself."""
+class Field(NamedTuple):
+    """Field of a record, or all bytes of any element, that is addressed by itself."""
 
     name: str | None  # the field; None for all bytes
     dtype: DataType  # of what is addressed
     shape: tuple[int, ...]  # inner dimensions
 
 
-def choose_part(dtype: DataType, field: str | None, as_void: bool) -> Part | None:
-    """Return the part that a spec asks for; None if it asks for whole elements."""
+def choose_field(dtype: DataType, field: str | None, as_void: bool) -> Field | None:
+    """Return the field that a spec asks for; None if it asks for whole elements."""
     memory = dtype.memory_dtype
     if as_void:
         if memory.hasobject:
             raise UnsupportedError(f'"open_as_void" needs elements of fixed size, not {dtype.name}')
-        return Part(None, dtypes["byte"], (memory.itemsize,))
+        return Field(None, dtypes["byte"], (memory.itemsize,))
     if field is None:
         return None
     if memory.names is None or memory.fields is None:
@@ -55,20 +55,20 @@ def choose_part(dtype: DataType, field: str | None, as_void: bool) -> Part | Non
     base, shape = memory.fields[field][0].subdtype or (memory.fields[field][0], ())
     if 0 in shape:
         raise UnsupportedError(f"Requested field {dump(field)} has no elements: its shape is {list(shape)}")
-    return Part(field, DataType(base), shape)
+    return Field(field, DataType(base), shape)
 
 
-def outer_schema(schema: Schema, part: Part, shape: tuple[int, ...] | None) -> Schema:
-    """Return what a schema for a part says of the array of records that the part is taken from."""
-    if schema.dtype is not None and schema.dtype != part.dtype:
+def outer_schema(schema: Schema, field: Field, shape: tuple[int, ...] | None) -> Schema:
+    """Return what a schema for a field says of the array of records that the field is taken from."""
+    if schema.dtype is not None and schema.dtype != field.dtype:
         raise InvalidArgumentError(
-            f"Specified dtype ({schema.dtype.name}) does not match existing value ({part.dtype.name})"
+            f"Specified dtype ({schema.dtype.name}) does not match existing value ({field.dtype.name})"
         )
     if schema.fill_value is not None:
         raise InvalidArgumentError(
             "Invalid fill_value: Cannot specify fill_value through schema for structured zarr data type"
         )
-    n_inner = len(part.shape)
+    n_inner = len(field.shape)
     if schema.rank is None:
         return Schema(codec=schema.codec)
     if schema.rank < n_inner or (shape is not None and schema.rank != len(shape) + n_inner):
@@ -80,11 +80,11 @@ def outer_schema(schema: Schema, part: Part, shape: tuple[int, ...] | None) -> S
     inner = Schema(
         domain=IndexDomain(
             inclusive_min=[0] * schema.rank,
-            exclusive_max=[inf + 1] * rank + list(part.shape),
+            exclusive_max=[inf + 1] * rank + list(field.shape),
             implicit_upper_bounds=[True] * rank + [False] * n_inner,
         )
     )
-    inner.update(chunk_layout=ChunkLayout(rank=schema.rank, chunk_shape=[None] * rank + list(part.shape)))
+    inner.update(chunk_layout=ChunkLayout(rank=schema.rank, chunk_shape=[None] * rank + list(field.shape)))
     known = schema.domain is not None
     outer = schema.merged(inner)[(..., *[0] * n_inner)]
     return Schema(

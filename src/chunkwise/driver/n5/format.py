@@ -16,12 +16,11 @@ from chunkwise.driver.n5.constraints import N5Constraints, constraints_to_json, 
 from chunkwise.driver.n5.document import ATTRIBUTES_KEY, dump_document, is_dataset, is_marker, load_document
 from chunkwise.driver.n5.metadata import (
     N5Metadata,
-    alike,
     block_codec,
-    frame_of,
     parse_metadata,
     resize,
     spec_members,
+    template_key,
     without_attributes,
 )
 from chunkwise.driver.n5.schema import check_metadata, constraint_schema, create_metadata, schema_of
@@ -93,13 +92,9 @@ class N5Format:
         block_codec(metadata)
         return metadata
 
-    def frame_of(self, document: JSON) -> JSON | None:
+    def template_key(self, document: JSON) -> JSON | None:
         """Return the members that are no attributes, with the rank in place of dimensions."""
-        return frame_of(document)
-
-    def alike(self, metadata: N5Metadata, document: dict[str, Any]) -> N5Metadata | None:
-        """Return the metadata of a document with the same frame."""
-        return alike(metadata, document)
+        return template_key(document)
 
     def without_attributes(self, metadata: N5Metadata) -> N5Metadata:
         """Return the metadata with the members that chunks are read by."""

@@ -34,7 +34,7 @@ __all__ = ["N5Metadata", "block_codec", "parse_metadata", "resize", "spec_member
 
 T = TypeVar("T")
 
-_FRAME = (*(name for name in members.DATASET_MEMBERS if name != "dimensions"), "compressionType")
+_TEMPLATE = (*(name for name in members.DATASET_MEMBERS if name != "dimensions"), "compressionType")
 
 _OBJECT = 'N5 data type "object" holds opaque bytes, not an array; its blocks can be read one by one'
 
@@ -60,7 +60,7 @@ class N5Metadata:
         return len(self.dimensions)
 
     @property
-    def frame(self) -> tuple[object, ...]:
+    def shared(self) -> tuple[object, ...]:
         """Objects that metadata of other shapes and attributes may share."""
         return self.block_size, self.data_type, self.compression, self.axes, self.units, self.resolution
 
@@ -68,6 +68,15 @@ class N5Metadata:
     def shape(self) -> tuple[int, ...]:
         """Shape of the array: `dimensions`."""
         return self.dimensions
+
+    def with_shape_and_attributes(self, document: dict[str, JSON]) -> N5Metadata | None:
+        """Return the metadata of a document with the same template key; None if it has to be parsed."""
+        dimensions = document["dimensions"]
+        if any(type(n) is not int or not 0 <= n < 2**62 for n in dimensions):
+            return None
+        taken = self.document.keys() - self.attributes.keys()
+        attributes = {name: value for name, value in document.items() if name not in taken}
+        return replace(self, dimensions=tuple(dimensions), attributes=attributes, document=dict(document))
 
     @property
     def dtype(self) -> DataType:
@@ -158,27 +167,18 @@ def block_codec(metadata: N5Metadata) -> N5Block | N5StringBlock:
     return N5StringBlock(compression) if metadata.data_type == "string" else N5Block(compression)
 
 
-def frame_of(document: JSON) -> JSON | None:
+def template_key(document: JSON) -> JSON | None:
     """Return the members that are no attributes, with the rank in place of dimensions."""
     if type(document) is not dict or type(document.get("dimensions")) is not list:
         return None
-    frame = {name: document[name] for name in _FRAME if name in document}
-    return [len(document["dimensions"]), frame]
-
-
-def alike(metadata: N5Metadata, document: dict[str, JSON]) -> N5Metadata | None:
-    """Return the metadata of a document with the same frame; None if it has to be parsed."""
-    dimensions = document["dimensions"]
-    if any(type(n) is not int or not 0 <= n < 2**62 for n in dimensions):
-        return None
-    frame = metadata.document.keys() - metadata.attributes.keys()
-    attributes = {name: value for name, value in document.items() if name not in frame}
-    return replace(metadata, dimensions=tuple(dimensions), attributes=attributes, document=dict(document))
+    return [len(document["dimensions"]), {name: document[name] for name in _TEMPLATE if name in document}]
 
 
 def without_attributes(metadata: N5Metadata) -> N5Metadata:
-    """Return the metadata with no more attributes than malformed members of the frame are."""
-    document = {name: value for name, value in metadata.document.items() if name in (*_FRAME, "dimensions")}
+    """Return the metadata with no more attributes than malformed members of the template are."""
+    document = {
+        name: value for name, value in metadata.document.items() if name in (*_TEMPLATE, "dimensions")
+    }
     attributes = {name: value for name, value in metadata.attributes.items() if name in document}
     return replace(metadata, attributes=attributes, document=document)
 

@@ -55,7 +55,7 @@ class Zarr1Format(Zarr2Format):
         metadata = super().parse_metadata(translated)
         return replace(metadata, document=translated)
 
-    def frame_of(self, document: JSON) -> None:
+    def template_key(self, document: JSON) -> None:
         """Return None: each document is translated by itself."""
 
     def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, Any]:

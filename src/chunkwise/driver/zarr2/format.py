@@ -11,12 +11,12 @@ from chunkwise.binding import JSON, Members, dump, dump_bytes, expect_one_of, ex
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.driver.chunked.record import Part, choose_part, outer_schema, parse_part_members
+from chunkwise.driver.chunked.record import Field, choose_field, outer_schema, parse_field_members
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, parse_constraints
 from chunkwise.driver.zarr2.metadata import MEMBERS, Zarr2Metadata, parse_metadata
-from chunkwise.driver.zarr2.record import record_chain, record_part
+from chunkwise.driver.zarr2.record import record_chain, record_field
 from chunkwise.driver.zarr2.schema import (
     check_metadata,
     constraint_schema,
@@ -54,7 +54,7 @@ class Zarr2Format:
     def parse_options(self, members: Members) -> Zarr2Options:
         """Take ``metadata_key``, ``field`` and ``open_as_void``."""
         key = members.take("metadata_key", expect_string, ".zarray")
-        return Zarr2Options(key, *parse_part_members(members))
+        return Zarr2Options(key, *parse_field_members(members))
 
     def options_to_json(self, options: Zarr2Options) -> dict[str, Any]:
         """Return the members that aren't at their default."""
@@ -69,8 +69,8 @@ class Zarr2Format:
 
     def inner_rank(self, constraints: Zarr2Constraints, options: Zarr2Options) -> int:
         """Return how many dimensions of the array, the last ones, are those of a field."""
-        part = _part(constraints.dtype, options)
-        return 0 if part is None else len(part.shape)
+        field = _field(constraints.dtype, options)
+        return 0 if field is None else len(field.shape)
 
     def parse_constraints(self, value: JSON) -> Zarr2Constraints:
         """Read the ``metadata`` member of a spec."""
@@ -84,7 +84,7 @@ class Zarr2Format:
         self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema
     ) -> Schema:
         """Return what constraints and schema say together."""
-        return constraint_schema(constraints, _part(constraints.dtype, options), schema)
+        return constraint_schema(constraints, _field(constraints.dtype, options), schema)
 
     def metadata_key(self, options: Zarr2Options) -> str:
         """Return ``.zarray``, or what the spec has in its place."""
@@ -102,15 +102,11 @@ class Zarr2Format:
         """Read a ``.zarray``."""
         return parse_metadata(document)
 
-    def frame_of(self, document: JSON) -> JSON | None:
+    def template_key(self, document: JSON) -> JSON | None:
         """Return the members but ``shape``, with the rank."""
         if type(document) is not dict or type(document.get("shape")) is not list:
             return None
         return {**document, "shape": len(document["shape"])}
-
-    def alike(self, metadata: Zarr2Metadata, document: dict[str, Any]) -> Zarr2Metadata | None:
-        """Return the metadata of a document with the same frame."""
-        return metadata.alike(document)
 
     def without_attributes(self, metadata: Zarr2Metadata) -> Zarr2Metadata:
         """Return the metadata: attributes have a document of their own."""
@@ -118,9 +114,9 @@ class Zarr2Format:
 
     def create(self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema) -> Zarr2Metadata:
         """Choose the metadata of a new array."""
-        part = _part(constraints.dtype, options)
-        if part is not None:
-            schema = outer_schema(schema, part, constraints.shape)
+        field = _field(constraints.dtype, options)
+        if field is not None:
+            schema = outer_schema(schema, field, constraints.shape)
         elif options.field is not None or options.open_as_void:
             raise InvalidArgumentError('dtype must be specified in "metadata"')
         return create_metadata(constraints, schema)
@@ -136,17 +132,17 @@ class Zarr2Format:
         schema: Schema,
     ) -> None:
         """Raise if stored metadata isn't what a spec asks for."""
-        part = _part(metadata.dtype, options)
-        check_metadata(metadata, constraints, schema, part)
+        field = _field(metadata.dtype, options)
+        check_metadata(metadata, constraints, schema, field)
 
     def schema_of(self, metadata: Zarr2Metadata, options: Zarr2Options) -> Schema:
         """Return the schema of an existing array."""
-        return schema_of(metadata, _part(metadata.dtype, options))
+        return schema_of(metadata, _field(metadata.dtype, options))
 
     def domain_of(self, metadata: Zarr2Metadata, options: Zarr2Options) -> IndexDomain:
         """Return the domain of an existing array."""
-        part = _part(metadata.dtype, options)
-        return domain_of(metadata.shape, () if part is None else part.shape)
+        field = _field(metadata.dtype, options)
+        return domain_of(metadata.shape, () if field is None else field.shape)
 
     def metadata_to_json(self, metadata: Zarr2Metadata) -> dict[str, Any]:
         """Return the document as it is stored, without members that mean nothing to the format."""
@@ -178,20 +174,20 @@ class Zarr2Format:
     def stored_array(self, metadata: Zarr2Metadata, prefix: str, options: Zarr2Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""
         fill_value = metadata.missing_value()
-        part = _part(metadata.dtype, options)
-        if part is not None:
-            keys = KeyEncoding("", metadata.separator, "0", len(part.shape)).under(prefix)
+        field = _field(metadata.dtype, options)
+        if field is not None:
+            keys = KeyEncoding("", metadata.separator, "0", len(field.shape)).under(prefix)
             return StoredArray(
-                shape=metadata.shape + part.shape,
-                dtype=part.dtype,
-                fill_value=part.dtype.zero(),
-                grid=RegularGrid(metadata.chunks + part.shape),
-                chain=record_chain(metadata, part),
+                shape=metadata.shape + field.shape,
+                dtype=field.dtype,
+                fill_value=field.dtype.zero(),
+                grid=RegularGrid(metadata.chunks + field.shape),
+                chain=record_chain(metadata, field),
                 keys=keys,
                 shard=None,
                 store_fill_chunks=metadata.fill_value is None,
                 document=metadata.document,
-                part=record_part(metadata, part),
+                part=record_field(metadata, field),
             )
         item = ChunkSpec(metadata.chunks, fill_value.dtype, fill_value)
         return StoredArray(
@@ -208,8 +204,8 @@ class Zarr2Format:
         )
 
 
-def _part(dtype: DataType | None, options: Zarr2Options) -> Part | None:
-    return None if dtype is None else choose_part(dtype, options.field, options.open_as_void)
+def _field(dtype: DataType | None, options: Zarr2Options) -> Field | None:
+    return None if dtype is None else choose_field(dtype, options.field, options.open_as_void)
 
 
 FORMAT = Zarr2Format()

@@ -64,11 +64,11 @@ class Zarr2Metadata:
         return len(self.shape)
 
     @property
-    def frame(self) -> tuple[Any, ...]:
+    def shared(self) -> tuple[Any, ...]:
         """Objects that metadata of other shapes and attributes may share."""
         return self.chunks, self.dtype, self.stored_dtype, self.fill_value, self.separator, self.codecs
 
-    def alike(self, document: dict[str, Any]) -> Zarr2Metadata | None:
+    def with_shape_and_attributes(self, document: dict[str, Any]) -> Zarr2Metadata | None:
         """Return the metadata of a document that differs in the shape alone; None if in doubt."""
         shape = document.get("shape")
         if type(shape) is not list or len(shape) != self.rank:

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec, PreparedChain
 from chunkwise.codec.zarr2 import parse_zarr2_codecs
-from chunkwise.driver.chunked.record import Part
+from chunkwise.driver.chunked.record import Field
 from chunkwise.driver.stored_array import RecordPart
 from chunkwise.driver.zarr2.metadata import Zarr2Metadata
 
-__all__ = ["fill_of_part", "record_chain", "record_part"]
+__all__ = ["fill_of_field", "record_chain", "record_field"]
 
 
 class _Stored(Protocol):
@@ -24,26 +24,26 @@ class _Stored(Protocol):
     def stored_dtype(self) -> np.dtype[Any] | None: ...
 
 
-def fill_of_part(fill: npt.NDArray[Any] | None, stored: _Stored, part: Part) -> npt.NDArray[Any] | None:
-    """Return the fill value of a part, of its inner shape, from that of the record; None if there is none."""
+def fill_of_field(fill: npt.NDArray[Any] | None, stored: _Stored, field: Field) -> npt.NDArray[Any] | None:
+    """Return the fill value of a field, of its inner shape, from that of the record, if there is one."""
     if fill is None:
         return None
-    if part.name is not None:
-        return np.asarray(fill[part.name])
+    if field.name is not None:
+        return np.asarray(fill[field.name])
     return np.frombuffer(_raw(stored, fill).tobytes(), "V1")
 
 
-def record_part(metadata: Zarr2Metadata, part: Part) -> RecordPart:
-    """Return how the executor finds a part in decoded chunks of records."""
+def record_field(metadata: Zarr2Metadata, field: Field) -> RecordPart:
+    """Return how the engine finds a field in decoded chunks of records."""
     fill = metadata.missing_value()
-    if part.name is None:
-        return RecordPart(_raw(metadata, fill), part.shape, lambda a: a[..., None].view("V1"))
-    return RecordPart(fill, part.shape, lambda a: a[part.name])
+    if field.name is None:
+        return RecordPart(_raw(metadata, fill), field.shape, lambda a: a[..., None].view("V1"))
+    return RecordPart(fill, field.shape, lambda a: a[field.name])
 
 
-def record_chain(metadata: Zarr2Metadata, part: Part) -> PreparedChain:
-    """Return the codec chain that gives chunks of the records that a part is taken from."""
-    if part.name is not None:
+def record_chain(metadata: Zarr2Metadata, field: Field) -> PreparedChain:
+    """Return the codec chain that gives chunks of the records that a field is taken from."""
+    if field.name is not None:
         fill = metadata.missing_value()
         return prepare_chain(metadata.codecs, ChunkSpec(metadata.chunks, fill.dtype, fill))
     fill = _raw(metadata, metadata.missing_value())

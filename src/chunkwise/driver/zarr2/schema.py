@@ -7,11 +7,11 @@ from typing import Any
 from chunkwise.binding import JSON, MISSING
 from chunkwise.driver.chunked.agree import check_schema
 from chunkwise.driver.chunked.domain import at_origin, create_domain, create_dtype, create_layout, fill_scalar
-from chunkwise.driver.chunked.record import Part
+from chunkwise.driver.chunked.record import Field
 from chunkwise.driver.zarr2.codec_spec import DEFAULT_COMPRESSOR, Zarr2CodecSpec
 from chunkwise.driver.zarr2.constraints import Zarr2Constraints, check_constraints
 from chunkwise.driver.zarr2.metadata import Zarr2Metadata, make_document, object_codec, parse_metadata
-from chunkwise.driver.zarr2.record import fill_of_part
+from chunkwise.driver.zarr2.record import fill_of_field
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr2 import fill_value_to_zarr2, stored_dtype, to_zarr2
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
@@ -26,15 +26,16 @@ __all__ = ["check_metadata", "constraint_schema", "create_metadata", "domain_of"
 OBJECT_FILTERS = {"ustring": "vlen-utf8", "string": "vlen-bytes", "json": "json2"}
 
 
-def schema_of(metadata: Zarr2Metadata, part: Part | None = None) -> Schema:
-    """Return the schema of an existing array, or of a part of its elements."""
-    inner = () if part is None else part.shape
+def schema_of(metadata: Zarr2Metadata, field: Field | None = None) -> Schema:
+    """Return the schema of an existing array, or of a field of its elements."""
+    inner = () if field is None else field.shape
+    fill = metadata.fill_value
     return Schema(
-        dtype=metadata.dtype if part is None else part.dtype,
+        dtype=metadata.dtype if field is None else field.dtype,
         domain=domain_of(metadata.shape, inner),
         chunk_layout=_layout(metadata.rank, metadata.chunks, metadata.order, inner),
         codec=Zarr2CodecSpec.of(metadata.document["compressor"], metadata.document.get("filters") or None),
-        fill_value=metadata.fill_value if part is None else fill_of_part(metadata.fill_value, metadata, part),
+        fill_value=fill if field is None else fill_of_field(fill, metadata, field),
     )
 
 
@@ -61,10 +62,10 @@ def _layout(
     return layout
 
 
-def constraint_schema(constraints: Zarr2Constraints, part: Part | None, schema: Schema) -> Schema:
+def constraint_schema(constraints: Zarr2Constraints, field: Field | None, schema: Schema) -> Schema:
     """Return what the constraints of a spec and its schema say together, as far as they agree."""
-    inner = () if part is None else part.shape
-    derived = Schema(dtype=constraints.dtype if part is None else part.dtype)
+    inner = () if field is None else field.shape
+    derived = Schema(dtype=constraints.dtype if field is None else field.dtype)
     if constraints.rank is not None:
         derived.update(rank=constraints.rank + len(inner))
         if constraints.shape is not None:
@@ -73,7 +74,7 @@ def constraint_schema(constraints: Zarr2Constraints, part: Part | None, schema: 
     derived.update(codec=Zarr2CodecSpec.of(constraints.compressor, constraints.filters))
     if constraints.fill_value is not MISSING and constraints.fill_value is not None:
         fill = constraints.fill_value
-        derived.update(fill_value=fill if part is None else fill_of_part(fill, constraints, part))
+        derived.update(fill_value=fill if field is None else fill_of_field(fill, constraints, field))
     return at_origin(derived.merged(schema))
 
 
@@ -148,12 +149,12 @@ def _with_object_codec(filters: list[dict[str, Any]] | None, dtype: DataType) ->
 
 
 def check_metadata(
-    metadata: Zarr2Metadata, constraints: Zarr2Constraints, schema: Schema, part: Part | None = None
+    metadata: Zarr2Metadata, constraints: Zarr2Constraints, schema: Schema, field: Field | None = None
 ) -> None:
     """Raise if an existing array isn't what a spec asks for."""
     check_constraints(constraints, metadata)
     if schema.dimension_units is not None and any(u is not None for u in schema.dimension_units):
         raise InvalidArgumentError("Dimension units not supported by zarr driver")
-    dtype, inner = (metadata.dtype, ()) if part is None else (part.dtype, part.shape)
+    dtype, inner = (metadata.dtype, ()) if field is None else (field.dtype, field.shape)
     if not schema.is_met_by(dtype, metadata.rank + len(inner)):
-        check_schema(schema_of(metadata, part), schema)
+        check_schema(schema_of(metadata, field), schema)

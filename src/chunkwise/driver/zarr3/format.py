@@ -12,12 +12,12 @@ from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.sharding import ShardingIndexed
 from chunkwise.driver.chunked.domain import domain_of_shape
-from chunkwise.driver.chunked.record import Part, choose_part, outer_schema, parse_part_members
+from chunkwise.driver.chunked.record import Field, choose_field, outer_schema, parse_field_members
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, parse_constraints
 from chunkwise.driver.zarr3.metadata import Zarr3Metadata, chunk_item, parse_metadata
-from chunkwise.driver.zarr3.record import record_chain, record_part
+from chunkwise.driver.zarr3.record import record_chain, record_field
 from chunkwise.driver.zarr3.schema import check_metadata, constraint_schema, create_metadata, schema_of
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
@@ -48,7 +48,7 @@ class Zarr3Format:
 
     def parse_options(self, members: Members) -> Zarr3Options:
         """Take ``field`` and ``open_as_void``."""
-        return Zarr3Options(*parse_part_members(members))
+        return Zarr3Options(*parse_field_members(members))
 
     def options_to_json(self, options: Zarr3Options) -> dict[str, Any]:
         """Return the members that aren't at their default."""
@@ -69,14 +69,14 @@ class Zarr3Format:
 
     def inner_rank(self, constraints: Zarr3Constraints, options: Zarr3Options) -> int:
         """Return how many dimensions of the array, the last ones, lie inside each element."""
-        part = _part(constraints.dtype, options)
-        return 0 if part is None else len(part.shape)
+        field = _field(constraints.dtype, options)
+        return 0 if field is None else len(field.shape)
 
     def constraint_schema(
         self, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema
     ) -> Schema:
         """Return what constraints and schema say together."""
-        return constraint_schema(constraints, schema, _part(constraints.dtype, options))
+        return constraint_schema(constraints, schema, _field(constraints.dtype, options))
 
     def metadata_key(self, options: Zarr3Options) -> str:
         """Return ``zarr.json``."""
@@ -94,17 +94,13 @@ class Zarr3Format:
         """Read a ``zarr.json``."""
         return parse_metadata(document)
 
-    def frame_of(self, document: JSON) -> JSON | None:
+    def template_key(self, document: JSON) -> JSON | None:
         """Return the members but ``shape`` and ``attributes``, with the rank."""
         if type(document) is not dict or type(document.get("shape")) is not list:
             return None
-        frame = {name: value for name, value in document.items() if name != "attributes"}
-        frame["shape"] = len(frame["shape"])
-        return frame
-
-    def alike(self, metadata: Zarr3Metadata, document: dict[str, Any]) -> Zarr3Metadata | None:
-        """Return the metadata of a document with the same frame."""
-        return metadata.alike(document)
+        template = {name: value for name, value in document.items() if name != "attributes"}
+        template["shape"] = len(template["shape"])
+        return template
 
     def without_attributes(self, metadata: Zarr3Metadata) -> Zarr3Metadata:
         """Return the metadata without ``attributes``."""
@@ -112,9 +108,9 @@ class Zarr3Format:
 
     def create(self, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema) -> Zarr3Metadata:
         """Choose the metadata of a new array."""
-        part = _part(constraints.dtype, options)
-        if part is not None:
-            schema = outer_schema(schema, part, constraints.shape)
+        field = _field(constraints.dtype, options)
+        if field is not None:
+            schema = outer_schema(schema, field, constraints.shape)
         elif options.field is not None or options.open_as_void:
             raise InvalidArgumentError('data_type must be specified in "metadata"')
         return create_metadata(constraints, schema)
@@ -126,16 +122,16 @@ class Zarr3Format:
         self, metadata: Zarr3Metadata, constraints: Zarr3Constraints, options: Zarr3Options, schema: Schema
     ) -> None:
         """Raise if stored metadata isn't what a spec asks for."""
-        check_metadata(metadata, constraints, schema, _part(metadata.dtype, options))
+        check_metadata(metadata, constraints, schema, _field(metadata.dtype, options))
 
     def schema_of(self, metadata: Zarr3Metadata, options: Zarr3Options) -> Schema:
         """Return the schema of an existing array."""
-        return schema_of(metadata, _part(metadata.dtype, options))
+        return schema_of(metadata, _field(metadata.dtype, options))
 
     def domain_of(self, metadata: Zarr3Metadata, options: Zarr3Options) -> IndexDomain:
         """Return the domain of an existing array."""
-        part = _part(metadata.dtype, options)
-        return domain_of_shape(metadata.shape, metadata.dimension_names, () if part is None else part.shape)
+        field = _field(metadata.dtype, options)
+        return domain_of_shape(metadata.shape, metadata.dimension_names, () if field is None else field.shape)
 
     def metadata_to_json(self, metadata: Zarr3Metadata) -> dict[str, Any]:
         """Return the document as it is stored."""
@@ -174,9 +170,9 @@ class Zarr3Format:
     def stored_array(self, metadata: Zarr3Metadata, prefix: str, options: Zarr3Options) -> StoredArray:
         """Return the array as it lies in its kvstore."""
         item = chunk_item(metadata.grid, metadata.fill_value)
-        part = _part(metadata.dtype, options)
-        if part is not None:
-            return _stored_part(metadata, item, part, prefix)
+        field = _field(metadata.dtype, options)
+        if field is not None:
+            return _stored_field(metadata, item, field, prefix)
         codec = metadata.codecs[0]
         shard = None
         if len(metadata.codecs) == 1 and isinstance(codec, ShardingIndexed) and metadata.grid.chunk_shape:
@@ -200,26 +196,26 @@ class Zarr3Format:
         )
 
 
-def _part(dtype: DataType | None, options: Zarr3Options) -> Part | None:
-    return None if dtype is None else choose_part(dtype, options.field, options.open_as_void)
+def _field(dtype: DataType | None, options: Zarr3Options) -> Field | None:
+    return None if dtype is None else choose_field(dtype, options.field, options.open_as_void)
 
 
-def _stored_part(metadata: Zarr3Metadata, item: ChunkSpec, part: Part, prefix: str) -> StoredArray:
-    """Return a part of an array's elements as it lies in its kvstore; a shard is one chunk of them."""
+def _stored_field(metadata: Zarr3Metadata, item: ChunkSpec, field: Field, prefix: str) -> StoredArray:
+    """Return a field of an array's elements as it lies in its kvstore; a shard is one chunk of them."""
     chunk_shape = metadata.grid.chunk_shape
     if chunk_shape is None:
         raise UnsupportedError('"field" and "open_as_void" need a regular chunk grid')
     return StoredArray(
-        shape=metadata.shape + part.shape,
-        dtype=part.dtype,
-        fill_value=part.dtype.zero(),
-        grid=RegularGrid(chunk_shape + part.shape),
-        chain=record_chain(metadata.chain, item, part),
-        keys=metadata.keys._replace(inner=len(part.shape)).under(prefix),
+        shape=metadata.shape + field.shape,
+        dtype=field.dtype,
+        fill_value=field.dtype.zero(),
+        grid=RegularGrid(chunk_shape + field.shape),
+        chain=record_chain(metadata.chain, item, field),
+        keys=metadata.keys._replace(inner=len(field.shape)).under(prefix),
         shard=None,
         store_fill_chunks=False,
         document=metadata.document,
-        part=record_part(metadata.fill_value, metadata.chain, part),
+        part=record_field(metadata.fill_value, metadata.chain, field),
     )
 
 

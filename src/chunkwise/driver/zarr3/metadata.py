@@ -88,11 +88,11 @@ class Zarr3Metadata:
         return len(self.shape)
 
     @property
-    def frame(self) -> tuple[Any, ...]:
+    def shared(self) -> tuple[Any, ...]:
         """Objects that metadata of other shapes and attributes may share."""
         return self.dtype, self.grid, self.keys, self.fill_value, self.codecs, self.dimension_names
 
-    def alike(self, document: dict[str, Any]) -> Zarr3Metadata | None:
+    def with_shape_and_attributes(self, document: dict[str, Any]) -> Zarr3Metadata | None:
         """Return the metadata of a document that differs in shape and attributes alone; None if in doubt."""
         shape, attributes = document.get("shape"), document.get("attributes", {})
         if type(shape) is not list or len(shape) != self.rank or type(attributes) is not dict:

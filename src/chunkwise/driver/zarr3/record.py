@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from chunkwise.codec.chain import Chain, parse_codecs, prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.driver.chunked.record import Part
+from chunkwise.driver.chunked.record import Field
 from chunkwise.driver.stored_array import RecordPart
 from chunkwise.driver.zarr3.codec_constraints import split_chain
 from chunkwise.errors import UnsupportedError
 
-__all__ = ["fill_of_part", "record_chain", "record_part"]
+__all__ = ["fill_of_field", "record_chain", "record_field"]
 
 _RAW = ("bytes", "sharding_indexed")
 
@@ -42,23 +42,23 @@ def _raw(fill: npt.NDArray[Any], chain: list[dict[str, Any]]) -> npt.NDArray[Any
     return np.frombuffer(raw, f"V{len(raw)}").reshape(())
 
 
-def fill_of_part(fill: npt.NDArray[Any], chain: list[dict[str, Any]], part: Part) -> npt.NDArray[Any]:
-    """Return the fill value of a part, of its inner shape, from that of the whole element."""
-    if part.name is not None:
-        return np.asarray(fill[part.name])
+def fill_of_field(fill: npt.NDArray[Any], chain: list[dict[str, Any]], field: Field) -> npt.NDArray[Any]:
+    """Return the fill value of a field, of its inner shape, from that of the whole element."""
+    if field.name is not None:
+        return np.asarray(fill[field.name])
     return np.frombuffer(_raw(fill, chain).tobytes(), "V1")
 
 
-def record_part(fill: npt.NDArray[Any], chain: list[dict[str, Any]], part: Part) -> RecordPart:
-    """Return how the executor finds a part in decoded chunks of whole elements."""
-    if part.name is None:
-        return RecordPart(_raw(fill, chain), part.shape, lambda a: a[..., None].view("V1"))
-    return RecordPart(fill, part.shape, lambda a: a[part.name])
+def record_field(fill: npt.NDArray[Any], chain: list[dict[str, Any]], field: Field) -> RecordPart:
+    """Return how the engine finds a field in decoded chunks of whole elements."""
+    if field.name is None:
+        return RecordPart(_raw(fill, chain), field.shape, lambda a: a[..., None].view("V1"))
+    return RecordPart(fill, field.shape, lambda a: a[field.name])
 
 
-def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, part: Part) -> Chain:
-    """Return the codec chain that gives chunks of the elements that a part is taken from."""
-    if part.name is None:
+def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, field: Field) -> Chain:
+    """Return the codec chain that gives chunks of the elements that a field is taken from."""
+    if field.name is None:
         _check_raw(chain)
         raw = _raw(item.fill_value, chain)
         item = ChunkSpec(item.shape, raw.dtype, raw)

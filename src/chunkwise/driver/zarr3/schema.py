@@ -19,14 +19,14 @@ from chunkwise.driver.chunked.domain import (
     fill_scalar,
     merged_units,
 )
-from chunkwise.driver.chunked.record import Part
+from chunkwise.driver.chunked.record import Field
 from chunkwise.driver.zarr3.chain_layout import chain_layout
 from chunkwise.driver.zarr3.codec_constraints import as_written, resolve_chain
 from chunkwise.driver.zarr3.codec_spec import Zarr3CodecSpec
 from chunkwise.driver.zarr3.constraints import Zarr3Constraints, check_constraints, parse_units
 from chunkwise.driver.zarr3.metadata import Zarr3Metadata, array_to_bytes_name, make_document, parse_metadata
 from chunkwise.driver.zarr3.new_chunks import choose_chunks
-from chunkwise.driver.zarr3.record import fill_of_part
+from chunkwise.driver.zarr3.record import fill_of_field
 from chunkwise.dtypes.zarr3 import to_zarr3
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
@@ -34,17 +34,17 @@ from chunkwise.spec.unit import Unit
 __all__ = ["check_metadata", "constraint_schema", "create_metadata", "schema_of"]
 
 
-def schema_of(metadata: Zarr3Metadata, part: Part | None = None) -> Schema:
-    """Return the schema of an existing array, or of a part of its elements."""
+def schema_of(metadata: Zarr3Metadata, field: Field | None = None) -> Schema:
+    """Return the schema of an existing array, or of a field of its elements."""
     chain = metadata.chain
-    inner = () if part is None else part.shape
+    inner = () if field is None else field.shape
     fill = metadata.fill_value
     return Schema(
-        dtype=metadata.dtype if part is None else part.dtype,
+        dtype=metadata.dtype if field is None else field.dtype,
         domain=domain_of_shape(metadata.shape, metadata.dimension_names, inner),
         chunk_layout=chain_layout(chain, metadata.grid, metadata.rank, inner),
         codec=Zarr3CodecSpec.of(chain),
-        fill_value=fill if part is None else fill_of_part(fill, chain, part),
+        fill_value=fill if field is None else fill_of_field(fill, chain, field),
         dimension_units=_with_inner_units(parse_units(metadata.attributes), inner),
     )
 
@@ -55,13 +55,13 @@ def _with_inner_units(
     return None if units is None else (*units, *[None] * len(inner))
 
 
-def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part | None = None) -> Schema:
+def constraint_schema(constraints: Zarr3Constraints, schema: Schema, field: Field | None = None) -> Schema:
     """Return what the constraints of a spec and its schema say together, as far as they agree."""
-    inner = () if part is None else part.shape
+    inner = () if field is None else field.shape
     rank = constraints.rank
     derived = Schema(
         rank=None if rank is None else rank + len(inner),
-        dtype=constraints.dtype if part is None else part.dtype,
+        dtype=constraints.dtype if field is None else field.dtype,
     )
     if rank is not None:
         if constraints.shape is not None or constraints.dimension_names is not None:
@@ -72,7 +72,7 @@ def constraint_schema(constraints: Zarr3Constraints, schema: Schema, part: Part 
     if constraints.fill_value is not None:
         fill = constraints.fill_value
         derived.update(
-            fill_value=fill if part is None else fill_of_part(fill, constraints.codecs or [], part)
+            fill_value=fill if field is None else fill_of_field(fill, constraints.codecs or [], field)
         )
     if constraints.units is not None:
         derived.update(dimension_units=_with_inner_units(constraints.units, inner))
@@ -119,10 +119,10 @@ def create_metadata(constraints: Zarr3Constraints, schema: Schema) -> Zarr3Metad
 
 
 def check_metadata(
-    metadata: Zarr3Metadata, constraints: Zarr3Constraints, schema: Schema, part: Part | None = None
+    metadata: Zarr3Metadata, constraints: Zarr3Constraints, schema: Schema, field: Field | None = None
 ) -> None:
     """Raise if an existing array isn't what a spec asks for."""
     check_constraints(constraints, metadata)
-    dtype, inner = (metadata.dtype, ()) if part is None else (part.dtype, part.shape)
+    dtype, inner = (metadata.dtype, ()) if field is None else (field.dtype, field.shape)
     if not schema.is_met_by(dtype, metadata.rank + len(inner)):
-        check_schema(schema_of(metadata, part), schema)
+        check_schema(schema_of(metadata, field), schema)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import chunkwise as ts
 from chunkwise.api import spec_cache
-from chunkwise.driver.chunked import known_documents
-from chunkwise.driver.chunked.known_documents import layout_of, parse_known
+from chunkwise.driver.chunked import metadata_cache
+from chunkwise.driver.chunked.metadata_cache import cached_metadata, layout_of
 from chunkwise.driver.n5.format import N5Format, N5Options
 from chunkwise.driver.zarr1.format import Zarr1Format
 from chunkwise.driver.zarr2.format import Zarr2Format, Zarr2Options
@@ -128,7 +128,7 @@ def test_what_is_known_of_like_documents_is_what_parsing_gives(name, data):
         document = copy.deepcopy({**base, **dict(data.draw(changes))})
         document[shape_member] = data.draw(SHAPES)
         before = json.dumps(document)
-        known = outcome(lambda d: parse_known(format, d), document)
+        known = outcome(lambda d: cached_metadata(format, d), document)
         parsed = outcome(format.parse_metadata, json.loads(before))
         assert json.dumps(document) == before
         if isinstance(parsed, tuple):
@@ -152,10 +152,10 @@ def test_what_is_kept_has_no_attributes():
     for name in ("zarr3", "n5"):
         format, options, base = FORMATS[name]
         own = "attributes" if name == "zarr3" else "custom"
-        metadata = parse_known(format, {**base, "fill_value": 7, own: {"large": "x" * 100_000}})
+        metadata = cached_metadata(format, {**base, "fill_value": 7, own: {"large": "x" * 100_000}})
         layout_of(format, metadata, "", options)
-        kinds = [kept for kept in known_documents._kinds.values() if "x" * 1000 in repr(kept.document)]
-        frames = [s for _, s in known_documents._frames.values() if "x" * 1000 in repr(s.document)]
+        kinds = [kept for kept in metadata_cache._templates.values() if "x" * 1000 in repr(kept.document)]
+        frames = [s for _, s in metadata_cache._stored_arrays.values() if "x" * 1000 in repr(s.document)]
         assert (kinds, frames) == ([], [])
 
 
