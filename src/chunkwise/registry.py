@@ -8,9 +8,7 @@ registry's group; an entry point is looked for only when a name is not known oth
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from chunkwise.errors import UnknownExtensionError
@@ -77,6 +75,8 @@ class Registry:
             if name in entry.names.get(format, ()) or (not format and name == own):
                 item = self._found[format, name] = self._load(own, entry.target)
                 return item
+        from importlib.metadata import entry_points  # slow to load
+
         for point in entry_points(group=self.group):
             if point.name in (name, f"{format}:{name}"):
                 item = point.load()
@@ -112,6 +112,8 @@ class Registry:
         return self._loaded[own]
 
     def _unknown(self, name: str, format: str) -> str:
+        from difflib import get_close_matches
+
         known = sorted(set(self.names(format)))
         near = get_close_matches(name, known, n=1)
         text = f'{self.kind} "{name}" is not registered'

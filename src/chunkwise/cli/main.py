@@ -18,6 +18,7 @@ from chunkwise.cli.command import UsageError, message
 from chunkwise.cli.servers import add_server_arguments, with_servers
 from chunkwise.errors import ChunkwiseError
 from chunkwise.interrupt import INTERRUPTED, loaded
+from chunkwise.version import __version__
 
 __all__ = ["COMMANDS", "main"]
 
@@ -132,9 +133,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 class _Version(argparse.Action):
     def __call__(self, *_: object, **__: object) -> None:
-        from importlib.metadata import version
-
-        print(f"chunkwise {version('chunkwise')}")
+        print(f"chunkwise {__version__}")
         raise SystemExit(0)
 
 
