@@ -2,9 +2,9 @@
 
 python release/check.py [--tests PATH ...] [--online]
 
-Builds the sdist and the wheel in dist/, checks both, and tests what a user gets: the wheel that is built from the
-sdist, in an environment of its own, with the tests of the sdist.  Ends with an error at the first thing that is
-wrong.  Needs requirements-release.txt.
+Builds the sdist and the wheel in dist/, checks both, and tests what a user gets: the wheel that is built from
+the sdist, in an environment of its own, with the tests of the sdist.  Ends with an error at the first thing
+that is wrong.  Needs requirements-release.txt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
-MODULES_ONLY_IN_SDIST = ("tests", "docs", "benchmarks", "demo", "release")
+ONLY_IN_SDIST = ("tests", "docs", "benchmarks", "demo", "release")
 
 
 class Wrong(SystemExit):
@@ -96,7 +96,7 @@ def check_contents(sdist: Path, wheel: Path, version: str) -> None:
         raise Wrong(f"relative links on the page at the package index: {relative}")
     with tarfile.open(sdist) as archive:
         tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
-    missing = {*MODULES_ONLY_IN_SDIST, "src", "LICENSE", "CHANGELOG.md", "SECURITY.md", "Makefile"} - tops
+    missing = {*ONLY_IN_SDIST, "src", "LICENSE", "CHANGELOG.md", "SECURITY.md", "Makefile"} - tops
     if missing:
         raise Wrong(f"the sdist lacks {sorted(missing)}")
     for path in (sdist, wheel):
