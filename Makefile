@@ -1,6 +1,6 @@
 # Everything works from a fresh clone with Python 3.11+, make and a package index:
 #   make demo     the main job on real input        make test    what CI runs
-# Set PYTHON to choose the interpreter that .venv is made from.
+# Set PYTHON to choose the interpreter that .venv is made from, after `make clean` if there is one of another.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -10,7 +10,7 @@ TESTED := $(VENV)/.ready-test
 LINTED := $(VENV)/.ready-lint
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all coverage check fmt lint types layers bench docs clean
+.PHONY: demo test test-all coverage release-check man check fmt lint types layers bench docs clean
 
 demo: $(READY)
 	$(BIN)/python demo/demo.py
@@ -25,15 +25,26 @@ coverage: $(TESTED)
 	$(PIP) "pytest-cov>=5"
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --cov=chunkwise --cov-report=term:skip-covered
 
+# Takes the tests to run in TESTS: make release-check TESTS=tests/docs
+release-check: $(TESTED)
+	$(PIP) -r requirements-release.txt
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python release/check.py $(if $(TESTS),--tests $(TESTS))
+
+man: $(READY)
+	$(PIP) -r requirements-release.txt
+	mkdir -p build
+	$(BIN)/python release/man_page.py build/chunkwise.1
+	@echo "build/chunkwise.1"
+
 check: lint types layers
 
 fmt: $(LINTED)
-	$(BIN)/ruff check --fix src tests benchmarks demo
-	$(BIN)/ruff format src tests benchmarks demo
+	$(BIN)/ruff check --fix src tests benchmarks demo docs release
+	$(BIN)/ruff format src tests benchmarks demo docs release
 
 lint: $(LINTED)
-	$(BIN)/ruff check src tests benchmarks demo docs
-	$(BIN)/ruff format --check src tests benchmarks demo docs
+	$(BIN)/ruff check src tests benchmarks demo docs release
+	$(BIN)/ruff format --check src tests benchmarks demo docs release
 
 types: $(LINTED)
 	$(BIN)/mypy

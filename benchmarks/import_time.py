@@ -1,64 +1,68 @@
-"""Processor time of ``import chunkwise`` and of a first read, beside numpy, tensorstore and zarr.
+"""The time of an import, alone and with a first read of a local array, beside those of peers.
 
-    python benchmarks/import_time.py [--runs 9] [--modules 10]
+python benchmarks/import_time.py [--runs 15]
 
-Each run is a process of its own, with bytecode that is there already; the least of all runs counts.  With
-``--modules`` the modules of chunkwise that take longest, and those of others that it brings, follow.
+Each run is a new process with compiled bytecode; the table has medians. Processor time hardly depends on what
+else the machine does.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import json
 import subprocess
 import sys
-from importlib.util import find_spec
+import tempfile
+from statistics import median
 
-CLOCK = "import time; start = time.process_time(); {}; print(time.process_time() - start)"
-READ = (
-    "import tempfile, {0} as m; p = tempfile.mkdtemp(); "
-    "s = m.open({{'driver': 'zarr3', 'kvstore': {{'driver': 'file', 'path': p + '/a/'}}}}, "
-    "create=True, dtype='uint8', shape=[8]).result(); s[2:5].read().result()"
-)
-PROGRAMS = {
-    "import numpy": "import numpy",
-    "import tensorstore": "import tensorstore",
-    "import zarr": "import zarr",
-    "import chunkwise": "import chunkwise",
-    "create and read with tensorstore": READ.format("tensorstore"),
-    "create and read with chunkwise": READ.format("chunkwise"),
+import numpy as np
+
+import chunkwise
+
+READS = {
+    "numpy": "pass",
+    "chunkwise": "chunkwise.open({spec}, read=True).result().read().result()",
+    "tensorstore": "tensorstore.open({spec}, read=True).result().read().result()",
+    "zarr": "zarr.open_array({path}, mode='r')[...]",
 }
-LINE = re.compile(r"import time:\s+(\d+) \|\s+(\d+) \|\s+(\S+)")
+
+PROGRAM = """
+import json, sys, time
+wall, processor = time.perf_counter(), time.process_time()
+import {module}
+imported = time.perf_counter() - wall, time.process_time() - processor
+{read}
+read = time.perf_counter() - wall, time.process_time() - processor
+print(json.dumps([*imported, *read, len(sys.modules)]))
+"""
 
 
-def seconds(program: str, runs: int) -> float:
-    """Return the least processor time of some runs, in seconds."""
-    command = [sys.executable, "-c", CLOCK.format(program)]
-    subprocess.run(command, check=True, capture_output=True)  # bytecode is written
-    return min(float(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(runs))
-
-
-def modules(n: int) -> list[tuple[int, str]]:
-    """Return the own time of the slowest modules that chunkwise imports, in microseconds."""
-    command = [sys.executable, "-X", "importtime", "-c", "import numpy, chunkwise"]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stderr
-    found = [(int(m[1]), m[3]) for line in text.splitlines() if (m := LINE.match(line))]
-    after_numpy = found[[name for _, name in found].index("numpy") + 1 :]
-    return sorted(after_numpy, reverse=True)[:n]
+def measure(module: str, path: str, runs: int) -> list[float]:
+    """Return medians: seconds of import and of import with read, wall and processor each, and modules."""
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": path}}
+    read = READS[module].format(spec=spec, path=repr(path))
+    program = PROGRAM.format(module=module, read=read)
+    rows = []
+    for run in range(runs + 1):
+        out = subprocess.check_output([sys.executable, "-c", program], text=True)
+        if run:  # the first one may compile
+            rows.append(json.loads(out.splitlines()[-1]))
+    return [median(column) for column in zip(*rows, strict=True)]
 
 
 def main() -> None:
-    """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--modules", type=int, default=0)
-    arguments = parser.parse_args()
-    print("| | processor time (ms) |\n|---|--:|")
-    for name, program in PROGRAMS.items():
-        if find_spec(name.rpartition(" ")[2]) is not None:
-            print(f"| {name} | {1e3 * seconds(program, arguments.runs):.0f} |")
-    for microseconds, module in modules(arguments.modules) if arguments.modules else ():
-        print(f"{microseconds / 1e3:8.1f} ms  {module}")
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=15)
+    runs = parser.parse_args().runs
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/a.zarr"
+        chunkwise.create_array(path, np.arange(1 << 16, dtype="u2"), chunks=[1 << 14], format="zarr3")
+        print("| | import, ms | of processor | with a first read, ms | of processor | modules |")
+        print("|---|---|---|---|---|---|")
+        for module in READS:
+            *times, modules = measure(module, path, runs)
+            print(f"| {module} | " + " | ".join(f"{1e3 * t:.0f}" for t in times) + f" | {modules:.0f} |")
 
 
 if __name__ == "__main__":

@@ -15,11 +15,23 @@ from chunkwise.dtypes.data_type import dtypes
 
 ROOT = Path(__file__).parents[1]
 
+_OF_REPOSITORY = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
+    "conduct.md": "CODE_OF_CONDUCT.md",
+    "changelog.md": "CHANGELOG.md",
+}
+"""Pages and the files at the root of the repository that they show."""
+
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
-    readme = (ROOT / "README.md").read_text().replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](#)")
-    pages = {"index.md": readme, "status.md": status(), "api.md": api()}
+    pages = {"status.md": status(), "api.md": api()}
+    for name, source in _OF_REPOSITORY.items():
+        pages[name] = (ROOT / source).read_text().replace("](docs/", "](")
+        for page, file in _OF_REPOSITORY.items():
+            pages[name] = pages[name].replace(f"]({file})", f"]({page})")
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files

@@ -2,6 +2,9 @@
 
 from chunkwise import interrupt as interrupt  # isort: skip  (first, so that it covers what is loaded after it)
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from chunkwise.api.annotations import (
     DimSelectionLike,
     DownsampleMethod,
@@ -11,37 +14,15 @@ from chunkwise.api.annotations import (
     RecheckCacheOption,
     T,
 )
-from chunkwise.api.array import array
-from chunkwise.api.cast import cast
-from chunkwise.api.downsample import downsample
 from chunkwise.api.kvstore import KvStore
-from chunkwise.api.monitoring import (
-    experimental_collect_matching_metrics,
-    experimental_collect_prometheus_format_metrics,
-    experimental_push_metrics_to_prometheus,
-    experimental_update_verbose_logging,
-    parse_tensorstore_flags,
-)
 from chunkwise.api.open import open
-from chunkwise.api.stack import concat, overlay, stack
 from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction
-from chunkwise.api.virtual_chunked import virtual_chunked
-from chunkwise.arrays.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
-from chunkwise.dask import from_dask, store, to_dask
 from chunkwise.dtypes.data_type import DataType, DTypeLike, dtypes
 from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future, Promise
 from chunkwise.engine.write_futures import WriteFutures
-from chunkwise.groups.group import Group
-from chunkwise.groups.n5_uri import open_n5_uri
-from chunkwise.groups.open_group import create_group, open_group
-from chunkwise.groups.single_array import create_array, read
-from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
-from chunkwise.hierarchy.container import create_container
-from chunkwise.hierarchy.link import Link
-from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.index_space import (
     Dim,
     DimExpression,
@@ -56,10 +37,8 @@ from chunkwise.index_space import (
     inf,
     newaxis,
 )
-from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
-from chunkwise.n5.label_multisets import open_label_multisets
+from chunkwise.public_names import Later as _Later
 from chunkwise.public_names import name_members as _name_members
-from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.context import Context
@@ -67,10 +46,37 @@ from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.unit import Unit
-from chunkwise.tools.migrate import Migration, migrate
-from chunkwise.tools.tree_copy import CopyReport
+from chunkwise.version import __version__ as __version__
 
-from chunkwise import xarray as xarray  # isort: skip  (chunkwise.xarray.write_dataset; xarray itself is not loaded)
+if _TYPE_CHECKING:
+    from chunkwise import xarray as xarray
+    from chunkwise.api.array import array
+    from chunkwise.api.cast import cast
+    from chunkwise.api.downsample import downsample
+    from chunkwise.api.monitoring import (
+        experimental_collect_matching_metrics,
+        experimental_collect_prometheus_format_metrics,
+        experimental_push_metrics_to_prometheus,
+        experimental_update_verbose_logging,
+        parse_tensorstore_flags,
+    )
+    from chunkwise.api.stack import concat, overlay, stack
+    from chunkwise.api.virtual_chunked import virtual_chunked
+    from chunkwise.arrays.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
+    from chunkwise.dask import from_dask, store, to_dask
+    from chunkwise.groups.group import Group
+    from chunkwise.groups.n5_uri import open_n5_uri
+    from chunkwise.groups.open_group import create_group, open_group
+    from chunkwise.groups.single_array import create_array, read
+    from chunkwise.hdmf.stand_in import install_as_hdmf_zarr
+    from chunkwise.hierarchy.container import create_container
+    from chunkwise.hierarchy.link import Link
+    from chunkwise.hierarchy.node_attributes import Attributes
+    from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
+    from chunkwise.n5.label_multisets import open_label_multisets
+    from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
+    from chunkwise.tools.migrate import Migration, migrate
+    from chunkwise.tools.tree_copy import CopyReport
 
 dtype = DataType
 # One line each, so that type checkers know them.
@@ -187,5 +193,47 @@ __all__ = [
     "to_dask",
     "virtual_chunked",
 ]
-_name_members(globals(), __all__)
+_later = _Later(
+    globals(),
+    {
+        "chunkwise.api.array": ["array"],
+        "chunkwise.api.cast": ["cast"],
+        "chunkwise.api.downsample": ["downsample"],
+        "chunkwise.api.monitoring": [
+            "experimental_collect_matching_metrics",
+            "experimental_collect_prometheus_format_metrics",
+            "experimental_push_metrics_to_prometheus",
+            "experimental_update_verbose_logging",
+            "parse_tensorstore_flags",
+        ],
+        "chunkwise.api.stack": ["concat", "overlay", "stack"],
+        "chunkwise.api.virtual_chunked": ["virtual_chunked"],
+        "chunkwise.arrays.chunk_functions": ["VirtualChunkedReadParameters", "VirtualChunkedWriteParameters"],
+        "chunkwise.dask": ["from_dask", "store", "to_dask"],
+        "chunkwise.groups.group": ["Group"],
+        "chunkwise.groups.n5_uri": ["open_n5_uri"],
+        "chunkwise.groups.open_group": ["create_group", "open_group"],
+        "chunkwise.groups.single_array": ["create_array", "read"],
+        "chunkwise.hdmf.stand_in": ["install_as_hdmf_zarr"],
+        "chunkwise.hierarchy.container": ["create_container"],
+        "chunkwise.hierarchy.link": ["Link"],
+        "chunkwise.hierarchy.node_attributes": ["Attributes"],
+        "chunkwise.n5.blocks": ["N5Blocks", "create_n5_blocks", "open_n5_blocks"],
+        "chunkwise.n5.label_multisets": ["open_label_multisets"],
+        "chunkwise.pyramid.downsample_pyramid": ["Pyramid", "PyramidProgress", "downsample_pyramid"],
+        "chunkwise.tools.migrate": ["Migration", "migrate"],
+        "chunkwise.tools.tree_copy": ["CopyReport"],
+    },
+    packages=["xarray"],
+)
+_name_members(globals(), [name for name in __all__ if name not in _later])
 __all__ += list(dtypes)
+
+
+def __getattr__(name: str) -> _Any:
+    """Load what only part of the programs use, when it is asked for."""
+    return _later.load(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_later})

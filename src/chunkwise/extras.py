@@ -15,6 +15,7 @@ _EXTRAS = {
     "imagecodecs": "codecs",
     "obstore": "cloud",
     "pynwb": "nwb",
+    "shtab": "cli",
     "xarray": "xarray",
 }
 

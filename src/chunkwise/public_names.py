@@ -2,11 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-__all__ = ["name_members"]
+__all__ = ["Later", "name_members"]
+
+
+class Later:
+    """Public names whose modules are loaded when one of their names is asked for.
+
+    Parameters
+    ----------
+    module : dict
+        Globals of the module that users find the names in.
+    names : mapping of str to list of str
+        Public names by the module that defines them.
+    packages : list of str
+        Names of subpackages.
+    """
+
+    def __init__(self, module: dict[str, Any], names: Mapping[str, list[str]], packages: list[str]) -> None:
+        self._module = module
+        self._names = names
+        self._home = {name: home for home, defined in names.items() for name in defined}
+        self._packages = packages
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._home
+        yield from self._packages
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._home or name in self._packages
+
+    def load(self, name: str) -> Any:
+        """Return what `name` stands for, and put all names of the modules that are loaded by now in place."""
+        own = self._module["__name__"]
+        if name in self._packages:
+            return import_module(f"{own}.{name}")
+        if name not in self._home:
+            raise AttributeError(f"module {own!r} has no attribute {name!r}")
+        import_module(self._home[name])
+        for home, names in self._names.items():
+            defined = vars(sys.modules[home]) if home in sys.modules else {}
+            if all(name in defined for name in names):  # else another thread is at it
+                self._module.update({name: defined[name] for name in names})
+                name_members(self._module, names)
+        return self._module[name]
 
 
 def name_members(module: dict[str, Any], names: Iterable[str]) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from chunkwise.arrays.memory_array import MemoryArray
 from chunkwise.arrays.protocol import OpenArray
-from chunkwise.arrays.stack import StackArray
 from chunkwise.engine.request_count import RequestCount, count_requests
 from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.errors import UnsupportedError
@@ -108,7 +106,11 @@ def _sources(
         array, transform = array.base(transform)
     if hasattr(array, "stored") and hasattr(array, "store"):
         yield array, transform
-    elif isinstance(array, StackArray):
+        return
+    from chunkwise.arrays.memory_array import MemoryArray  # few programs have stacks
+    from chunkwise.arrays.stack import StackArray
+
+    if isinstance(array, StackArray):
         for layer, request in array.requests(array.bounded(transform)):
             yield from _sources(layer, request, in_stack=True)
     elif not (in_stack and isinstance(array, MemoryArray)):

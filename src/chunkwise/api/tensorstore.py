@@ -15,7 +15,6 @@ from chunkwise.api.resize import as_bounds, resize_request
 from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.transaction import Transaction, check_open, check_rebind, check_transaction, in_transaction
 from chunkwise.arguments import as_flag
-from chunkwise.arrays.cast import cast_view
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
@@ -196,6 +195,8 @@ class TensorStore(ArrayView):
         ValueError
             If elements convert in neither direction.
         """
+        from chunkwise.arrays.cast import cast_view  # few reads convert
+
         array = cast_view(self._array, DataType(dtype), readable=self.readable, writable=self.writable)
         return TensorStore._make(array, self._transform, self._transaction, self._node or self._find_node())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from typing import NoReturn
@@ -18,8 +18,9 @@ from chunkwise.cli.command import UsageError, message
 from chunkwise.cli.servers import add_server_arguments, with_servers
 from chunkwise.errors import ChunkwiseError
 from chunkwise.interrupt import INTERRUPTED, loaded
+from chunkwise.version import __version__
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "main", "make_parser"]
 
 COMMANDS = {
     "info": "what an array is and how much of it is stored",
@@ -39,6 +40,7 @@ COMMANDS = {
     "nwb": "what NWB files in Zarr and N5 hold; check, convert and repack them",
     "verify": "read and check every stored chunk",
     "migrate": "make Zarr v3 of a v1 or v2 array or hierarchy, in place",
+    "completion": "print what bash, zsh or fish needs to complete commands",
 }
 """Name and purpose of each command, whose module is loaded when it is used."""
 
@@ -58,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):  # of half a character, which JSON can hold
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        arguments = _parser(argv).parse_args(argv)
+        command = next((word for word in argv if not word.startswith("-")), "")
+        arguments = make_parser({command}).parse_args(argv)
         loaded()
         with with_servers(arguments):
             status: int = arguments.run(arguments)
@@ -105,7 +108,8 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(_USAGE)
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def make_parser(wanted: Container[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the arguments of the commands in `wanted`."""
     parser = _Parser(
         prog="chunkwise",
         description="Large N-dimensional arrays in Zarr v1, v2, v3 and N5.",
@@ -113,7 +117,6 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    wanted = next((word for word in argv if not word.startswith("-")), "")
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(
             name,
@@ -121,7 +124,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
             description=purpose[0].upper() + purpose[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if name == wanted:
+        if name in wanted:
             module = import_module(f"chunkwise.cli.{name}")
             command.add_argument("--json", action="store_true", help="print JSON")
             module.add_arguments(command)
@@ -132,9 +135,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 class _Version(argparse.Action):
     def __call__(self, *_: object, **__: object) -> None:
-        from importlib.metadata import version
-
-        print(f"chunkwise {version('chunkwise')}")
+        print(f"chunkwise {__version__}")
         raise SystemExit(0)
 
 

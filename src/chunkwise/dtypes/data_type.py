@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
@@ -233,6 +232,8 @@ def _name_for(dtype: Any) -> str:
 
 
 def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(name, NAMED, n=1)
     return f'chunkwise has no data type with name: "{name}"' + (
         f'; did you mean "{near[0]}"?' if near else ""

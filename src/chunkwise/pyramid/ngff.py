@@ -12,6 +12,7 @@ from typing import Any
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.pyramid.geometry import Level
 from chunkwise.pyramid.image_axes import ImageAxis
+from chunkwise.version import __version__
 
 __all__ = ["check_ngff_axes", "ngff_attributes", "ngff_labels", "ngff_unit", "unit_symbol"]
 
@@ -77,8 +78,6 @@ def ngff_attributes(
     labels: bool,
 ) -> dict[str, Any]:
     """Return the attributes of the group, of axes slowest first and levels of full resolution first."""
-    from importlib.metadata import version as package_version  # slow to load
-
     multiscale: dict[str, Any] = {
         "name": name,
         "axes": [_axis(axis) for axis in axes],
@@ -96,7 +95,7 @@ def ngff_attributes(
         "metadata": {
             "description": "each level is downsampled from the one before",
             "method": "chunkwise.downsample_pyramid",
-            "version": package_version("chunkwise"),
+            "version": __version__,
             "kwargs": {"method": method},
         },
     }

@@ -1,0 +1,45 @@
+"""``chunkwise completion SHELL``: the script with which a shell completes commands, options and paths."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from chunkwise.cli.command import UsageError
+from chunkwise.extras import needs
+
+__all__ = ["SHELLS", "add_arguments", "run"]
+
+SHELLS = ("bash", "zsh", "fish")
+
+# What arguments that are paths are called in the help.
+_PATHS = ("ARCHIVE", "DST", "LAYER", "LEFT", "OUT", "PATH", "RIGHT", "SOURCE", "SRC", "TARGET")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("shell", choices=SHELLS, help="the shell that is to read the script")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    try:
+        import shtab
+    except ImportError:
+        raise UsageError(needs("completion", "shtab")) from None
+    from chunkwise.cli.main import COMMANDS, make_parser  # which loads this module
+
+    parser = make_parser(COMMANDS)
+    _mark_paths(parser, shtab.FILE)
+    print(shtab.complete(parser, arguments.shell))
+    return 0
+
+
+def _mark_paths(parser: argparse.ArgumentParser, mark: Any) -> None:
+    """Tell shtab which arguments are paths, in all subcommands."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                _mark_paths(command, mark)
+        elif action.metavar in _PATHS:
+            action.complete = mark  # type: ignore[attr-defined]

@@ -1,0 +1,131 @@
+"""What ``import chunkwise`` and a first read of a local array load: nothing that they don't need."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chunkwise
+
+# Of other distributions and the standard library: what few programs need, or what takes long to load.
+FOREIGN = [
+    "asyncio",
+    "boto3",
+    "concurrent.futures",
+    "csv",
+    "dask",
+    "difflib",
+    "email",
+    "fsspec",
+    "h5py",
+    "hdmf",
+    "http",
+    "imagecodecs",
+    "importlib.metadata",
+    "obstore",
+    "PIL",
+    "pynwb",
+    "rich",
+    "socket",
+    "ssl",
+    "tempfile",
+    "urllib3",
+    "xarray",
+    "zipfile",
+]
+
+OWN = [
+    "chunkwise.arrays.cast",
+    "chunkwise.arrays.downsample",
+    "chunkwise.arrays.stack",
+    "chunkwise.arrays.virtual_chunked",
+    "chunkwise.cli",
+    "chunkwise.dask",
+    "chunkwise.groups",
+    "chunkwise.hdmf",
+    "chunkwise.kvstore.http",
+    "chunkwise.kvstore.object_store",
+    "chunkwise.n5",
+    "chunkwise.pyramid",
+    "chunkwise.testing",
+    "chunkwise.tools",
+    "chunkwise.xarray",
+]
+
+# Compressors that the array of the test doesn't have.
+COMPRESSORS = ["deflate", "google_crc32c", "isal", "lz4", "numcodecs", "xxhash", "zstandard"]
+
+
+def loaded_by(program: str, *arguments: str) -> set[str]:
+    """Return the names of the modules that a new process has after `program`, beyond those NumPy loads."""
+    tail = "import sys; print(*sys.modules)"
+    run = [sys.executable, "-c"]
+    before = subprocess.check_output([*run, f"import numpy, numpy.typing\n{tail}"], text=True)
+    after = subprocess.check_output([*run, f"{program}\n{tail}", *arguments], text=True)
+    return set(after.split()) - set(before.split())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    store = chunkwise.create_array(
+        tmp_path / "a.zarr", np.arange(12, dtype="u2"), codec="none", format="zarr3"
+    )
+    assert store.codec is not None and store.codec.to_json()["codecs"][-1]["name"] == "bytes"
+    return str(tmp_path / "a.zarr")
+
+
+def test_import_loads_little() -> None:
+    loaded = loaded_by("import chunkwise")
+    assert "chunkwise.api.tensorstore" in loaded
+    assert not loaded.intersection(FOREIGN + OWN + COMPRESSORS)
+
+
+def test_a_local_read_loads_little(path: str) -> None:
+    program = (
+        "import sys, chunkwise\n"
+        "spec = {'driver': 'zarr3', 'kvstore': {'driver': 'file', 'path': sys.argv[1]}}\n"
+        "assert chunkwise.open(spec, read=True).result()[3:5].read().result().tolist() == [3, 4]\n"
+    )
+    loaded = loaded_by(program, path)
+    assert "chunkwise.driver.zarr3.format" in loaded
+    assert not loaded.intersection(FOREIGN + OWN + COMPRESSORS)
+    assert not loaded & {"chunkwise.driver.zarr2.format", "chunkwise.driver.n5.format"}
+
+
+def test_type_checkers_and_programs_find_the_names_in_the_same_modules() -> None:
+    """Names that are loaded late are in a table, and once more in imports that only type checkers follow."""
+    tree = ast.parse(Path(str(chunkwise.__file__)).read_text())
+    (block,) = [n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "_TYPE_CHECKING"]
+    imports = [n for n in block.body if isinstance(n, ast.ImportFrom)]
+    static = {(f"{n.module}", name.name) for n in imports for name in n.names}
+    (table,) = [
+        n.value.args[1]
+        for n in tree.body
+        if isinstance(n, ast.Assign)
+        and isinstance(n.value, ast.Call)
+        and ast.unparse(n.value.func) == "_Later"
+    ]
+    late = {(module, name) for module, names in ast.literal_eval(table).items() for name in names}
+    assert static == late | {("chunkwise", "xarray")}
+
+
+def test_a_class_that_is_loaded_late_says_where_users_find_it() -> None:
+    program = (
+        "import chunkwise\n"
+        "group = chunkwise.open_group('memory://g', 'w')\n"
+        "print(*{type(x).__module__ for x in (group, group.attrs)})\n"
+    )
+    out = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert out.split() == ["chunkwise"]
+
+
+def test_an_unknown_name_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="module 'chunkwise' has no attribute 'opne'"):
+        chunkwise.opne  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="cannot import name 'opne'"):
+        from chunkwise import opne  # type: ignore[attr-defined]  # noqa: F401
