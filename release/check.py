@@ -59,7 +59,6 @@ def check_versions() -> str:
     (packed,) = search(r"^  version: (\S+)$", "release/conda/recipe.yaml")
     if not (changelog == cited and version == changelog[0] == packed):
         raise Wrong(f"versions and dates: {version}; CHANGELOG {changelog}; CITATION {cited}; conda {packed}")
-    run("cffconvert", "--validate", "--infile", ROOT / "CITATION.cff")
     return version
 
 
@@ -84,6 +83,11 @@ def build() -> tuple[Path, Path]:
     return sdist, wheel
 
 
+def relative_links(text: str) -> list[str]:
+    """Return the links and pictures of Markdown that lead nowhere on another site."""
+    return re.findall(r"\]\((?!https?://)[^)]*\)", text)
+
+
 def check_contents(sdist: Path, wheel: Path, version: str) -> None:
     """Check what is in the wheel and the sdist, and the page at the package index."""
     with zipfile.ZipFile(wheel) as archive:
@@ -91,8 +95,7 @@ def check_contents(sdist: Path, wheel: Path, version: str) -> None:
         metadata = BytesParser().parsebytes(archive.read(f"chunkwise-{version}.dist-info/METADATA"))
     if "chunkwise/py.typed" not in names:
         raise Wrong("the wheel has no py.typed, so that type checkers ignore its annotations")
-    relative = re.findall(r"\]\((?!https?://)[^)]*\)", str(metadata.get_payload()))
-    if relative:
+    if relative := relative_links(str(metadata.get_payload())):
         raise Wrong(f"relative links on the page at the package index: {relative}")
     with tarfile.open(sdist) as archive:
         tops = {name.split("/")[1] for name in archive.getnames() if "/" in name}
@@ -137,6 +140,7 @@ def main() -> None:
     arguments = parser.parse_args()
     version = check_versions()
     check_requirements()
+    run("cffconvert", "--validate", "--infile", ROOT / "CITATION.cff")
     sdist, wheel = build()
     check_contents(sdist, wheel, version)
     if arguments.online:

@@ -8,7 +8,6 @@ registry's group; an entry point is looked for only when a name is not known oth
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -113,6 +112,8 @@ class Registry:
         return self._loaded[own]
 
     def _unknown(self, name: str, format: str) -> str:
+        from difflib import get_close_matches
+
         known = sorted(set(self.names(format)))
         near = get_close_matches(name, known, n=1)
         text = f'{self.kind} "{name}" is not registered'
