@@ -6,14 +6,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from chunkwise import catalogue
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.chain import codecs_to_json, parse_codecs, prepare_chain
 from chunkwise.codec.codec_json import codec_to_json, parse_codec
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.gzip import Gzip
+from chunkwise.codec.n5_block import N5Block
+from chunkwise.codec.n5_string_block import N5StringBlock
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.codec.zarr2 import parse_zarr2
 from chunkwise.errors import CodecError, InvalidArgumentError, UnknownExtensionError, UnsupportedError
+from chunkwise.registry import Entry, Registry
 
 LE = {"name": "bytes", "configuration": {"endian": "little"}}
 GZIP = {"name": "gzip", "configuration": {"level": 5}}
@@ -287,3 +291,22 @@ def test_zarr2_and_n5_forms():
         assert codec_to_json(parse_codec(value, format), format) == value
     with pytest.raises(InvalidArgumentError, match="can't be written in format n5"):
         codec_to_json(Crc32c(), "n5")
+
+
+def test_a_class_that_is_no_codec_is_refused_by_name(monkeypatch):
+    """What is registered has to derive from one of the three kinds."""
+    found = Registry("codec", {"plain": Entry("builtins:dict", zarr3=("plain",))}, "chunkwise.codecs")
+    monkeypatch.setattr(catalogue, "codecs", found)
+    with pytest.raises(
+        ValueError, match=r'codec "plain" is registered as .*dict.*expected a subclass of ArrayToArray'
+    ):
+        parse_codecs(["plain"])
+
+
+@pytest.mark.parametrize("kind", [N5Block, N5StringBlock])
+def test_n5_blocks_take_as_long_as_their_compressors(kind):
+    """Threads are chosen by it, as for the same compressor in Zarr."""
+    compression = (Gzip(1),)
+    assert kind().decode_rate == kind().encode_rate == 0
+    assert kind(compression).decode_rate == compression[0].decode_rate > 0
+    assert kind(compression).encode_rate == compression[0].encode_rate > 0
