@@ -16,7 +16,8 @@ from chunkwise.engine.chunk_codec import Coder, chain_for
 from chunkwise.engine.crop import crop
 from chunkwise.engine.fill import open_fill_test
 from chunkwise.engine.key_lock import change_alone
-from chunkwise.engine.safe_write import aligned_is_safe, can_delete, check_promise
+from chunkwise.engine.safe_write import aligned, can_delete, check_promise
+from chunkwise.errors import UnsafeWriteError
 from chunkwise.kvstore.atomic import Modifiable
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable, Writer
 from chunkwise.kvstore.traits import traits_of
@@ -68,9 +69,11 @@ class Changer:
             coder.ordered[inside] = values
             if self.is_fill(scratch) and (stored.value is None or can_delete(kv)):
                 return stored.value is None or kv.delete(key, if_equal=stored.generation) is not None
-            with aligned_is_safe(self.array.grid.chunk_shape):
+            try:
                 check_promise(kv, key)
                 return kv.write(key, self.encode(key, coder), if_equal=stored.generation) is not None
+            except UnsafeWriteError as e:
+                raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
 
         change_alone(self.identity, key, attempt)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from chunkwise.errors import UnsafeWriteError
 from chunkwise.kvstore.traits import traits_of
 
-__all__ = ["aligned_is_safe", "can_delete", "check_promise"]
+__all__ = ["aligned", "can_delete", "check_promise"]
 
 
 def can_delete(kv: Any) -> bool:
@@ -26,13 +24,9 @@ def check_promise(kv: Any, key: str) -> None:
         )
 
 
-@contextmanager
-def aligned_is_safe(shape: tuple[int, ...] | None) -> Iterator[None]:
+def aligned(error: UnsafeWriteError, shape: tuple[int, ...] | None) -> UnsafeWriteError:
     """Add to the refusal of a partial write which writes would be safe: those of whole cells of `shape`."""
-    try:
-        yield
-    except UnsafeWriteError as e:
-        cells = "the cells of the grid" if shape is None else f"shape {shape}"
-        e.message += f". Writes of whole chunks are safe: align them to {cells}"
-        e.args = (e.message, *e.args[1:])
-        raise
+    cells = "the cells of the grid" if shape is None else f"shape {shape}"
+    error.message += f". Writes of whole chunks are safe: align them to {cells}"
+    error.args = (error.message, *error.args[1:])
+    return error

@@ -26,12 +26,12 @@ from chunkwise.engine.fill import open_fill_test
 from chunkwise.engine.future import Future
 from chunkwise.engine.key_lock import change_alone
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.safe_write import aligned_is_safe, can_delete, check_promise
+from chunkwise.engine.safe_write import aligned, can_delete, check_promise
 from chunkwise.engine.shard_body import ShardBody
 from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
 from chunkwise.engine.workers import write_load
 from chunkwise.engine.write_batches import WriteBatches, write_chunks
-from chunkwise.errors import prefix
+from chunkwise.errors import UnsafeWriteError, prefix
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, plan_write, selections, wholes
@@ -172,9 +172,11 @@ class _ShardWriter:
                 value = form.encode(np.full((form.n_chunks, 2), MISSING, np.uint64))
             if value is None:
                 return old is None or kv.delete(part.key, if_equal=stored.generation) is not None
-            with aligned_is_safe(self.array.grid.chunk_shape):
+            try:
                 check_promise(kv, part.key)
                 return kv.write(part.key, value, if_equal=stored.generation) is not None
+            except UnsafeWriteError as e:
+                raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
 
         change_alone(self.identity, part.key, attempt)
 

@@ -17,9 +17,9 @@ from chunkwise.engine.read import read_chunks
 from chunkwise.engine.sources import CacheSource, StoreSource, caches_chunks
 from chunkwise.engine.strategy import read_strategy
 from chunkwise.engine.targets import Batch, ChunkMemory
+from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
-from chunkwise.plan.partition import Transform
 from chunkwise.plan.single_chunk import place_in_chunk
 
 __all__ = ["SmallReader"]
@@ -52,7 +52,7 @@ class SmallReader:
         self._chunk_shape = tuple(array.grid.chunk_shape or ()) if takes else None
 
     def read_into(
-        self, transform: Transform, out: npt.NDArray[Any], *, fill_missing: bool
+        self, transform: IndexTransform, out: npt.NDArray[Any], *, fill_missing: bool
     ) -> Future[npt.NDArray[Any]] | None:
         """Fill `out` as `read_into` does; None if the request is not of the kind that is read here."""
         if self._chunk_shape is None or out.nbytes > _LARGEST:

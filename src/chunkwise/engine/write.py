@@ -29,6 +29,7 @@ from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_write import write_shards_from
 from chunkwise.engine.workers import write_load
 from chunkwise.engine.write_batches import WriteBatch, WriteBatches, write_chunks
+from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
@@ -148,7 +149,7 @@ class SmallWriter:
         self._inline = write_load(pool, kv, array.chain, 1).inline
         self._idle: list[tuple[_StoreSink, Coder]] = []
 
-    def write_from(self, transform: Transform, source: Array) -> Future[None] | None:
+    def write_from(self, transform: IndexTransform, source: Array) -> Future[None] | None:
         """Store `source` as :func:`write_from` does; None if the request is of another kind."""
         sizes = self._shape
         if sizes is None:
@@ -179,7 +180,8 @@ class SmallWriter:
             sink = _StoreSink(self._array, self._kv, store_fill=self._store_fill)
             sink, coder = worker = sink, Coder(self._array.chain, self._order)
         write_chunks((WriteBatch((key,), coder, (elements,), inside),), sink, [])
-        sink.flush()
+        if inside is None:
+            sink.flush()
         self._idle.append(worker)
 
 

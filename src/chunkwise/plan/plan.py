@@ -27,7 +27,7 @@ class Plan(NamedTuple):
     @property
     def n_chunks(self) -> int:
         """Number of touched chunks."""
-        return prod(axis.n_entries for axis in self.axes)
+        return prod([len(axis.whole) for axis in self.axes])
 
     @property
     def n_whole(self) -> int:
