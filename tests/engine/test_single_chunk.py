@@ -14,8 +14,7 @@ from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.gzip import Gzip
 from chunkwise.codec.transpose import Transpose
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.small_read import SmallReader
+from chunkwise.engine.read import SmallReader, read_into
 from chunkwise.engine.write import write_from
 from chunkwise.errors import DataCorruptionError, NotFoundError
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from chunkwise.arrays.protocol import OpenArray
-from chunkwise.engine.request_count import RequestCount, count_requests
+from chunkwise.engine.estimate import RequestCount, count_requests
 from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.errors import UnsupportedError
 from chunkwise.index_space import IndexTransform

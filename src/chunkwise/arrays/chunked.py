@@ -23,11 +23,9 @@ from chunkwise.engine.count_stored import count_stored, delete_outside
 from chunkwise.engine.flow import run
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import explain_read, read_into
-from chunkwise.engine.referencing import referencing
-from chunkwise.engine.small_read import SmallReader
+from chunkwise.engine.read import SmallReader, explain_read, read_into
 from chunkwise.engine.strategy import ReadStrategy
-from chunkwise.engine.write import SmallWriter, write_from
+from chunkwise.engine.write import SmallWriter, referencing, write_from
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from chunkwise.arrays.layer_source import FILES, LayerSource
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import Stop
 from chunkwise.engine.read import read_chunks
 from chunkwise.engine.requests import ChunkRequests, TableReader, TableSource
-from chunkwise.engine.result_memory import pages_of
 from chunkwise.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
 from chunkwise.plan.stack_part import Leaf, StackParts
 

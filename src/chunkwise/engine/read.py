@@ -5,6 +5,8 @@
 3. The plan is cut into products of neighbours; each worker opens its source and target once.
 4. One loop fetches, decodes and puts the chunks of a batch, whatever they are.
 5. What no storage dimension depends on is repeated at the end.
+
+A small request that lies in one chunk is a batch of one, made by division, without a plan or a pool.
 """
 
 from __future__ import annotations
@@ -18,24 +20,26 @@ import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.future import Future
+from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
-from chunkwise.engine.result_memory import pages_of
 from chunkwise.engine.shard_layout import shard_layout
 from chunkwise.engine.shards import ShardSource, index_cache
 from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, caches_chunks
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
-from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
+from chunkwise.engine.targets import Batch, ChunkMemory, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
 from chunkwise.fork import new_lock
+from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import Plan, keys, plan_read
 from chunkwise.plan.shard import ShardAxis, plan_shards, shard_parts, split_shards
+from chunkwise.plan.single_chunk import place_in_chunk
 from chunkwise.plan.split import split
 
-__all__ = ["choose_strategy", "explain_read", "read_chunks", "read_into"]
+__all__ = ["SmallReader", "choose_strategy", "explain_read", "read_chunks", "read_into"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Batches: TypeAlias = "list[Any]"  # products of PlanAxis, of shards those of ShardAxis
@@ -203,3 +207,65 @@ def _hull(axes: tuple[PlanAxis, ...]) -> tuple[Any, ...]:
     if any(axis.indexed for axis in axes):
         return (...,)
     return (*(slice(axis.out[0].start, axis.out[-1].stop) for axis in axes), ...)
+
+
+# What the caller's thread reads, and memory that is kept for each read at the same time, in bytes.
+_LARGEST = 1 << 20
+
+
+class SmallReader:
+    """Reads of one array, of one chunk each."""
+
+    def __init__(self, array: StoredArray, kv: Readable, pool: Pool) -> None:
+        self._array = array
+        self._kv: Any = kv
+        self._key = array.keys.key
+        self._is_cached = caches_chunks(array, kv)
+        self._idle: list[tuple[StoreSource, ChunkMemory]] = []
+        chain = array.chain
+        strategy = read_strategy(
+            source="cache" if self._is_cached else "store",
+            decode_rate=chain.decode_rate,
+            chunk_nbytes=chain.item.nbytes,
+            n_chunks=1,
+            n_processors=pool.n_workers,
+            request_concurrency=traits_of(kv).request_concurrency,
+        )
+        self._decodes = strategy.n_workers == 0 and chain.item.nbytes <= _LARGEST
+        plain = array.shard is None and array.part is None and array.grid.chunk_shape is not None
+        takes = plain and (self._decodes or self._is_cached)
+        self._chunk_shape = tuple(array.grid.chunk_shape or ()) if takes else None
+
+    def read_into(
+        self, transform: IndexTransform, out: npt.NDArray[Any], *, fill_missing: bool
+    ) -> Future[npt.NDArray[Any]] | None:
+        """Fill `out` as `read_into` does; None if the request is not of the kind that is read here."""
+        if self._chunk_shape is None or out.nbytes > _LARGEST:
+            return None
+        place = place_in_chunk(transform, out.shape, self._chunk_shape)
+        if place is None:
+            return None
+        cell, inside = place
+        try:
+            source, memory = worker = self._idle.pop()
+        except IndexError:
+            source, memory = worker = self._open()
+        key = self._key(cell)
+
+        def copy_out(chunks: npt.NDArray[Any]) -> None:
+            out[...] = chunks[(0, *inside)]
+
+        try:
+            if not self._decodes:
+                assert isinstance(source, CacheSource)
+                if not source.holds(key, memory):
+                    return None
+            read_chunks((Batch((key,), memory, None, copy_out),), source, [], fill_missing=fill_missing)
+        except Exception as e:
+            return Future.failed(e)
+        self._idle.append(worker)
+        return Future.ready(out)
+
+    def _open(self) -> tuple[StoreSource, ChunkMemory]:
+        source = (CacheSource if self._is_cached else StoreSource)(self._array, self._kv)
+        return source, ChunkMemory(self._array.chain, 1)

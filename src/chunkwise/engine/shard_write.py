@@ -18,18 +18,22 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.engine.change import as_modifiable, open_writer
-from chunkwise.engine.chunk_codec import Coder
-from chunkwise.engine.deferred import OneValue, defer
+from chunkwise.engine.chunk_codec import Coder, open_fill_test
 from chunkwise.engine.failure import describe
-from chunkwise.engine.fill import open_fill_test
 from chunkwise.engine.future import Future
-from chunkwise.engine.key_lock import change_alone
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.safe_write import aligned, can_delete, check_promise
-from chunkwise.engine.shard_body import ShardBody
-from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
-from chunkwise.engine.workers import write_load
+from chunkwise.engine.shard_layout import MISSING, ShardBody, ShardLayout, shard_layout
+from chunkwise.engine.strategy import write_load
+from chunkwise.engine.update import (
+    OneValue,
+    aligned,
+    as_modifiable,
+    can_delete,
+    change_alone,
+    check_promise,
+    defer,
+    open_writer,
+)
 from chunkwise.engine.write_batches import WriteBatches, write_chunks
 from chunkwise.errors import UnsafeWriteError, prefix
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable

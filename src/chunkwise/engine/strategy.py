@@ -1,14 +1,22 @@
-"""The strategy of a read: four choices, made once by one pure function.
+"""The strategy of a read or a write: choices that are made once, by one pure function each.
 
-Two threads beat one only if decoding a chunk takes longer, without the interpreter lock, than the lock's
-passes between them, of which there is one for each system call.
+A chunk costs many passes of the interpreter lock between threads, one for each system call.  Two threads
+beat one only if what happens without the lock takes longer than that: copying and, above all,
+(de)compressing.  Rates and limits are measured on local files in memory, where waiting for the lock
+hurts most, with 16³ to 64³ chunks of uint16, one worker against two (benchmarks/processor_time.py).
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-__all__ = ["STAGING_NBYTES", "ReadStrategy", "read_strategy"]
+import numpy.typing as npt
+
+from chunkwise.codec.protocol import PreparedChain
+from chunkwise.engine.pool import Pool
+from chunkwise.kvstore.traits import traits_of
+
+__all__ = ["STAGING_NBYTES", "ReadStrategy", "Workload", "read_strategy", "write_load"]
 
 STAGING_NBYTES = 1 << 20
 """Bytes of decoded chunks that a worker stages: few enough to stay in a processor's cache."""
@@ -72,3 +80,96 @@ def read_strategy(
     n = min(n_processors, limit) if parallel else 1
     n_batches = max(n * _BATCHES_PER_WORKER, int(total / _BATCH))
     return ReadStrategy(source, target, n, -(-nbytes // n_batches))
+
+
+_View: TypeAlias = "npt.NDArray[Any] | None"
+
+
+class _Rates(NamedTuple):
+    """Costs in nanoseconds; of copying for each decoded byte, and without the interpreter lock."""
+
+    copy: float
+    strided: float  # added if the elements of the caller's rows are not neighbours
+    chunk: int  # Python and system calls of a chunk
+    shared: int  # time without the lock in a chunk at which two threads are even with one
+    batch: int  # of a batch that is not among the last
+
+
+_WRITE = _Rates(copy=0.45, strided=0.25, chunk=40_000, shared=120_000, batch=8_000_000)
+# Handing work over and back takes some 100 µs; what takes less than this in ns is done by the caller.
+_INLINE_SHARED = 500_000
+_INLINE_ALONE = 2_000_000
+_BATCHES_PER_WORKER = 4
+# So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
+_DISK = 50_000_000
+# The other threads wait for the last batches, so these are no longer than this; shards are not cut for it.
+_LAST_BATCH = 2_000_000
+_SHARD_BATCH = 10_000_000
+
+
+class Workload(NamedTuple):
+    """The way in which a plan is worked through."""
+
+    n_workers: int
+    n_batches: int  # pieces to cut the plan into
+    inline: bool  # True if the calling thread does it at once
+    smaller: int = 1  # pieces to cut each of the last `n_workers` batches into
+
+
+def write_load(
+    pool: Pool,
+    kv: Any,
+    chain: PreparedChain,
+    n_objects: int,
+    n_chunks: int = 1,
+    view: _View = None,
+    *,
+    sharded: bool = False,
+) -> Workload:
+    """Choose how to write `n_objects` of `n_chunks` each."""
+    # A store with a `request_concurrency` answers slowly, so that this many requests are kept under way; one
+    # with a `write_concurrency` has that for writes only.  `io_limit` is the number of threads that may use
+    # it at all.  Inner chunks of shards take no system calls of their own.
+    traits = traits_of(kv)
+    requests = traits.request_concurrency
+    if requests is None:
+        requests = traits.write_concurrency
+        if requests is not None:
+            busy = n_chunks * chain.item.nbytes * _rate(_WRITE, chain, view)
+            waiting = 0 if pool.bounded else int(pool.n_workers * _DISK / max(1, busy))
+            requests = min(requests, pool.n_workers + waiting)
+    limit = traits.io_limit or n_objects
+    return _load(_WRITE, pool, limit, requests, chain, n_objects, n_chunks, view, sharded)
+
+
+def _load(
+    rates: _Rates,
+    pool: Pool,
+    limit: int,
+    requests: int | None,
+    chain: PreparedChain,
+    n_objects: int,
+    n_chunks: int,
+    view: _View,
+    sharded: bool,
+) -> Workload:
+    if requests is not None:
+        n = max(1, min(requests, n_objects, limit))
+        return Workload(n, n * _BATCHES_PER_WORKER, False)
+    unlocked = chain.item.nbytes * _rate(rates, chain, view)
+    shared = pool.n_workers > 1 and n_objects > 1 and unlocked >= rates.shared
+    total = n_objects * n_chunks * (rates.chunk + unlocked)
+    if total <= (_INLINE_SHARED if shared else _INLINE_ALONE):
+        return Workload(1, 1, True)
+    most = min(pool.n_workers, limit)
+    n = most if shared else 1
+    n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else rates.batch)))
+    smaller = 1 if sharded else int(total / n_batches / _LAST_BATCH) + 1
+    return Workload(n, n_batches, False, smaller)
+
+
+def _rate(rates: _Rates, chain: PreparedChain, view: _View) -> float:
+    """Return the time that a decoded byte takes without the lock."""
+    rate = rates.copy + chain.encode_rate
+    strided = view is not None and view.ndim > 0 and view.strides[-1] != view.itemsize
+    return rate + rates.strided if strided else rate

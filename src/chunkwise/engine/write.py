@@ -15,29 +15,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from threading import BoundedSemaphore
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.change import Changer, ReadWritable, as_modifiable, open_writer
 from chunkwise.engine.chunk_codec import Coder
-from chunkwise.engine.deferred import OneValue, defer
 from chunkwise.engine.failure import failed
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_write import write_shards_from
-from chunkwise.engine.workers import write_load
+from chunkwise.engine.strategy import write_load
+from chunkwise.engine.update import Changer, OneValue, ReadWritable, as_modifiable, defer, open_writer
 from chunkwise.engine.write_batches import WriteBatch, WriteBatches, write_chunks
 from chunkwise.index_space import IndexTransform
-from chunkwise.kvstore.protocol import Buffer
+from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import keys, plan_write
 from chunkwise.plan.single_chunk import place_in_chunk
 from chunkwise.plan.split import split
 
-__all__ = ["ReadWritable", "SmallWriter", "write_from"]
+__all__ = ["ReadWritable", "SmallWriter", "referencing", "write_from"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
@@ -187,3 +188,23 @@ class SmallWriter:
 
 def _nothing() -> None:
     return None
+
+
+def referencing(kv: KvStoreDriver, source: npt.NDArray[Any]) -> KvStoreDriver | None:
+    """Return `kv` as a store that doesn't copy values that lie in `source`; None if it always has to copy."""
+    # What is encoded without being changed, as chunks of raw elements are, lies in `source`.
+    return cast(KvStoreDriver, _Referencing(kv, source)) if isinstance(kv, MemoryStore) else None
+
+
+class _Referencing:
+    def __init__(self, kv: MemoryStore, source: npt.NDArray[Any]) -> None:
+        self._kv = kv
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kv, name)
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        if not if_equal and np.may_share_memory(np.frombuffer(value, np.uint8), self._source):
+            return self._kv.write(key, value, copy=False)
+        return self._kv.write(key, value, if_equal=if_equal)
