@@ -34,10 +34,8 @@ from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import Plan, keys, plan_read
+from chunkwise.plan.plan import Plan, keys, place_in_chunk, plan_read, split
 from chunkwise.plan.shard import ShardAxis, plan_shards, shard_parts, split_shards
-from chunkwise.plan.single_chunk import place_in_chunk
-from chunkwise.plan.split import split
 
 __all__ = ["SmallReader", "choose_strategy", "explain_read", "read_chunks", "read_into"]
 

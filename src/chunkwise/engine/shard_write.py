@@ -38,9 +38,8 @@ from chunkwise.engine.write_batches import WriteBatches, write_chunks
 from chunkwise.errors import UnsafeWriteError, prefix
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import chunk_order, plan_write, selections, wholes
+from chunkwise.plan.plan import chunk_order, plan_write, selections, split, wholes
 from chunkwise.plan.shard import ShardAxis, ShardPart, plan_shards, shard_parts
-from chunkwise.plan.split import split
 
 __all__ = ["write_shards_from"]
 

@@ -34,9 +34,7 @@ from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import keys, plan_write
-from chunkwise.plan.single_chunk import place_in_chunk
-from chunkwise.plan.split import split
+from chunkwise.plan.plan import keys, place_in_chunk, plan_write, split
 
 __all__ = ["ReadWritable", "SmallWriter", "referencing", "write_from"]
 
