@@ -330,9 +330,9 @@ class TensorStore(ArrayView):
         except ChunkwiseError as e:
             return Future.failed(e)
 
-        look_outside = getattr(self._array, "look_outside", None)
-        if self._transaction is not None and look_outside is not None:
-            self._transaction._state.after_commit(look_outside)
+        refresh_after_commit = getattr(self._array, "refresh_after_commit", None)
+        if self._transaction is not None and refresh_after_commit is not None:
+            self._transaction._state.after_commit(refresh_after_commit)
 
         def resized(domain: IndexDomain) -> TensorStore:
             transform = self._resolved(domain)

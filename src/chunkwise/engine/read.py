@@ -75,13 +75,13 @@ def read_chunks(batches: Iterable[Batch], source: Source, stop: Stop, *, fill_mi
 
 
 def choose_strategy(
-    array: StoredArray, kv: Readable, plan: Plan, view: Array, n_processors: int
+    array: StoredArray, store: Readable, plan: Plan, view: Array, n_processors: int
 ) -> ReadStrategy:
     """Return the strategy for a plan; `view` is the result in its order."""
     level = array if array.shard is None else array.shard
-    chain, shape, traits = level.chain, level.grid.chunk_shape, traits_of(kv)
+    chain, shape, traits = level.chain, level.grid.chunk_shape, traits_of(store)
     return read_strategy(
-        source="shards" if array.shard is not None else "cache" if caches_chunks(array, kv) else "store",
+        source="shards" if array.shard is not None else "cache" if caches_chunks(array, store) else "store",
         decode_rate=chain.decode_rate,
         chunk_nbytes=chain.item.nbytes,
         n_chunks=plan.n_chunks,
@@ -93,7 +93,7 @@ def choose_strategy(
 
 
 def explain_read(
-    array: StoredArray, kv: Readable, transform: Transform, n_processors: int
+    array: StoredArray, store: Readable, transform: Transform, n_processors: int
 ) -> ReadStrategy | None:
     """Return the strategy of a read into new memory, without reading; None if no chunk is touched."""
     plan = plan_read(transform, array.grid if array.shard is None else array.shard.grid)
@@ -102,12 +102,12 @@ def explain_read(
     one, shape = np.empty((), array.numpy_dtype), tuple(transform.input_shape)
     strides = [one.itemsize * prod(shape[dim + 1 :]) for dim in range(len(shape))]
     memory = np.lib.stride_tricks.as_strided(one, shape, strides)  # looked at, never touched
-    return choose_strategy(array, kv, plan, plan.layout.view(memory), n_processors)
+    return choose_strategy(array, store, plan, plan.layout.view(memory), n_processors)
 
 
 def read_into(
     array: StoredArray,
-    kv: Readable,
+    store: Readable,
     transform: Transform,
     out: Array,
     *,
@@ -127,9 +127,9 @@ def read_into(
         return Future.ready(out)
     view = plan.layout.view(out)
     if strategy is None:
-        strategy = choose_strategy(array, kv, plan, view, pool.n_workers)
+        strategy = choose_strategy(array, store, plan, view, pool.n_workers)
     open_worker = _open_chunks if array.shard is None else _open_shards
-    batches, work_on = open_worker(array, kv, plan, view, strategy, fill_missing)
+    batches, work_on = open_worker(array, store, plan, view, strategy, fill_missing)
 
     def finish() -> Array:
         plan.layout.broadcast(out)
@@ -145,13 +145,13 @@ def _n_batches(plan: Plan, chunk_nbytes: int, strategy: ReadStrategy) -> int:
 
 
 def _open_chunks(
-    array: StoredArray, kv: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
+    array: StoredArray, store: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
 ) -> tuple[Batches, OpenWorker[Any]]:
     """Return the batches of a read of whole values, and what opens a worker for them."""
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
-        source: Source = (CacheSource if strategy.source == "cache" else StoreSource)(array, kv)
+        source: Source = (CacheSource if strategy.source == "cache" else StoreSource)(array, store)
         target = Target(
             array.chain,
             view,
@@ -172,18 +172,18 @@ def _open_chunks(
 
 
 def _open_shards(
-    array: StoredArray, kv: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
+    array: StoredArray, store: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
 ) -> tuple[Batches, OpenWorker[Any]]:
     """Return the batches of a read of inner chunks, and what opens a worker for them."""
     assert array.shard is not None, "there are shards"
     chain, layout = array.shard.chain, shard_layout(array, array.shard)
     axes = plan_shards(plan.axes, layout.chunks_per_shard)
     batches, shared = split_shards(axes, _n_batches(plan, chain.item.nbytes, strategy))
-    indexes, lock = index_cache(kv, shared=shared), new_lock() if shared else None
+    indexes, lock = index_cache(store, shared=shared), new_lock() if shared else None
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:
-        source = ShardSource(array, chain, layout, kv, indexes, lock)
+        source = ShardSource(array, chain, layout, store, indexes, lock)
         target = Target(chain, view, staged=strategy.target == "staged", regular=True)
 
         def work(axes: tuple[ShardAxis, ...]) -> None:
@@ -214,11 +214,11 @@ _LARGEST = 1 << 20
 class SmallReader:
     """Reads of one array, of one chunk each."""
 
-    def __init__(self, array: StoredArray, kv: Readable, pool: Pool) -> None:
+    def __init__(self, array: StoredArray, store: Readable, pool: Pool) -> None:
         self._array = array
-        self._kv: Any = kv
+        self._store: Any = store
         self._key = array.keys.key
-        self._is_cached = caches_chunks(array, kv)
+        self._is_cached = caches_chunks(array, store)
         self._idle: list[tuple[StoreSource, ChunkMemory]] = []
         chain = array.chain
         strategy = read_strategy(
@@ -227,7 +227,7 @@ class SmallReader:
             chunk_nbytes=chain.item.nbytes,
             n_chunks=1,
             n_processors=pool.n_workers,
-            request_concurrency=traits_of(kv).request_concurrency,
+            request_concurrency=traits_of(store).request_concurrency,
         )
         self._decodes = strategy.n_workers == 0 and chain.item.nbytes <= _LARGEST
         plain = array.shard is None and array.part is None and array.grid.chunk_shape is not None
@@ -265,5 +265,5 @@ class SmallReader:
         return Future.ready(out)
 
     def _open(self) -> tuple[StoreSource, ChunkMemory]:
-        source = (CacheSource if self._is_cached else StoreSource)(self._array, self._kv)
+        source = (CacheSource if self._is_cached else StoreSource)(self._array, self._store)
         return source, ChunkMemory(self._array.chain, 1)

@@ -118,7 +118,7 @@ class Workload(NamedTuple):
 
 def write_load(
     pool: Pool,
-    kv: Any,
+    store: Any,
     chain: PreparedChain,
     n_objects: int,
     n_chunks: int = 1,
@@ -130,7 +130,7 @@ def write_load(
     # A store with a `request_concurrency` answers slowly, so that this many requests are kept under way; one
     # with a `write_concurrency` has that for writes only.  `io_limit` is the number of threads that may use
     # it at all.  Inner chunks of shards take no system calls of their own.
-    traits = traits_of(kv)
+    traits = traits_of(store)
     requests = traits.request_concurrency
     if requests is None:
         requests = traits.write_concurrency

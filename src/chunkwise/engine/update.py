@@ -34,10 +34,10 @@ from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
 
 __all__ = [
     "Changer",
-    "OneValue",
     "ReadWritable",
+    "SingleValueStore",
     "aligned",
-    "as_modifiable",
+    "as_transactional",
     "can_delete",
     "change_alone",
     "check_promise",
@@ -52,10 +52,10 @@ _PATIENCE = 5.0  # seconds
 _locks = KeyLocks(_N_LOCKS)
 
 
-def change_alone(store: Hashable, key: str, attempt: Callable[[], bool]) -> None:
+def change_alone(identity: Hashable, key: str, attempt: Callable[[], bool]) -> None:
     """Call `attempt` until it returns True, holding the lock of `key` if that can be had soon."""
-    # `store` is the identity of the kvstore that the key is in.
-    lock = _locks.of(store, key)
+    # `identity` is that of the kvstore that the key is in.
+    lock = _locks.of(identity, key)
     [held] = map(lock.acquire, [True], [_PATIENCE])  # unpacked: see chunkwise.kvstore.file_protocol
     try:
         while not attempt():
@@ -65,14 +65,14 @@ def change_alone(store: Hashable, key: str, attempt: Callable[[], bool]) -> None
             lock.release()
 
 
-def can_delete(kv: Any) -> bool:
-    """Return True if `kv` deletes a key only if its value is the expected one, whatever other writers do."""
-    return traits_of(kv).conditional_deletes
+def can_delete(store: Any) -> bool:
+    """Return True if `store` deletes a key only if its value is the expected one, whoever else writes."""
+    return traits_of(store).conditional_deletes
 
 
-def check_promise(kv: Any, key: str) -> None:
+def check_promise(store: Any, key: str) -> None:
     """Raise unless a part of the value of `key`, or of one that is to be, can be changed safely."""
-    if not traits_of(kv).conditional_writes(key):
+    if not traits_of(store).conditional_writes(key):
         raise UnsafeWriteError(
             "the storage can't promise that what others write to the same chunk meanwhile is not lost; "
             'write whole chunks, or set "single_writer" in the kvstore if nobody else writes'
@@ -102,7 +102,7 @@ def crop(chunk: npt.NDArray[Any], cell: tuple[int, ...], shape: tuple[int, ...])
 _GENERATION = b"\0"
 
 
-class OneValue:
+class SingleValueStore:
     """A store of one key, whichever it is called, that is changed by one thread.
 
     Parameters
@@ -151,18 +151,18 @@ class OneValue:
         self.value = None
 
 
-def defer(kv: Modifiable, key: str, change: Callable[[OneValue], None]) -> None:
+def defer(store: Modifiable, key: str, change: Callable[[SingleValueStore], None]) -> None:
     """Have `change` done to the value of `key`; it is given a store that holds just that."""
     # It may be done several times, by any thread, each time to what is stored then.
 
-    conditional_deletes = traits_of(kv).conditional_deletes
+    conditional_deletes = traits_of(store).conditional_deletes
 
     def modification(stored: Buffer | None) -> Buffer | None:
-        store = OneValue(stored, conditional_deletes=conditional_deletes)
-        change(store)
-        return store.value
+        one = SingleValueStore(stored, conditional_deletes=conditional_deletes)
+        change(one)
+        return one.value
 
-    kv.modify(key, modification)
+    store.modify(key, modification)
 
 
 class ReadWritable(Readable, Writable, Protocol):
@@ -172,46 +172,46 @@ class ReadWritable(Readable, Writable, Protocol):
     def identity(self) -> Hashable: ...
 
 
-def as_modifiable(kv: Any) -> Modifiable | None:
-    """Return `kv` if it remembers changes until it knows the value; no isinstance, that takes long."""
-    return kv if hasattr(kv, "modify") else None
+def as_transactional(store: Any) -> Modifiable | None:
+    """Return `store` if it remembers changes until it knows the value; no isinstance, that takes long."""
+    return store if hasattr(store, "modify") else None
 
 
-def open_writer(kv: Any) -> Writer | None:
-    """Return a writer for one worker, for values that replace whatever is there, if `kv` has such."""
-    opener = traits_of(kv).open_writer
+def open_writer(store: Any) -> Writer | None:
+    """Return a writer for one worker, for values that replace whatever is there, if `store` has such."""
+    opener = traits_of(store).open_writer
     return None if opener is None else opener()
 
 
 class Changer:
     """Updates chunks of one array; `operation` is reading or writing, for messages."""
 
-    def __init__(self, array: StoredArray, kv: ReadWritable, *, store_fill: bool) -> None:
+    def __init__(self, array: StoredArray, store: ReadWritable, *, store_fill: bool) -> None:
         self.array = array
-        self.kv = kv
-        self.identity = kv.identity
+        self.store = store
+        self.identity = store.identity
         self.fill_value = array.fill_value if array.part is None else array.part.fill_value
         self.is_fill = _never if store_fill else open_fill_test(self.fill_value)
         self.operation = "writing"
 
     def change(self, key: str, coder: Coder, inside: tuple[Any, ...], values: npt.NDArray[Any]) -> None:
         """Overwrite the part `inside` of a stored chunk, in the order of `coder`, with `values`."""
-        kv, scratch = self.kv, coder.scratch
+        store, scratch = self.store, coder.scratch
 
         def attempt() -> bool:
             self.operation = "reading"
-            stored = kv.read(key)
+            stored = store.read(key)
             if stored.value is None:
                 scratch[...] = self.fill_value
             else:
                 coder.decode(stored.value, scratch)
             self.operation = "writing"
             coder.ordered[inside] = values
-            if self.is_fill(scratch) and (stored.value is None or can_delete(kv)):
-                return stored.value is None or kv.delete(key, if_equal=stored.generation) is not None
+            if self.is_fill(scratch) and (stored.value is None or can_delete(store)):
+                return stored.value is None or store.delete(key, if_equal=stored.generation) is not None
             try:
-                check_promise(kv, key)
-                return kv.write(key, self.encode(key, coder), if_equal=stored.generation) is not None
+                check_promise(store, key)
+                return store.write(key, self.encode(key, coder), if_equal=stored.generation) is not None
             except UnsafeWriteError as e:
                 raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
 
