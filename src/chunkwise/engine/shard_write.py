@@ -23,7 +23,7 @@ from chunkwise.engine.failure import describe
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_layout import MISSING, ShardBody, ShardLayout, shard_layout
-from chunkwise.engine.strategy import write_load
+from chunkwise.engine.strategy import write_strategy
 from chunkwise.engine.update import (
     SingleValueStore,
     aligned,
@@ -74,13 +74,13 @@ def write_shards_from(
     n_shards = 1
     for axis in axes:
         n_shards *= axis.n_entries
-    load = write_load(pool, store, shard.chain, n_shards, form.n_chunks, view, sharded=True)
+    strategy = write_strategy(pool, store, shard.chain, n_shards, form.n_chunks, view, sharded=True)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         return _ShardWriter(array, shard, form, store, view, store_fill, stop).write
 
-    batches = split(axes, load.n_batches)
-    return pool.run(batches, open_worker, _nothing, n_workers=load.n_workers, inline=load.inline)
+    batches = split(axes, strategy.n_batches)
+    return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ hurts most, with 16³ to 64³ chunks of uint16, one worker against two (benchmar
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import numpy.typing as npt
 
@@ -16,19 +16,24 @@ from chunkwise.codec.protocol import PreparedChain
 from chunkwise.engine.pool import Pool
 from chunkwise.kvstore.traits import traits_of
 
-__all__ = ["STAGING_NBYTES", "ReadStrategy", "Workload", "read_strategy", "write_load"]
+__all__ = ["STAGING_NBYTES", "ReadStrategy", "WriteStrategy", "read_strategy", "write_strategy"]
 
 STAGING_NBYTES = 1 << 20
 """Bytes of decoded chunks that a worker stages: few enough to stay in a processor's cache."""
 
-# Nanoseconds; the rate is for each decoded byte and without the interpreter lock.  Measured on local files in
+# Nanoseconds; rates are for each decoded byte and without the interpreter lock.  Measured on local files in
 # memory, one worker against two, with benchmarks/processor_time.py.
-_COPY_RATE = 0.15
-_CHUNK = 10_000  # Python and system calls of a chunk
-_WORTH_A_THREAD = 40_000  # decoding of a chunk at which two threads are even with one
+_COPY_RATE, _WRITE_COPY_RATE = 0.15, 0.45
+_STRIDED_RATE = 0.25  # added if the elements of the caller's rows are not neighbours
+_CHUNK, _WRITE_CHUNK = 10_000, 40_000  # Python and system calls of a chunk
+_WORTH_A_THREAD, _WRITE_WORTH_A_THREAD = 40_000, 120_000  # for a chunk: two threads are even with one
 _INLINE, _INLINE_ALONE = 500_000, 2_000_000  # what is done before another thread would have begun
-_BATCH = 2_000_000
+_BATCH, _WRITE_BATCH, _SHARD_BATCH = 2_000_000, 8_000_000, 10_000_000
 _BATCHES_PER_WORKER = 4
+# So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
+_DISK = 50_000_000
+# The other threads wait for the last batches, so these are no longer than this; shards are not cut for it.
+_LAST_BATCH = 2_000_000
 # A shard on a store that answers slowly is cut into pieces of no fewer decoded bytes.
 _SHARD_PIECE = 1 << 25
 
@@ -82,32 +87,7 @@ def read_strategy(
     return ReadStrategy(source, target, n, -(-nbytes // n_batches))
 
 
-_View: TypeAlias = "npt.NDArray[Any] | None"
-
-
-class _Rates(NamedTuple):
-    """Costs in nanoseconds; of copying for each decoded byte, and without the interpreter lock."""
-
-    copy: float
-    strided: float  # added if the elements of the caller's rows are not neighbours
-    chunk: int  # Python and system calls of a chunk
-    shared: int  # time without the lock in a chunk at which two threads are even with one
-    batch: int  # of a batch that is not among the last
-
-
-_WRITE = _Rates(copy=0.45, strided=0.25, chunk=40_000, shared=120_000, batch=8_000_000)
-# Handing work over and back takes some 100 µs; what takes less than this in ns is done by the caller.
-_INLINE_SHARED = 500_000
-_INLINE_ALONE = 2_000_000
-_BATCHES_PER_WORKER = 4
-# So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
-_DISK = 50_000_000
-# The other threads wait for the last batches, so these are no longer than this; shards are not cut for it.
-_LAST_BATCH = 2_000_000
-_SHARD_BATCH = 10_000_000
-
-
-class Workload(NamedTuple):
+class WriteStrategy(NamedTuple):
     """The way in which a plan is worked through."""
 
     n_workers: int
@@ -116,60 +96,40 @@ class Workload(NamedTuple):
     smaller: int = 1  # pieces to cut each of the last `n_workers` batches into
 
 
-def write_load(
+def write_strategy(
     pool: Pool,
     store: Any,
     chain: PreparedChain,
     n_objects: int,
     n_chunks: int = 1,
-    view: _View = None,
+    view: npt.NDArray[Any] | None = None,
     *,
     sharded: bool = False,
-) -> Workload:
+) -> WriteStrategy:
     """Choose how to write `n_objects` of `n_chunks` each."""
     # A store with a `request_concurrency` answers slowly, so that this many requests are kept under way; one
     # with a `write_concurrency` has that for writes only.  `io_limit` is the number of threads that may use
     # it at all.  Inner chunks of shards take no system calls of their own.
     traits = traits_of(store)
+    rate = _WRITE_COPY_RATE + chain.encode_rate
+    if view is not None and view.ndim > 0 and view.strides[-1] != view.itemsize:
+        rate += _STRIDED_RATE
+    unlocked = chain.item.nbytes * rate
     requests = traits.request_concurrency
     if requests is None:
         requests = traits.write_concurrency
         if requests is not None:
-            busy = n_chunks * chain.item.nbytes * _rate(_WRITE, chain, view)
-            waiting = 0 if pool.bounded else int(pool.n_workers * _DISK / max(1, busy))
+            waiting = 0 if pool.bounded else int(pool.n_workers * _DISK / max(1, n_chunks * unlocked))
             requests = min(requests, pool.n_workers + waiting)
     limit = traits.io_limit or n_objects
-    return _load(_WRITE, pool, limit, requests, chain, n_objects, n_chunks, view, sharded)
-
-
-def _load(
-    rates: _Rates,
-    pool: Pool,
-    limit: int,
-    requests: int | None,
-    chain: PreparedChain,
-    n_objects: int,
-    n_chunks: int,
-    view: _View,
-    sharded: bool,
-) -> Workload:
     if requests is not None:
         n = max(1, min(requests, n_objects, limit))
-        return Workload(n, n * _BATCHES_PER_WORKER, False)
-    unlocked = chain.item.nbytes * _rate(rates, chain, view)
-    shared = pool.n_workers > 1 and n_objects > 1 and unlocked >= rates.shared
-    total = n_objects * n_chunks * (rates.chunk + unlocked)
-    if total <= (_INLINE_SHARED if shared else _INLINE_ALONE):
-        return Workload(1, 1, True)
-    most = min(pool.n_workers, limit)
-    n = most if shared else 1
-    n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else rates.batch)))
+        return WriteStrategy(n, n * _BATCHES_PER_WORKER, False)
+    parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= _WRITE_WORTH_A_THREAD
+    total = n_objects * n_chunks * (_WRITE_CHUNK + unlocked)
+    if total <= (_INLINE if parallel else _INLINE_ALONE):
+        return WriteStrategy(1, 1, True)
+    n = min(pool.n_workers, limit) if parallel else 1
+    n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else _WRITE_BATCH)))
     smaller = 1 if sharded else int(total / n_batches / _LAST_BATCH) + 1
-    return Workload(n, n_batches, False, smaller)
-
-
-def _rate(rates: _Rates, chain: PreparedChain, view: _View) -> float:
-    """Return the time that a decoded byte takes without the lock."""
-    rate = rates.copy + chain.encode_rate
-    strided = view is not None and view.ndim > 0 and view.strides[-1] != view.itemsize
-    return rate + rates.strided if strided else rate
+    return WriteStrategy(n, n_batches, False, smaller)

@@ -26,7 +26,7 @@ from chunkwise.engine.failure import failed
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_write import write_shards_from
-from chunkwise.engine.strategy import write_load
+from chunkwise.engine.strategy import write_strategy
 from chunkwise.engine.update import (
     Changer,
     ReadWritable,
@@ -78,8 +78,8 @@ def write_from(
     if as_transactional(store) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
     view = plan.layout.view(source, last=True)
-    load = write_load(pool, store, array.chain, plan.n_chunks, view=view)
-    limit = _encode_limit(load.n_workers, pool.n_workers)
+    strategy = write_strategy(pool, store, array.chain, plan.n_chunks, view=view)
+    limit = _encode_limit(strategy.n_workers, pool.n_workers)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         sink = _StoreSink(array, store, store_fill=store_fill)
@@ -91,8 +91,8 @@ def write_from(
 
         return work
 
-    batches = split(plan.axes, load.n_batches, load.n_workers, load.smaller)
-    return pool.run(batches, open_worker, _nothing, n_workers=load.n_workers, inline=load.inline)
+    batches = split(plan.axes, strategy.n_batches, strategy.n_workers, strategy.smaller)
+    return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
 
 
 def _encode_limit(n_workers: int, n_processors: int) -> BoundedSemaphore | None:
@@ -154,7 +154,7 @@ class SmallWriter:
         self._shape = tuple(shape) if small and shape is not None else None
         self._n_elements = prod(shape or ())
         self._order = tuple(range(array.grid.rank))
-        self._inline = write_load(pool, store, array.chain, 1).inline
+        self._inline = write_strategy(pool, store, array.chain, 1).inline
         self._idle: list[tuple[_StoreSink, Coder]] = []
 
     def write_from(self, transform: IndexTransform, source: Array) -> Future[None] | None:
