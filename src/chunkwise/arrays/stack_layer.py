@@ -169,11 +169,9 @@ class StackLayers:
         return pool.run(list(groups.items()), open_worker, lambda: None, n_workers=n_workers)
 
     def _n_workers(self, numbers: Sequence[int], nbytes: int, pool: Pool) -> int:
-        """Return how many threads take one layer after the other; 0 if layers share out their own work.
-
-        Of small layers each would be read by the calling thread alone; and of very many not all are to be
-        open at once.
-        """
+        """Return how many threads take one layer after the other; 0 if layers share out their own work."""
+        # Of small layers each would be read by the calling thread alone; and of very many not all are to be
+        # open at once.
         n = len(numbers)
         if n <= _MAX_OPEN and not (n > 1 and _LEAST_NBYTES <= nbytes <= n * _SMALL_NBYTES):
             return 0

@@ -103,14 +103,9 @@ _GENERATION = b"\0"
 
 
 class SingleValueStore:
-    """A store of one key, whichever it is called, that is changed by one thread.
+    """A store of one key, whichever it is called, that is changed by one thread."""
 
-    Parameters
-    ----------
-    value : bytes-like or None
-    conditional_deletes : bool
-        Whether the value may be deleted: at the commit that depends on what others write meanwhile.
-    """
+    # Whether the value may be deleted depends, at the commit, on what others write meanwhile.
 
     def __init__(self, value: Buffer | None, *, conditional_deletes: bool) -> None:
         self.value = value
