@@ -52,7 +52,7 @@ def _boxes(rng):
 def _with_faults(store, *faults):
     """Put faults between an open array and its store."""
     array = store._array
-    array._kv = FaultStore(array._kv, *faults)
+    array._store = FaultStore(array._store, *faults)
     array._adopt(array._opened)
     return store
 

@@ -16,9 +16,8 @@ import pytest
 from thread_limit import no_more_threads
 
 import chunkwise
-from chunkwise.engine import kept_memory, result_memory
-from chunkwise.engine.kept_memory import forget_kept_memory
-from chunkwise.engine.result_memory import empty_result, pages_of
+from chunkwise.engine import memory
+from chunkwise.engine.memory import empty_result, forget_kept_memory, pages_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for pages")
 MIB = 1 << 20
@@ -75,9 +74,9 @@ def test_a_smaller_result_takes_no_more_than_it_needs() -> None:
     with pytest.raises(IndexError):
         out.base[20 * MIB]  # type: ignore[index]
     del out
-    assert len(kept_memory._kept[0][0]) == 20 * MIB
+    assert len(memory._kept[0][0]) == 20 * MIB
     result(32)
-    assert len(kept_memory._kept[0][0]) == 32 * MIB
+    assert len(memory._kept[0][0]) == 32 * MIB
 
 
 @pytest.mark.parametrize("mib", [48, 15.99, 16], ids=["larger", "small", "less than half"])
@@ -85,56 +84,56 @@ def test_what_does_not_fit_goes(mib: float) -> None:
     address(40)
     out = result(mib)
     out[...] = 3
-    if out.nbytes < result_memory._LARGE:
-        assert len(kept_memory._kept[0][0]) == 40 * MIB, "small results come from NumPy"
+    if out.nbytes < memory._LARGE:
+        assert len(memory._kept[0][0]) == 40 * MIB, "small results come from NumPy"
     else:
-        assert not kept_memory._kept
+        assert not memory._kept
 
 
 def test_one_is_kept_of_many() -> None:
     several = [result(16 + i) for i in range(5)]
     del several
-    assert len(kept_memory._kept) == 1
+    assert len(memory._kept) == 1
 
 
 def test_how_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHUNKWISE_KEPT_BYTES", str(16 * MIB))
     address(17)
-    assert not kept_memory._kept
+    assert not memory._kept
     address(16)
-    assert kept_memory._kept
+    assert memory._kept
     forget_kept_memory()
     monkeypatch.setenv("CHUNKWISE_KEPT_BYTES", "0")
     address(16)
-    assert not kept_memory._kept
+    assert not memory._kept
     monkeypatch.setenv("CHUNKWISE_KEPT_BYTES", "all")
     with pytest.raises(ValueError, match="CHUNKWISE_KEPT_BYTES"):
         result(16)
 
 
 def test_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_memory, "_LONGEST", 0.2)
-    kept_memory._watched.clear()  # the thread of an earlier test sleeps for longer
+    monkeypatch.setattr(memory, "_LONGEST", 0.2)
+    memory._watched.clear()  # the thread of an earlier test sleeps for longer
     for _ in range(3):
         address(16)
-        assert kept_memory._kept
+        assert memory._kept
         end = time.monotonic() + 30
-        while kept_memory._kept:
+        while memory._kept:
             assert time.monotonic() < end, "what is kept stays"
             time.sleep(0.01)
 
 
 def test_a_thread_that_cannot_be_started() -> None:
-    kept_memory._watched.clear()
+    memory._watched.clear()
     with no_more_threads():
         address(16)
-    assert not kept_memory._kept and not kept_memory._watched
+    assert not memory._kept and not memory._watched
 
 
 def test_not_with_a_system_that_does_not_know_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_memory, "_madvise", lambda: lambda *_: -1)
+    monkeypatch.setattr(memory, "_madvise", lambda: lambda *_: -1)
     address(16)
-    assert not kept_memory._kept
+    assert not memory._kept
 
 
 def test_too_large_is_what_it_is_for_numpy() -> None:
@@ -148,20 +147,20 @@ def test_a_fork_keeps_nothing_of_its_parent() -> None:
     mine = result(16)
     mine[...] = 7
     address(16)
-    assert kept_memory._kept
+    assert memory._kept
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            forgotten = not kept_memory._kept and not kept_memory._watched
+            forgotten = not memory._kept and not memory._watched
             del mine
-            inherited = not kept_memory._kept
+            inherited = not memory._kept
             address(16)
-            status = 0 if forgotten and inherited and kept_memory._kept else 2
+            status = 0 if forgotten and inherited and memory._kept else 2
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert kept_memory._kept and (mine == 7).all()
+    assert memory._kept and (mine == 7).all()
 
 
 def test_results_of_many_threads_are_their_own() -> None:
@@ -183,7 +182,7 @@ def test_results_of_many_threads_are_their_own() -> None:
         thread.join()
     assert not wrong
     gc.collect()
-    assert len(kept_memory._kept) <= 1
+    assert len(memory._kept) <= 1
 
 
 ZSTD = {"name": "zstd", "configuration": {"level": 1}}

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import chunkwise
-from chunkwise.engine import result_memory
-from chunkwise.engine.kept_memory import forget_kept_memory
-from chunkwise.engine.result_memory import ResultPages, empty_result, pages_of
+from chunkwise.engine import memory
+from chunkwise.engine.memory import ResultPages, empty_result, forget_kept_memory, pages_of
 
 SHAPE = (2048, 1024, 16)  # 64 MiB of uint16
 
@@ -43,7 +42,7 @@ def _flags(address: int) -> list[str]:
 @pytest.mark.parametrize("slow", [-1, 1 << 62], ids=["slow", "fast"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_is_an_array(order: Literal["C", "F"], slow: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_memory, "_SLOW", slow)
+    monkeypatch.setattr(memory, "_SLOW", slow)
     out = empty_result(SHAPE, np.dtype("u2"), order)
     assert out.shape == SHAPE and out.dtype == np.dtype("u2")
     assert out.flags.writeable and out.flags.aligned
@@ -54,12 +53,12 @@ def test_is_an_array(order: Literal["C", "F"], slow: int, monkeypatch: pytest.Mo
 
 @pytest.mark.skipif(sys.platform != "linux", reason="huge pages for some memory only are Linux's")
 def test_small_pages_where_huge_ones_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_memory, "_SLOW", -1)
+    monkeypatch.setattr(memory, "_SLOW", -1)
     out = empty_result(SHAPE, np.dtype("u2"))
     assert "nh" in _flags(out.ctypes.data + out.nbytes // 2)
     del out
     forget_kept_memory()
-    monkeypatch.setattr(result_memory, "_SLOW", 1 << 62)
+    monkeypatch.setattr(memory, "_SLOW", 1 << 62)
     out = empty_result(SHAPE, np.dtype("u2"))
     assert "nh" not in _flags(out.ctypes.data + out.nbytes // 2)
 
@@ -68,7 +67,7 @@ def test_neither_small_results_nor_objects_are_tried(monkeypatch: pytest.MonkeyP
     def fail() -> None:
         raise AssertionError("tried")
 
-    monkeypatch.setattr(result_memory, "_madvise", fail)
+    monkeypatch.setattr(memory, "_madvise", fail)
     assert empty_result((3,), np.dtype("u2")).shape == (3,)
     assert empty_result((), np.dtype("f8")).shape == ()
     assert empty_result((1 << 22,), np.dtype(object))[-1] is None
@@ -77,7 +76,7 @@ def test_neither_small_results_nor_objects_are_tried(monkeypatch: pytest.MonkeyP
 
 
 def test_without_the_system_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_memory, "_madvise", lambda: None)
+    monkeypatch.setattr(memory, "_madvise", lambda: None)
     out = empty_result(SHAPE, np.dtype("u2"))
     out[-1] = 7
     assert (out[-1] == 7).all()
@@ -91,7 +90,7 @@ class Asked:
         self.answer = answer
 
     def __call__(self, start: int, nbytes: int, advice: int) -> int:
-        if advice == result_memory._POPULATE:
+        if advice == memory._POPULATE:
             assert start % mmap.PAGESIZE == 0 and nbytes > 0
             self.ranges.append((start, start + nbytes))
         return self.answer
@@ -142,7 +141,7 @@ def test_pages_of_a_part_are_asked_for_once(select: Callable[[np.ndarray], np.nd
 
 def test_a_system_that_knows_no_such_call_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked(answer=-1)
-    monkeypatch.setattr(result_memory, "_madvise", lambda: asked)
+    monkeypatch.setattr(memory, "_madvise", lambda: asked)
     out = empty_result(SHAPE, np.dtype("u2"))
     pages = pages_of(out)
     assert pages is not None
@@ -157,10 +156,10 @@ def test_pages_are_forgotten_with_the_result() -> None:
     part = out[4:]
     assert pages_of(part) is pages_of(out)
     del out
-    assert pages_of(part) is not None or result_memory._madvise() is None
-    before = len(result_memory._results)
+    assert pages_of(part) is not None or memory._madvise() is None
+    before = len(memory._results)
     del part
-    assert len(result_memory._results) < before or result_memory._madvise() is None
+    assert len(memory._results) < before or memory._madvise() is None
     assert pages_of(np.zeros(SHAPE, np.uint16)) is None
 
 
@@ -184,7 +183,7 @@ def test_a_read_asks_for_the_pages_that_it_fills(
     data = np.arange(256**3, dtype=np.uint32).astype(np.uint16).reshape(256, 256, 256)
     store.write(data).result()
     asked = Asked()
-    monkeypatch.setattr(result_memory, "_madvise", lambda: asked)
+    monkeypatch.setattr(memory, "_madvise", lambda: asked)
     view, expected = {
         "all": (store, data),
         "part": (store[3:250, :, 1:256], data[3:250, :, 1:256]),

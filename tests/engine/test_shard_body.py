@@ -11,8 +11,7 @@ from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.protocol import ChunkSpec
-from chunkwise.engine.shard_body import ShardBody
-from chunkwise.engine.shard_layout import MISSING, ShardLayout
+from chunkwise.engine.shard_layout import MISSING, ShardBody, ShardLayout
 
 N = 6
 

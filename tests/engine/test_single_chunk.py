@@ -14,10 +14,10 @@ from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.gzip import Gzip
 from chunkwise.codec.transpose import Transpose
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import read_into
-from chunkwise.engine.small_read import SmallReader
+from chunkwise.engine.read import SmallReader, read_into
 from chunkwise.engine.write import write_from
 from chunkwise.errors import DataCorruptionError, NotFoundError
+from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
 from chunkwise.kvstore.memory import MemoryStore
 
 CODECS: dict[str, tuple[Any, ...]] = {
@@ -37,6 +37,20 @@ def filled(stored_array: Any, request_of: Any, dtype: Any, codecs: Any) -> tuple
     values[4:8, 6:12] = fill  # a chunk that is not stored
     write_from(array, store, request_of(SHAPE), values, pool=pool).result()
     return array, store, pool
+
+
+def index_transform(request: Any) -> IndexTransform:
+    """Return a request as the transform that users' indexing makes."""
+    output = []
+    for m in request.output:
+        if m.index_array is not None:
+            output.append(OutputIndexMap(m.index_array, offset=m.offset, stride=m.stride))
+        elif m.input_dimension is None:
+            output.append(OutputIndexMap(m.offset))
+        else:
+            output.append(OutputIndexMap(input_dimension=m.input_dimension, offset=m.offset, stride=m.stride))
+    domain = IndexDomain(inclusive_min=request.input_inclusive_min, shape=request.input_shape)
+    return IndexTransform(domain, output)
 
 
 @pytest.mark.parametrize("dtype", ["int16", "bool", "float64"])
@@ -61,7 +75,7 @@ def test_same_as_the_general_way(
         read_into(array, store, request, expected, pool=pool).result()
         for order in "CF":
             out = np.empty(request.input_shape, dtype, order)  # type: ignore[call-overload]
-            done = single.read_into(request, out, fill_missing=True)
+            done = single.read_into(index_transform(request), out, fill_missing=True)
             inside = all(
                 isinstance(w, int) or (w.step == 1 and w.start < w.stop and w.start // c == (w.stop - 1) // c)
                 for w, c in zip(where, (4, 6), strict=True)
@@ -85,7 +99,7 @@ def test_no_short_way_for_transposed_broadcast_and_indexed_requests(
         ((2, 1), (output_map(0, 1, None, points), output_map(0, 1, 1))),
     ):
         request = request_type((0,) * len(shape), shape, maps)
-        assert single.read_into(request, np.empty(shape, "int16"), fill_missing=True) is None
+        assert single.read_into(index_transform(request), np.empty(shape, "int16"), fill_missing=True) is None
 
 
 def test_origin_of_the_request_counts(
@@ -94,7 +108,7 @@ def test_origin_of_the_request_counts(
     array, store, pool = filled(stored_array, request_of, "int16", CODECS["raw"])
     request = request_type((5, -2), (2, 3), (output_map(-4, 1, 0), output_map(4, 1, 1)))
     out = np.empty((2, 3), "int16")
-    done = SmallReader(array, store, pool).read_into(request, out, fill_missing=True)
+    done = SmallReader(array, store, pool).read_into(index_transform(request), out, fill_missing=True)
     assert done is not None
     assert out.tolist() == [[1, 2, 3], [0, 1, 2]]
 
@@ -106,7 +120,7 @@ def test_failures_are_those_of_the_general_way(stored_array: Any, request_of: An
     store.write("a/c/0/0", b"corrupt")
     texts = []
     for future in (
-        single.read_into(request, out, fill_missing=True),
+        single.read_into(index_transform(request), out, fill_missing=True),
         read_into(array, store, request, out, pool=pool),
     ):
         assert future is not None
@@ -117,7 +131,7 @@ def test_failures_are_those_of_the_general_way(stored_array: Any, request_of: An
     hole = request_of(SHAPE, (5, slice(6, 8)))
     messages = []
     for future in (
-        single.read_into(hole, out[:2], fill_missing=False),
+        single.read_into(index_transform(hole), out[:2], fill_missing=False),
         read_into(array, store, hole, out[:2], pool=pool, fill_missing=False),
     ):
         assert future is not None
@@ -134,4 +148,7 @@ def test_large_chunks_and_shards_have_no_short_way(stored_array: Any, request_of
         stored_array((8, 8), (8, 8), inner=(2, 2)),
     ):
         request, out = request_of(array.shape, (0, slice(0, 2))), np.empty(2, np.uint16)
-        assert SmallReader(array, store, pool).read_into(request, out, fill_missing=True) is None
+        assert (
+            SmallReader(array, store, pool).read_into(index_transform(request), out, fill_missing=True)
+            is None
+        )

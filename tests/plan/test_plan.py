@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.grid.rectilinear import RectilinearGrid
 from chunkwise.grid.regular import RegularGrid
-from chunkwise.plan.plan import chunk_order, extents, plan_read, plan_write, selections, wholes
-from chunkwise.plan.split import split
+from chunkwise.plan.plan import chunk_order, extents, plan_read, plan_write, selections, split, wholes
 
 
 class Map(NamedTuple):

@@ -7,14 +7,14 @@ from math import prod
 from typing import Any, NamedTuple
 
 from chunkwise.arrays.protocol import OpenArray
-from chunkwise.engine.request_count import RequestCount, count_requests
+from chunkwise.engine.estimate import RequestEstimate, estimate_requests
 from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.errors import UnsupportedError
 from chunkwise.index_space import IndexTransform
 
 __all__ = ["Explanation", "explain"]
 
-_SUMMED = tuple(name for name in RequestCount._fields if name not in ("n_stored_bytes", "concurrency"))
+_SUMMED = tuple(name for name in RequestEstimate._fields if name not in ("n_stored_bytes", "concurrency"))
 
 
 class Explanation(NamedTuple):
@@ -22,7 +22,7 @@ class Explanation(NamedTuple):
 
     Attributes
     ----------
-    requests : RequestCount
+    requests : RequestEstimate
     n_result_bytes : int
         Size of the result.
     storage : str
@@ -31,7 +31,7 @@ class Explanation(NamedTuple):
         Of the arrays that are read, each once.
     """
 
-    requests: RequestCount
+    requests: RequestEstimate
     n_result_bytes: int
     storage: str
     strategies: tuple[ReadStrategy, ...] = ()
@@ -78,13 +78,13 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
     """Return the requests that reading a view will make, of a stack those of all layers that it meets."""
     n_bytes = prod(array.bounded(transform).input_shape) * array.numpy_dtype().itemsize
     # The layers of a stack that are not open are opened, which reads their metadata; nothing else is read.
-    counts: list[RequestCount] = []
+    counts: list[RequestEstimate] = []
     storages: dict[str, None] = {}
     strategies: dict[ReadStrategy, None] = {}
     for source, request in _sources(array, transform):
         stored, store = source.stored, source.store
         bounded = source.bounded(request)
-        counts.append(count_requests(stored, store, bounded))
+        counts.append(estimate_requests(stored, store, bounded))
         strategy = source.explain_read(bounded)
         if strategy is not None:
             strategies[strategy] = None
@@ -120,12 +120,12 @@ def _sources(
         )
 
 
-def _total(counts: Sequence[RequestCount]) -> RequestCount:
+def _total(counts: Sequence[RequestEstimate]) -> RequestEstimate:
     """Return the sum; the layers of a stack share the limit of concurrent requests."""
     known = [count.n_stored_bytes for count in counts if count.n_stored_bytes is not None]
     limits = [count.concurrency for count in counts if count.concurrency is not None]
     sums = {name: sum(getattr(count, name) for count in counts) for name in _SUMMED}
-    return RequestCount(
+    return RequestEstimate(
         **sums,
         n_stored_bytes=sum(known) if len(known) == len(counts) else None,
         concurrency=max(limits, default=None),

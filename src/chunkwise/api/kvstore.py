@@ -10,10 +10,9 @@ from chunkwise.api import kvstore_values as values
 from chunkwise.api.kvstore_values import Key, as_bytes
 from chunkwise.api.transaction import Transaction, check_rebind, check_transaction, overlay
 from chunkwise.binding import JSON
-from chunkwise.engine.background import in_background
 from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import pool_of
+from chunkwise.engine.pool import in_background, pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hierarchy.location import Locatable
 from chunkwise.kvstore.atomic import AtomicWritable, Modifiable

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from chunkwise.arguments import as_text, is_text
-from chunkwise.engine.background import in_background
 from chunkwise.engine.future import Future
 from chunkwise.engine.metrics import collect, prometheus_lines
+from chunkwise.engine.pool import in_background
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = [

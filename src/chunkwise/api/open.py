@@ -17,9 +17,9 @@ from chunkwise.arguments import as_sequence
 from chunkwise.binding import JSON
 from chunkwise.catalogue import arrays
 from chunkwise.dtypes.data_type import DTypeLike
-from chunkwise.engine.background import in_background
 from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
+from chunkwise.engine.pool import in_background
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,

@@ -18,12 +18,12 @@ from chunkwise.arguments import as_flag
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
-from chunkwise.engine.background import in_background
 from chunkwise.engine.batch import Batch, check_batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.join import map_future
+from chunkwise.engine.memory import check_result, empty_result
 from chunkwise.engine.metrics import Counter
-from chunkwise.engine.result_memory import check_result, empty_result
+from chunkwise.engine.pool import in_background
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.hierarchy.array_node import ArrayNode
@@ -330,9 +330,9 @@ class TensorStore(ArrayView):
         except ChunkwiseError as e:
             return Future.failed(e)
 
-        look_outside = getattr(self._array, "look_outside", None)
-        if self._transaction is not None and look_outside is not None:
-            self._transaction._state.after_commit(look_outside)
+        refresh_after_commit = getattr(self._array, "refresh_after_commit", None)
+        if self._transaction is not None and refresh_after_commit is not None:
+            self._transaction._state.after_commit(refresh_after_commit)
 
         def resized(domain: IndexDomain) -> TensorStore:
             transform = self._resolved(domain)

@@ -9,7 +9,7 @@ from chunkwise.arguments import as_flag
 from chunkwise.arrays.protocol import OpenArray, Transactional, WrapStore
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, pool_of
-from chunkwise.engine.transaction_state import TransactionState
+from chunkwise.engine.transaction import TransactionState
 from chunkwise.errors import CancelledError, InvalidArgumentError, UnsupportedError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.protocol import KvStoreDriver, offers

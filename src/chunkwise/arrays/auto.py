@@ -29,10 +29,10 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
         raise InvalidArgumentError('"kvstore" must be specified')
     assert spec.live is not None, "the spec is not bound"
     kvstore = _inside_archive(spec.kvstore, spec.live) or spec.kvstore.as_directory()
-    kv, path = kvstore.open_driver()
-    seen = kv if wrap is None else wrap(kv, getattr(kvstore, "atomic", True))
+    store, path = kvstore.open_driver()
+    seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
     try:
-        driver = run(detect_format(path, kv.describe), seen)
+        driver = run(detect_format(path, store.describe), seen)
     except NoFormatError as e:
         raise _explained(e, spec.kvstore, found_instead) from None
     parsed = drivers.find(driver)(Members({}), SpecMembers(spec.schema, None))
@@ -51,12 +51,12 @@ def _explained(
     error: E, kvstore: KvStoreSpec, otherwise: Callable[[KvStoreDriver, str, str], str] | None = None
 ) -> E:
     """Return an error that says what is there, if that is a group, or what else `otherwise` finds."""
-    kv, path = kvstore.open_driver()
+    store, path = kvstore.open_driver()
     path = f"{path.rstrip('/')}/" if path else ""
-    text = kvstore.path if kvstore.driver == "file" else kv.describe(path).strip('"')
-    found = group_instead(kv, path, text)
+    text = kvstore.path if kvstore.driver == "file" else store.describe(path).strip('"')
+    found = group_instead(store, path, text)
     if not found and otherwise is not None:
-        found = otherwise(kv, path, text)
+        found = otherwise(store, path, text)
     if found:
         error.message += f"; {found}"
     return error
@@ -66,9 +66,9 @@ def _inside_archive(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
     """Return the root of the ZIP archive that `kvstore` is the path of; None if it is no such path."""
     if not kvstore.path or kvstore.path.endswith("/"):
         return None
-    kv, key = kvstore.open_driver()
+    store, key = kvstore.open_driver()
     try:
-        head = kv.read(key, byte_range=ByteRange(0, 4)).value
+        head = store.read(key, byte_range=ByteRange(0, 4)).value
     except OutOfRangeError:  # it is shorter than that
         return None
     if head is None or not archive_head(bytes(head)):

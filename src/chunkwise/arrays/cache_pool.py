@@ -14,11 +14,11 @@ from chunkwise.kvstore.protocol import KvStoreDriver
 __all__ = ["cache_of", "cached"]
 
 
-def cached(spec: ChunkedSpec, kv: KvStoreDriver, path: str) -> KvStoreDriver:
-    """Return `kv`, for the array at `path`, with values kept in the cache pool of `spec` if that has room."""
+def cached(spec: ChunkedSpec, store: KvStoreDriver, path: str) -> KvStoreDriver:
+    """Return `store`, for the array at `path`, over the cache pool of `spec` if that has room."""
     cache = cache_of(spec.resource("cache_pool"))
     if cache is None:
-        return kv
+        return store
     bound, opened = spec.recheck_cached_data, time.time()
 
     def oldest() -> float:
@@ -28,7 +28,7 @@ def cached(spec: ChunkedSpec, kv: KvStoreDriver, path: str) -> KvStoreDriver:
             return -math.inf
         return opened if bound == "open" else float(bound)
 
-    return CacheStore(kv, cache, oldest, path)
+    return CacheStore(store, cache, oldest, path)
 
 
 def cache_of(pool: Any) -> ValueCache | None:

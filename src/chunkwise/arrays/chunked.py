@@ -23,11 +23,9 @@ from chunkwise.engine.count_stored import count_stored, delete_outside
 from chunkwise.engine.flow import run
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.read import explain_read, read_into
-from chunkwise.engine.referencing import referencing
-from chunkwise.engine.small_read import SmallReader
+from chunkwise.engine.read import SmallReader, explain_read, read_into
 from chunkwise.engine.strategy import ReadStrategy
-from chunkwise.engine.write import SmallWriter, write_from
+from chunkwise.engine.write import SmallWriter, referencing, write_from
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
@@ -45,7 +43,6 @@ class ChunkedArray:
 
     __slots__ = (
         "_domain",
-        "_kv",
         "_opened",
         "_outside",
         "_pool",
@@ -56,6 +53,7 @@ class ChunkedArray:
         "_small_reader",
         "_small_writer",
         "_spec",
+        "_store",
         "_stored",
         "_time",
         "_wrap",
@@ -68,7 +66,7 @@ class ChunkedArray:
         spec: ChunkedSpec,
         request: OpenRequest,
         shared: SharedMetadata,
-        kv: KvStoreDriver,
+        store: KvStoreDriver,
         pool: Pool,
         *,
         readable: bool,
@@ -81,7 +79,7 @@ class ChunkedArray:
         self._wrap = wrap
         self._spec = spec
         self._request = request
-        self._kv = kv
+        self._store = store
         self._pool = pool
         self._shared = shared
         self._time = time.time()
@@ -106,15 +104,15 @@ class ChunkedArray:
         outside = self._outside or self
         if wrap is None:
             return outside
-        return outside.over(wrapped(self._spec, outside._kv, wrap), self._opened, wrap)
+        return outside.over(wrapped(self._spec, outside._store, wrap), self._opened, wrap)
 
-    def over(self, kv: KvStoreDriver, opened: Opened, wrap: WrapStore) -> ChunkedArray:
-        """Return the array over `kv`, which is its store as a transaction sees it."""
+    def over(self, store: KvStoreDriver, opened: Opened, wrap: WrapStore) -> ChunkedArray:
+        """Return the array over `store`, which is its store as a transaction sees it."""
         return ChunkedArray(
             self._spec,
             self._request,
             SharedMetadata(opened),  # what a transaction does to it is nobody else's business
-            kv,
+            store,
             self._pool,
             readable=self.readable,
             writable=self.writable,
@@ -150,7 +148,7 @@ class ChunkedArray:
     @property
     def store(self) -> KvStoreDriver:
         """The kvstore, with the keys that `stored` names."""
-        return self._kv
+        return self._store
 
     @property
     def fill_missing(self) -> bool:
@@ -182,11 +180,11 @@ class ChunkedArray:
         fill_missing = self._spec.fill_missing_data_reads
         small = self._small_reader
         if small is None:
-            small = self._small_reader = SmallReader(self._stored, self._kv, self._pool)
+            small = self._small_reader = SmallReader(self._stored, self._store, self._pool)
         done = small.read_into(transform, out, fill_missing=fill_missing)
         return done or read_into(
             self._stored,
-            self._kv,
+            self._store,
             transform,
             out,
             pool=self._pool,
@@ -195,7 +193,7 @@ class ChunkedArray:
 
     def explain_read(self, transform: IndexTransform) -> ReadStrategy | None:
         """Return which way a read of what `transform`, which is bounded, selects would take."""
-        return explain_read(self._stored, self._kv, transform, self._pool.n_workers)
+        return explain_read(self._stored, self._store, transform, self._pool.n_workers)
 
     def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says."""
@@ -203,11 +201,11 @@ class ChunkedArray:
         small = self._small_writer
         if small is None:
             small = self._small_writer = SmallWriter(
-                self._stored, self._kv, self._pool, store_data_equal_to_fill_value=store_fill
+                self._stored, self._store, self._pool, store_data_equal_to_fill_value=store_fill
             )
         done = small.write_from(transform, source) or write_from(
             self._stored,
-            self._kv,
+            self._store,
             transform,
             source,
             pool=self._pool,
@@ -218,13 +216,13 @@ class ChunkedArray:
 
     def write_referenced(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
         """Write `source`, which never changes again, so that a store in memory may refer to it."""
-        kv = referencing(self._kv, source)
-        if kv is None:
+        store = referencing(self._store, source)
+        if store is None:
             return self.write_from(transform, source)
         store_fill = self._spec.store_data_equal_to_fill_value
         done = write_from(
             self._stored,
-            kv,
+            store,
             transform,
             source,
             pool=self._pool,
@@ -240,7 +238,7 @@ class ChunkedArray:
                 with self._shared.lock:
                     known = self._shared.opened
                     if known is None or known.time < oldest:
-                        self._shared.learn(run(read_metadata(self._request, known), self._kv))
+                        self._shared.update(run(read_metadata(self._request, known), self._store))
         if self._shared.opened is not self._opened:
             self._follow()
 
@@ -290,31 +288,31 @@ class ChunkedArray:
                         expand_only=request.expand_only,
                         shrink_only=request.shrink_only,
                     ),
-                    self._kv,
+                    self._store,
                 )
-                self._shared.learn(opened)
+                self._shared.update(opened)
                 self._adopt(opened)
             shape = opened.metadata.shape
             if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
-                delete_outside(self._stored, self._kv, before)
+                delete_outside(self._stored, self._store, before)
             if opened.written:
-                self._tell()
+                self._notify()
         except ChunkwiseError as e:
             return Future.failed(e)
         return Future.ready(self.domain)
 
-    def look_outside(self) -> None:
+    def refresh_after_commit(self) -> None:
         """Have those who are outside the transaction, which was committed, see the metadata as it is now."""
         outside = self._outside
         if outside is None:
             return
         with outside._shared.lock, suppress(ChunkwiseError):  # who needs the metadata will ask again
             known = outside._shared.opened
-            outside._shared.learn(run(read_metadata(outside._request, known), outside._kv))
+            outside._shared.update(run(read_metadata(outside._request, known), outside._store))
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Have copies of the metadata brought up to date, if there are any."""
-        metadata_written(self._spec, self._request, (self._outside or self)._kv, self._wrap)
+        metadata_written(self._spec, self._request, (self._outside or self)._store, self._wrap)
 
     def schema(self) -> Schema:
         """Everything that is known of the array, in its own index space."""
@@ -331,6 +329,6 @@ class ChunkedArray:
         """Count the chunks that meet the view, and those of them that are stored."""
         try:
             transform = self.bounded(transform)
-            return Future.ready(StorageStatistics(*count_stored(self._stored, self._kv, transform)))
+            return Future.ready(StorageStatistics(*count_stored(self._stored, self._store, transform)))
         except ChunkwiseError as e:
             return Future.failed(e)

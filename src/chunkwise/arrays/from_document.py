@@ -19,7 +19,7 @@ __all__ = ["open_from_document"]
 
 def open_from_document(
     spec: ChunkedSpec,
-    kv: KvStoreDriver,
+    store: KvStoreDriver,
     path: str,
     document: Any,
     *,
@@ -31,7 +31,7 @@ def open_from_document(
     """Open an array without asking the store."""
     # `generation` and `time` are those of the key that `document` was read from; the former is empty if
     # unknown.  The spec is bound and demands nothing of the metadata.
-    request = spec.open_request(path, kv.describe)
+    request = spec.open_request(path, store.describe)
     try:
         metadata = cached_metadata(request.format, document)
     except ChunkwiseError as e:
@@ -40,7 +40,7 @@ def open_from_document(
         spec,
         request,
         SharedMetadata(Opened(metadata, generation, time)),
-        cached(spec, kv, request.path),
+        cached(spec, store, request.path),
         pool_of(spec.resource("data_copy_concurrency")),
         readable=readable,
         writable=writable,

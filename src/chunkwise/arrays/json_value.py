@@ -43,11 +43,11 @@ class JsonArray:
         "_domain",
         "_key",
         "_known",
-        "_kv",
         "_opened",
         "_outside",
         "_pool",
         "_spec",
+        "_store",
         "_tokens",
         "readable",
         "writable",
@@ -56,7 +56,7 @@ class JsonArray:
     def __init__(
         self,
         spec: JsonSpec,
-        kv: KvStoreDriver,
+        store: KvStoreDriver,
         key: str,
         pool: Pool,
         *,
@@ -65,7 +65,7 @@ class JsonArray:
         outside: JsonArray | None = None,
     ) -> None:
         self._spec = spec
-        self._kv = kv
+        self._store = store
         self._key = key
         self._pool = pool
         self._tokens = spec.tokens
@@ -81,10 +81,10 @@ class JsonArray:
         outside = self._outside or self
         if wrap is None:
             return outside
-        kv = wrap(outside._kv, getattr(self._spec.kvstore, "atomic", True))
+        store = wrap(outside._store, getattr(self._spec.kvstore, "atomic", True))
         return JsonArray(
             self._spec,
-            kv,
+            store,
             self._key,
             self._pool,
             readable=self.readable,
@@ -104,7 +104,7 @@ class JsonArray:
     @property
     def store(self) -> KvStoreDriver:
         """The kvstore."""
-        return self._kv
+        return self._store
 
     @property
     def domain(self) -> IndexDomain:
@@ -136,11 +136,11 @@ class JsonArray:
 
     def _run(self, work: Any, finish: Any) -> Future[Any]:
         # A local store answers sooner than another thread takes over.
-        inline = traits_of(self._kv).request_concurrency is None
+        inline = traits_of(self._store).request_concurrency is None
         return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline)
 
     def _read(self) -> Any:
-        where = self._kv.describe(self._key)
+        where = self._store.describe(self._key)
         known = self._current()
         if known.value is None:
             raise NotFoundError(f"Error reading {where}")
@@ -160,7 +160,7 @@ class JsonArray:
                 self._opened if bound == "open" else time.time() if bound is True else float(bound)
             ):
                 return known
-        found = self._kv.read(self._key, if_not_equal=known.generation if known is not None else None)
+        found = self._store.read(self._key, if_not_equal=known.generation if known is not None else None)
         if known is not None and found.value is None and found.generation == known.generation:
             found = known._replace(time=found.time)
         self._keep(found)
@@ -171,12 +171,12 @@ class JsonArray:
         self._known = stamped._replace(value=value)
 
     def _write(self, new: Any) -> None:
-        where = self._kv.describe(self._key)
+        where = self._store.describe(self._key)
         while True:
             generation: bytes | None = None
             value = MISSING_VALUE
             if self._tokens:
-                stored = self._kv.read(self._key)
+                stored = self._store.read(self._key)
                 generation = stored.generation
                 if stored.value is not None:
                     try:
@@ -187,7 +187,7 @@ class JsonArray:
                 raw = encode_json(written_at(value, self._tokens, new))
             except ChunkwiseError as e:
                 raise prefix(e, f"Error writing {where}") from None
-            written = self._kv.write(self._key, raw, if_equal=generation)
+            written = self._store.write(self._key, raw, if_equal=generation)
             if written is not None:
                 self._keep(Stamped(raw, written, time.time()))
                 return
@@ -217,7 +217,7 @@ def open_json(spec: JsonSpec, *, readable: bool, writable: bool, wrap: WrapStore
     """Open the value of a bound spec, which nothing is read for."""
     if spec.kvstore is None:
         raise InvalidArgumentError('"kvstore" must be specified')
-    kv, key = spec.kvstore.open_driver()
+    store, key = spec.kvstore.open_driver()
     pool = pool_of(spec.resource("data_copy_concurrency"))
-    array = JsonArray(spec, kv, key, pool, readable=readable, writable=writable)
+    array = JsonArray(spec, store, key, pool, readable=readable, writable=writable)
     return array.in_transaction(wrap)

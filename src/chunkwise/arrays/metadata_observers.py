@@ -21,35 +21,35 @@ __all__ = ["metadata_changed", "metadata_written", "whole_path", "wrapped"]
 
 
 def metadata_written(
-    spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver, wrap: WrapStore | None
+    spec: ChunkedSpec, request: OpenRequest, store: KvStoreDriver, wrap: WrapStore | None
 ) -> None:
     """Notify observers that the document of an array was written, within the transaction of `wrap`."""
     if request.format.consolidated:
-        whole, path = whole_path(kv.base if isinstance(kv, CacheStore) else kv, request.path)
+        whole, path = whole_path(store.base if isinstance(store, CacheStore) else store, request.path)
         metadata_changed(whole, path, None if wrap is None else wrapped(spec, whole, wrap))
 
 
-def wrapped(spec: ChunkedSpec, kv: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
+def wrapped(spec: ChunkedSpec, store: KvStoreDriver, wrap: WrapStore) -> KvStoreDriver:
     """Return the store of an array as the transaction sees it that `wrap` is of."""
-    return wrap(kv, getattr(spec.kvstore, "atomic", True))
+    return wrap(store, getattr(spec.kvstore, "atomic", True))
 
 
-def metadata_changed(kv: KvStoreDriver, path: str, seen: KvStoreDriver | None = None) -> None:
+def metadata_changed(store: KvStoreDriver, path: str, seen: KvStoreDriver | None = None) -> None:
     """Notify observers that documents of an array were created, changed or deleted."""
-    # `kv` is as large a part of the storage as there is, so that groups above the array can be seen; `seen`
-    # is the same as the transaction sees it that the change is part of.  If a copy can't be brought up to
-    # date, that is raised, while the array itself is as it should be.
-    if _has_copies(kv, path):
+    # `store` is as large a part of the storage as there is, so that groups above the array can be seen;
+    # `seen` is the same as the transaction sees it that the change is part of.  If a copy can't be brought up
+    # to date, that is raised, while the array itself is as it should be.
+    if _has_copies(store, path):
         for name in catalogue.METADATA_OBSERVERS:
-            catalogue.metadata_observers.find(name)(kv if seen is None else seen, path)
+            catalogue.metadata_observers.find(name)(store if seen is None else seen, path)
 
 
-def _has_copies(kv: KvStoreDriver, path: str) -> bool:
+def _has_copies(store: KvStoreDriver, path: str) -> bool:
     try:
         for group in _upwards(path):
-            if kv.read(group + ".zmetadata").value is not None:
+            if store.read(group + ".zmetadata").value is not None:
                 return True
-            document = kv.read(group + "zarr.json").value
+            document = store.read(group + "zarr.json").value
             if document is not None and b"consolidated_metadata" in bytes(document):
                 return True
     except PermissionDeniedError:
@@ -64,7 +64,7 @@ def _upwards(path: str) -> Iterator[str]:
         yield path
 
 
-def whole_path(kv: KvStoreDriver, path: str) -> tuple[KvStoreDriver, str]:
-    """Return the largest store that `kv` is a part of, and what the prefix `path` is there."""
-    whole, above = whole_store(kv)
+def whole_path(store: KvStoreDriver, path: str) -> tuple[KvStoreDriver, str]:
+    """Return the largest store that `store` is a part of, and what the prefix `path` is there."""
+    whole, above = whole_store(store)
     return whole, above + path

@@ -10,8 +10,8 @@ from chunkwise.arrays.metadata_observers import metadata_written, whole_path, wr
 from chunkwise.arrays.protocol import WrapStore
 from chunkwise.arrays.shared_metadata import (
     SharedMetadata,
-    keep_document,
-    kept_document,
+    cache_document,
+    cached_document,
     oldest_allowed,
     shared_metadata,
 )
@@ -32,51 +32,54 @@ def open_chunked(
     """Open or create the array of a bound spec; `wrap` gives the kvstore as a transaction sees it."""
     if spec.kvstore is None:
         raise InvalidArgumentError('"kvstore" must be specified')
-    kv, path = spec.kvstore.open_driver()
-    request = spec.open_request(path, kv.describe)
+    store, path = spec.kvstore.open_driver()
+    request = spec.open_request(path, store.describe)
     pool = pool_of(spec.resource("data_copy_concurrency"))
     mode = request.mode
     assumed = mode.assume_metadata or mode.assume_cached_metadata
-    if request.format.contained and not assumed and ".n5" in kv.describe(path):  # or no container is in sight
-        whole, where = whole_path(kv, path)
+    # Without ".n5" in the path no container is in sight.
+    if request.format.contained and not assumed and ".n5" in store.describe(path):
+        whole, where = whole_path(store, path)
         run(check_container(request, where), whole)
-    stored = cached(spec, kv, request.path)
-    seen = kv if wrap is None else wrapped(spec, stored, wrap)
+    stored = cached(spec, store, request.path)
+    seen = store if wrap is None else wrapped(spec, stored, wrap)
     if wrap is None:
-        shared, opened = _open_shared(spec, request, kv)
+        shared, opened = _open_shared(spec, request, store)
     else:
         opened = run(open_array(request), seen)
         shared = SharedMetadata(opened)
     if opened.written:
-        metadata_written(spec, request, kv, wrap)
+        metadata_written(spec, request, store, wrap)
     array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
     return array if wrap is None else array.over(seen, opened, wrap)
 
 
-def _open_shared(spec: ChunkedSpec, request: OpenRequest, kv: KvStoreDriver) -> tuple[SharedMetadata, Opened]:
+def _open_shared(
+    spec: ChunkedSpec, request: OpenRequest, store: KvStoreDriver
+) -> tuple[SharedMetadata, Opened]:
     """Open or create an array, with the help of what is known in its context already."""
     pool = spec.metadata_pool
     mode = request.mode
     if mode.assume_metadata:
-        opened = run(open_array(request), kv)
+        opened = run(open_array(request), store)
         return SharedMetadata(opened), opened
-    shared = shared_metadata(pool, kv, request)
+    shared = shared_metadata(pool, store, request)
     cache = cache_of(pool)
     with shared.lock:
-        known = shared.opened or kept_document(cache, kv, request)
+        known = shared.opened or cached_document(cache, store, request)
         if mode.assume_cached_metadata:
-            assumed = run(open_array(request), kv)
+            assumed = run(open_array(request), store)
             if known is None:
                 known = assumed
             elif not request.format.same_but_resized(assumed.metadata, known.metadata):
                 return SharedMetadata(assumed), assumed
-            shared.learn(known)
+            shared.update(known)
             return shared, known
         oldest = oldest_allowed(spec.recheck_cached_metadata, time.time())
-        opened = run(open_array(request, known, oldest), kv)
-        shared.learn(opened)
+        opened = run(open_array(request, known, oldest), store)
+        shared.update(opened)
         if cache is not None:
             if mode.delete_existing:
-                cache.evict_range(kv.identity, KeyRange.of_prefix(request.path))
-            keep_document(cache, kv, request, opened)
+                cache.evict_range(store.identity, KeyRange.of_prefix(request.path))
+            cache_document(cache, store, request, opened)
     return shared, opened

@@ -19,7 +19,7 @@ from chunkwise.spec.schema import Schema
 __all__ = ["OpenArray", "ResizeRequest", "StorageStatistics", "Transactional", "WrapStore"]
 
 WrapStore: TypeAlias = Callable[[KvStoreDriver, bool], KvStoreDriver]
-"""``wrap(kv, atomic)``: the store as a transaction sees it; `atomic` says whether keys can change at once."""
+"""``wrap(store, atomic)``: the store as a transaction sees it; if `atomic`, several keys change at once."""
 
 
 class ResizeRequest(NamedTuple):

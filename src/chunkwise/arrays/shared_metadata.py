@@ -17,7 +17,7 @@ from chunkwise.fork import new_lock, new_rlock
 from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
 
-__all__ = ["SharedMetadata", "keep_document", "kept_document", "oldest_allowed", "shared_metadata"]
+__all__ = ["SharedMetadata", "cache_document", "cached_document", "oldest_allowed", "shared_metadata"]
 
 
 class SharedMetadata:
@@ -33,7 +33,7 @@ class SharedMetadata:
         self.lock = new_rlock()
         self.opened = opened
 
-    def learn(self, opened: Opened) -> None:
+    def update(self, opened: Opened) -> None:
         """Put what is known now in the place of what was known."""
         known, self.opened = self.opened, opened
         if known is not None and known.metadata is not opened.metadata:
@@ -47,11 +47,11 @@ class _Table:
 
     __slots__ = ("_entries", "_first")
 
-    def __init__(self, kv: KvStoreDriver, request: OpenRequest, entry: SharedMetadata) -> None:
-        self._first: Any = kv, request, ref(entry)
+    def __init__(self, store: KvStoreDriver, request: OpenRequest, entry: SharedMetadata) -> None:
+        self._first: Any = store, request, ref(entry)
         self._entries: WeakValueDictionary[Any, SharedMetadata] | None = None
 
-    def entry(self, kv: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
+    def entry(self, store: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
         """Return the entry of an array."""
         if self._entries is None:
             self._entries = WeakValueDictionary()
@@ -60,7 +60,7 @@ class _Table:
             if first is not None:
                 self._entries[_place(first_kv, first_request)] = first
             self._first = None
-        place = _place(kv, request)
+        place = _place(store, request)
         entry = self._entries.get(place)
         if entry is None:
             entry = self._entries[place] = SharedMetadata()
@@ -70,24 +70,24 @@ class _Table:
 _lock = new_lock()
 
 
-def shared_metadata(pool: Any, kv: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
+def shared_metadata(pool: Any, store: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
     """Return the entry of the array that `request` describes, among those of the cache pool `pool`."""
     with _lock:
         if pool.metadata is None:
             entry = SharedMetadata()
-            pool.metadata = _Table(kv, request, entry)
+            pool.metadata = _Table(store, request, entry)
             return entry
         table: _Table = pool.metadata
-        return table.entry(kv, request)
+        return table.entry(store, request)
 
 
-def _place(kv: KvStoreDriver, request: OpenRequest) -> Any:
-    return kv.identity, request.key, request.format.driver
+def _place(store: KvStoreDriver, request: OpenRequest) -> Any:
+    return store.identity, request.key, request.format.driver
 
 
-def kept_document(cache: ValueCache | None, kv: KvStoreDriver, request: OpenRequest) -> Opened | None:
+def cached_document(cache: ValueCache | None, store: KvStoreDriver, request: OpenRequest) -> Opened | None:
     """Return the metadata of the document in a cache pool; None if there is none that can be read."""
-    entry = None if cache is None else cache.get(kv.identity, request.key)
+    entry = None if cache is None else cache.get(store.identity, request.key)
     if entry is None or entry.value is None:
         return None
     try:
@@ -97,11 +97,11 @@ def kept_document(cache: ValueCache | None, kv: KvStoreDriver, request: OpenRequ
     return Opened(metadata, entry.generation, entry.time)
 
 
-def keep_document(cache: ValueCache, kv: KvStoreDriver, request: OpenRequest, opened: Opened) -> None:
+def cache_document(cache: ValueCache, store: KvStoreDriver, request: OpenRequest, opened: Opened) -> None:
     """Have a cache pool keep a document beyond the life of the handles."""
     if opened.generation:
         raw = request.format.encode(opened.metadata)
-        cache.put(kv.identity, request.key, CacheEntry(raw, opened.generation, opened.time))
+        cache.put(store.identity, request.key, CacheEntry(raw, opened.generation, opened.time))
 
 
 def oldest_allowed(bound: Any, opened: float) -> float:

@@ -25,9 +25,9 @@ from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
+from chunkwise.plan.layer_requests import LayerRequest, LayerRequests, Region
 from chunkwise.plan.layers import LayerBoxes
 from chunkwise.plan.stack import divide_stack, plan_stack
-from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
 from chunkwise.spec.schema import Schema
 
 __all__ = ["StackArray", "open_stack"]
@@ -69,8 +69,8 @@ class StackArray:
         self._pool = pool
         self.readable = readable
         self.writable = writable
-        self._last_plan: tuple[IndexTransform, bool, StackParts] | None = None
-        self._last_tables: tuple[StackParts, object, LayerTables] | None = None
+        self._last_plan: tuple[IndexTransform, bool, LayerRequests] | None = None
+        self._last_tables: tuple[LayerRequests, object, LayerTables] | None = None
         self._boxes = LayerBoxes(
             [layer.domain.inclusive_min for layer in layers.layers],
             [layer.domain.exclusive_max for layer in layers.layers],
@@ -115,17 +115,17 @@ class StackArray:
         """Fill `out` with what `transform`, which is bounded, selects; the future gives `out`."""
 
         fill_value = self._spec.fill_value
-        leaves: dict[int, tuple[Leaf, Array]] = {}
+        regions: dict[int, tuple[Region, Array]] = {}
 
-        def view_of(leaf: Leaf) -> Array:
-            known = leaves.get(id(leaf))
+        def view_of(region: Region) -> Array:
+            known = regions.get(id(region))
             if known is None:
-                known = leaves[id(leaf)] = leaf, leaf.view(out)
+                known = regions[id(region)] = region, region.view(out)
             return known[1]
 
-        def read(base: Base | None, part: StackPart) -> Future[Any]:
+        def read(base: Base | None, part: LayerRequest) -> Future[Any]:
             request, at = part.where()
-            view = view_of(part.leaf)
+            view = view_of(part.region)
             if base is None:
                 view[at] = fill_value
                 return Future.ready(None)
@@ -139,18 +139,18 @@ class StackArray:
             return Future.ready(None)
 
         def open_worker(stop: Stop) -> Callable[[LayerBatch], None]:
-            return lambda batch: batch.read(view_of(batch.leaf), stop)
+            return lambda batch: batch.read(view_of(batch.region), stop)
 
         def finish(_: Any) -> Array:
-            for leaf, _ in leaves.values():
-                leaf.finish(out)
+            for region, _ in regions.values():
+                region.finish(out)
             return out
 
         futures: list[Future[Any]] = []
-        others: list[StackPart] = []
+        others: list[LayerRequest] = []
         try:
             for found in self._divided(transform, holes=fill_value is not None):
-                if isinstance(found, StackPart):
+                if isinstance(found, LayerRequest):
                     others.append(found)
                     continue
                 batches, n_workers, rows = self._tables(found)
@@ -181,10 +181,10 @@ class StackArray:
     def write_from(self, transform: IndexTransform, source: Array) -> WriteFutures:
         """Write `source` where `transform`, which is bounded, says: to the topmost layer at each index."""
 
-        def write(base: Base | None, part: StackPart) -> Future[Any]:
+        def write(base: Base | None, part: LayerRequest) -> Future[Any]:
             assert base is not None
             request, at = part.where()
-            view = part.leaf.view(source, last=True)
+            view = part.region.view(source, last=True)
             with naming(part.layer):
                 request = base.bounded(request)
             done = base.array.write_from(request, view[at])
@@ -195,7 +195,7 @@ class StackArray:
         done: Future[None]
         try:
             parts = chain.from_iterable(
-                [found] if isinstance(found, StackPart) else found.parts()
+                [found] if isinstance(found, LayerRequest) else found.parts()
                 for found in self._divided(transform)
             )
             done = self._layers.run(parts, write, nbytes=source.nbytes, pool=self._pool, write=True)
@@ -203,7 +203,7 @@ class StackArray:
             done = Future.failed(e)
         return WriteFutures.of(done, done)
 
-    def _tables(self, parts: StackParts) -> LayerTables:
+    def _tables(self, parts: LayerRequests) -> LayerTables:
         """Return tables of the parts that can be read without opening their layers."""
         if parts.bounds is None:
             return LayerTables([], 0, list(range(len(parts.layers))))
@@ -216,7 +216,9 @@ class StackArray:
             self._last_tables = parts, state, tables
         return tables
 
-    def _divided(self, transform: IndexTransform, *, holes: bool = False) -> Iterable[StackPart | StackParts]:
+    def _divided(
+        self, transform: IndexTransform, *, holes: bool = False
+    ) -> Iterable[LayerRequest | LayerRequests]:
         """Divide a request among the layers; a view that is read again has its plan already."""
         known = self._last_plan
         if known is not None and known[0] is transform and known[1] is holes:
@@ -224,7 +226,7 @@ class StackArray:
         itemsize = max(1, self.dtype.itemsize)
         found = divide_stack(transform, self._boxes, self._domain.inclusive_min, itemsize, holes=holes)
         first = list(islice(found, 2))
-        if len(first) == 1 and isinstance(first[0], StackParts):
+        if len(first) == 1 and isinstance(first[0], LayerRequests):
             self._last_plan = transform, holes, first[0]
         return chain(first, found)
 

@@ -23,13 +23,13 @@ from chunkwise.engine.join import gather, map_future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
-from chunkwise.plan.stack_part import HOLE, StackPart
+from chunkwise.plan.layer_requests import NO_LAYER, LayerRequest
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
 
 __all__ = ["Layer", "StackLayers", "naming"]
 
-Do: TypeAlias = Callable[["Base | None", StackPart], Future[Any]]
+Do: TypeAlias = Callable[["Base | None", LayerRequest], Future[Any]]
 """Reads or writes a part of a layer that was opened for it, or, with None, of a hole."""
 
 _N_WAITING = 32  # as many requests as TensorStore has under way by default
@@ -110,7 +110,7 @@ class StackLayers:
 
     def layer_sources(self, numbers: Iterable[int]) -> tuple[list[LayerSource | None], bool]:
         """Return the sources of some layers, and True if they last; see :class:`SourceLookup`."""
-        known: dict[int, LayerSource | None] = {HOLE: None}
+        known: dict[int, LayerSource | None] = {NO_LAYER: None}
         fetch, lasting = FILES.open_reader(), True
         sources = []
         for number in numbers:
@@ -134,14 +134,14 @@ class StackLayers:
         return NO_SOURCE if base is None else lookup_of_base(base, domain)
 
     def opened(self, number: int, *, write: bool) -> Base | None:
-        """Return a layer open for reading, or for writing; None for :data:`HOLE`."""
-        return None if number == HOLE else self.layers[number].opened(number, self._wrap, write=write)
+        """Return a layer open for reading, or for writing; None for :data:`NO_LAYER`."""
+        return None if number == NO_LAYER else self.layers[number].opened(number, self._wrap, write=write)
 
     def run(
-        self, parts: Iterable[StackPart], do: Do, *, nbytes: int, pool: Pool, write: bool
+        self, parts: Iterable[LayerRequest], do: Do, *, nbytes: int, pool: Pool, write: bool
     ) -> Future[None]:
         """Open the layers of some parts, of `nbytes` together, and call `do` with each and its parts."""
-        groups: dict[int, list[StackPart]] = {}
+        groups: dict[int, list[LayerRequest]] = {}
         for part in parts:
             groups.setdefault(part.layer, []).append(part)
         n_workers = self._n_workers(list(groups), nbytes, pool)
@@ -157,8 +157,8 @@ class StackLayers:
                 futures.append(Future.failed(e))
             return map_future(lambda _: None, gather(futures))
 
-        def open_worker(stop: Stop) -> Callable[[tuple[int, list[StackPart]]], None]:
-            def work(item: tuple[int, list[StackPart]]) -> None:
+        def open_worker(stop: Stop) -> Callable[[tuple[int, list[LayerRequest]]], None]:
+            def work(item: tuple[int, list[LayerRequest]]) -> None:
                 if not stop:
                     base = self.opened(item[0], write=write)
                     for part in item[1]:
@@ -169,15 +169,13 @@ class StackLayers:
         return pool.run(list(groups.items()), open_worker, lambda: None, n_workers=n_workers)
 
     def _n_workers(self, numbers: Sequence[int], nbytes: int, pool: Pool) -> int:
-        """Return how many threads take one layer after the other; 0 if layers share out their own work.
-
-        Of small layers each would be read by the calling thread alone; and of very many not all are to be
-        open at once.
-        """
+        """Return how many threads take one layer after the other; 0 if layers share out their own work."""
+        # Of small layers each would be read by the calling thread alone; and of very many not all are to be
+        # open at once.
         n = len(numbers)
         if n <= _MAX_OPEN and not (n > 1 and _LEAST_NBYTES <= nbytes <= n * _SMALL_NBYTES):
             return 0
-        if any(number != HOLE and self.layers[number].is_remote for number in numbers[:_N_ASKED]):
+        if any(number != NO_LAYER and self.layers[number].is_remote for number in numbers[:_N_ASKED]):
             return _N_WAITING if n > _MAX_OPEN else 0
         return pool.n_workers
 

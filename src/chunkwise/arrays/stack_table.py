@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from chunkwise.arrays.layer_source import FILES, LayerSource
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import Stop
 from chunkwise.engine.read import read_chunks
 from chunkwise.engine.requests import ChunkRequests, TableReader, TableSource
-from chunkwise.engine.result_memory import pages_of
 from chunkwise.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
-from chunkwise.plan.stack_part import Leaf, StackParts
+from chunkwise.plan.layer_requests import LayerRequests, Region
 
 __all__ = ["LayerBatch", "LayerTables", "layer_tables"]
 
@@ -66,13 +66,13 @@ def _boxes(start: Numbers, stop: Numbers) -> Iterator[tuple[slice, ...]]:
 class LayerBatch(NamedTuple):
     """Requests to layers of one kind that a worker reads at a time."""
 
-    leaf: Leaf  # the region of the stack's request that they belong to
+    region: Region  # the region of the stack's request that they belong to
     dims: tuple[int | None, ...]  # as of their sources
     # dimensions of the stack that the layers don't have are the first of the result
     requests: ChunkRequests | _Copies
 
     def read(self, view: Array, stop: Stop) -> None:
-        """Read to `view`, which is the result as the leaf shows it."""
+        """Read to `view`, which is the result as the region shows it."""
         requests = self.requests
         view = view.transpose(*_absent(self.dims, view.ndim), *[d for d in self.dims if d is not None])
         if None in self.dims:
@@ -97,7 +97,9 @@ class LayerTables(NamedTuple):
     others: list[int]  # numbers of the parts whose layers have to be opened
 
 
-def layer_tables(parts: StackParts, sources: Sequence[LayerSource | None], n_processors: int) -> LayerTables:
+def layer_tables(
+    parts: LayerRequests, sources: Sequence[LayerSource | None], n_processors: int
+) -> LayerTables:
     """Return tables for parts with bounds, each of which has a source or None."""
     bounds = parts.bounds
     assert bounds is not None, "neighbours are read as neighbours"
@@ -118,7 +120,7 @@ def layer_tables(parts: StackParts, sources: Sequence[LayerSource | None], n_pro
             continue
         strategy, some = _divided(requests, len(parts.layers), n_processors)
         n_workers = max(n_workers, strategy.n_workers)
-        batches += [LayerBatch(parts.leaf, of_rows[0].dims, batch) for batch in some]
+        batches += [LayerBatch(parts.region, of_rows[0].dims, batch) for batch in some]
     return LayerTables(batches, n_workers, sorted(others))
 
 

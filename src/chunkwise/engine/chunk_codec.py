@@ -1,4 +1,4 @@
-"""Decoders, encoders and scratch memory of one worker."""
+"""Decoders, encoders and scratch memory of one worker; the test for chunks of nothing but the fill value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chunkwise.codec.protocol import DecodeInto, Encode, PreparedChain
 from chunkwise.driver.stored_array import RecordPart
 from chunkwise.errors import TooLargeError
 
-__all__ = ["Coder", "chain_for", "open_coders"]
+__all__ = ["Coder", "chain_for", "open_coders", "open_fill_test"]
 
 
 class Coder:
@@ -80,3 +80,31 @@ def open_coders(
         return found
 
     return coder
+
+
+def open_fill_test(fill_value: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any]], bool]:
+    """Return a function that returns True for arrays in which every element is `fill_value`."""
+    # The arrays have its dtype and any shape but no extent of 0.
+    dtype = fill_value.dtype
+    if dtype.hasobject:
+        wanted = fill_value.item()
+        return lambda array: all(type(x) is type(wanted) and x == wanted for x in array.flat)
+    if dtype.itemsize in (1, 2, 4, 8) and dtype.names is None:
+        bits = np.dtype(f"u{dtype.itemsize}")
+        number = fill_value.view(bits)[()]
+
+        def equal(array: npt.NDArray[Any]) -> bool:
+            array = array.view(bits)
+            # most chunks that have data have some at a corner
+            if array[(0,) * array.ndim] != number or array[(-1,) * array.ndim] != number:
+                return False
+            return bool((array == number).all())
+
+        return equal
+    pattern = np.frombuffer(fill_value.tobytes(), np.uint8)
+
+    def equal_bytes(array: npt.NDArray[Any]) -> bool:
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return bool((raw.reshape(-1, len(pattern)) == pattern).all())
+
+    return equal_bytes

@@ -31,21 +31,21 @@ class StoredCount(NamedTuple):
     n_stored: int
 
 
-def count_stored(array: StoredArray, kv: KvStoreDriver, transform: Transform) -> StoredCount:
+def count_stored(array: StoredArray, store: KvStoreDriver, transform: Transform) -> StoredCount:
     """Count the chunks that `transform` meets, and those of them that are stored."""
     # Of many chunks the stored ones are listed, so that an array much larger than its content costs nothing.
     grid = array.grid if array.shard is None else array.shard.grid
     box = _box(transform, grid)
     if box is not None and prod(map(len, box)) > _MANY:
-        return _count_listed(array, kv, box)
+        return _count_listed(array, store, box)
     if array.shard is None:
         plan = plan_read(transform, grid)
-        found = sum(1 for key in plan.keys(array.keys) if _exists(kv, key))
+        found = sum(1 for key in plan.keys(array.keys) if _exists(store, key))
         return StoredCount(plan.n_chunks, found)
     plan = plan_read(transform, grid)
     form = shard_layout(array, array.shard)
     n_stored = 0
-    read_index = _open_index(kv, form)
+    read_index = _open_index(store, form)
     for part in shard_parts(plan_shards(plan.axes, form.chunks_per_shard), array.keys):
         index = read_index(part.key)
         if index is not None:
@@ -76,19 +76,19 @@ def _box(transform: Transform, grid: ChunkGrid) -> list[range] | None:
     return ranges
 
 
-def _count_listed(array: StoredArray, kv: KvStoreDriver, box: list[range]) -> StoredCount:
+def _count_listed(array: StoredArray, store: KvStoreDriver, box: list[range]) -> StoredCount:
     """Count the stored chunks in a box of cells by listing them."""
     n_chunks = prod(map(len, box))
     if array.shard is None:
         n_stored = sum(
             all(number in along for number, along in zip(cell, box, strict=True))
-            for _, cell in stored_cells(array, kv)
+            for _, cell in stored_cells(array, store)
         )
         return StoredCount(n_chunks, n_stored)
     form = shard_layout(array, array.shard)
-    read_index = _open_index(kv, form)
+    read_index = _open_index(store, form)
     n_stored = 0
-    for key, cell in stored_cells(array, kv):
+    for key, cell in stored_cells(array, store):
         inside = tuple(
             slice(max(0, along.start - number * n), min(n, max(0, along.stop - number * n)))
             for number, n, along in zip(cell, form.chunks_per_shard, box, strict=True)
@@ -102,13 +102,13 @@ def _count_listed(array: StoredArray, kv: KvStoreDriver, box: list[range]) -> St
     return StoredCount(n_chunks, n_stored)
 
 
-def _open_index(kv: KvStoreDriver, form: ShardLayout) -> Callable[[str], npt.NDArray[np.uint64] | None]:
+def _open_index(store: KvStoreDriver, form: ShardLayout) -> Callable[[str], npt.NDArray[np.uint64] | None]:
     """Return a function that reads the index of a shard; it gives None for a missing shard."""
-    fetch = kv.open_reader()
+    fetch = store.open_reader()
 
     def read(key: str) -> npt.NDArray[np.uint64] | None:
         if form.at_end:
-            encoded = fetch(key, -form.index_nbytes) if _exists(kv, key) else None
+            encoded = fetch(key, -form.index_nbytes) if _exists(store, key) else None
         else:
             encoded = fetch(key, 0, form.index_nbytes)
         return None if encoded is None else form.decode(encoded)
@@ -116,29 +116,29 @@ def _open_index(kv: KvStoreDriver, form: ShardLayout) -> Callable[[str], npt.NDA
     return read
 
 
-def _exists(kv: KvStoreDriver, key: str) -> bool:
-    return kv.read(key, byte_range=ByteRange(0, 0)).value is not None
+def _exists(store: KvStoreDriver, key: str) -> bool:
+    return store.read(key, byte_range=ByteRange(0, 0)).value is not None
 
 
-def stored_cells(array: StoredArray, kv: KvStoreDriver) -> Iterator[tuple[str, tuple[int, ...]]]:
+def stored_cells(array: StoredArray, store: KvStoreDriver) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield the key and cell of every stored object of an array, inside its shape or not."""
     rank = array.grid.rank
     prefix = array.keys.prefix if rank else array.keys.scalar
     keys = KeyRange.of_prefix(prefix)
-    for key in kv.list(keys.start, keys.stop):
+    for key in store.list(keys.start, keys.stop):
         cell = array.keys.cell(key, rank)
         if cell is not None:
             yield key, cell
 
 
-def delete_outside(array: StoredArray, kv: KvStoreDriver, before: tuple[int, ...]) -> int:
+def delete_outside(array: StoredArray, store: KvStoreDriver, before: tuple[int, ...]) -> int:
     """Delete the chunks that a resize from shape `before` leaves outside; return their number."""
     limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
     outside = [
         key
-        for key, cell in stored_cells(array, kv)
+        for key, cell in stored_cells(array, store)
         if any(number >= limit for number, limit in zip(cell, limits, strict=True))
     ]
     for key in outside:
-        kv.delete(key)
+        store.delete(key)
     return len(outside)

@@ -20,9 +20,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.plan.boxes import boxes
 from chunkwise.plan.downsample import CellPiece, plan_downsample
-from chunkwise.plan.reduce_extreme import extreme_float, extreme_int
-from chunkwise.plan.reduce_mean import mean_bool, mean_float, mean_int
-from chunkwise.plan.reduce_planes import rows
+from chunkwise.plan.reduce import extreme_float, extreme_int, mean_bool, mean_float, mean_int, rows
 from chunkwise.plan.reduce_rank import median, mode
 
 __all__ = ["METHODS", "Reduction", "downsample_into", "open_reduction"]

@@ -16,17 +16,17 @@ def braced(numbers: Sequence[int]) -> str:
     return "{" + ", ".join(map(str, numbers)) + "}"
 
 
-def describe(kv: Any, key: str) -> str:
-    """Return what `kv` calls `key`, or the quoted key if it has no name of its own for it."""
-    own = getattr(kv, "describe", None)
+def describe(store: Any, key: str) -> str:
+    """Return what `store` calls `key`, or the quoted key if it has no name of its own for it."""
+    own = getattr(store, "describe", None)
     return own(key) if own is not None else f'"{key}"'
 
 
-def failed(error: Exception, operation: str, kv: Any, array: StoredArray, key: str) -> Exception:
+def failed(error: Exception, operation: str, store: Any, array: StoredArray, key: str) -> Exception:
     """Add to `error` what was being done: ``Error reading "a/0/1": ...``; a note names the cell."""
     if isinstance(error, MemoryError) and not isinstance(error, TooLargeError):
         error = TooLargeError(str(error) or "out of memory")
-    prefix(error, f"Error {operation} {describe(kv, key)}")
+    prefix(error, f"Error {operation} {describe(store, key)}")
     cell = array.keys.cell(key, array.grid.rank)
     if cell is not None:
         error.add_note(f"while {operation} chunk {braced(cell)}")

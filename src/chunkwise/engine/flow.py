@@ -13,7 +13,7 @@ __all__ = ["run"]
 T = TypeVar("T")
 
 
-def run(flow: Flow[T], kv: KvStoreDriver) -> T:
+def run(flow: Flow[T], store: KvStoreDriver) -> T:
     """Carry out the requests of `flow` one after the other and return its result."""
     # A failure of the store is thrown into the flow, so that it can add what it was doing.
     answer: Any = None
@@ -27,17 +27,17 @@ def run(flow: Flow[T], kv: KvStoreDriver) -> T:
         try:
             match request:
                 case Get(key, None):
-                    answer = kv.read(key)
+                    answer = store.read(key)
                 case Get(key, if_not_equal):
-                    answer = kv.read(key, if_not_equal=if_not_equal)
+                    answer = store.read(key, if_not_equal=if_not_equal)
                 case Put(key, value, if_equal):
-                    answer = kv.write(key, value, if_equal=if_equal)
+                    answer = store.write(key, value, if_equal=if_equal)
                 case Delete(key):
-                    answer = kv.delete(key)
+                    answer = store.delete(key)
                 case DeletePrefix(prefix):
                     keys = KeyRange.of_prefix(prefix)
-                    kv.delete_range(keys.start, keys.stop)
+                    store.delete_range(keys.start, keys.stop)
                 case ListChildren(prefix):
-                    answer = kv.list_children(prefix)
+                    answer = store.list_children(prefix)
         except Exception as e:
             error = e

@@ -49,8 +49,8 @@ class Piece(NamedTuple):
 class PlainReader:
     """Reads chunks of one array; for one thread."""
 
-    def __init__(self, array: StoredArray, kv: Readable) -> None:
-        self._array, self._kv = array, kv
+    def __init__(self, array: StoredArray, store: Readable) -> None:
+        self._array, self._store = array, store
         self._form: ShardLayout | None = None
         self._decoders: dict[tuple[int, ...], tuple[Stages, DecodeInto]] = {}
         if array.shard is not None:
@@ -58,7 +58,7 @@ class PlainReader:
 
     def fetch(self, key: str) -> Buffer | None:
         """Return the stored value; None if there is none."""
-        return self._kv.read(key).value
+        return self._store.read(key).value
 
     def pieces(self, cell: Sequence[int], value: Buffer) -> Iterator[Piece]:
         """Yield the parts of a stored value at `cell`: one chunk, or the inner chunks of a shard."""
@@ -116,13 +116,13 @@ class PlainReader:
             value = self.fetch(key)
             if value is None:
                 if not fill_missing:
-                    raise missing_chunk(cell, describe(self._kv, key))
+                    raise missing_chunk(cell, describe(self._store, key))
                 continue
             lows = [grid.bounds(dim, number)[0] for dim, number in enumerate(cell)]
             for piece in self.pieces(cell, value):
                 if piece.elements is None:
                     assert piece.error is not None
-                    raise failed(piece.error, "reading", self._kv, array, key) from piece.error.__cause__
+                    raise failed(piece.error, "reading", self._store, array, key) from piece.error.__cause__
                 inside, place = _overlap(lows, piece.at, start, stop)
                 out[place] = piece.elements[inside]
         return out

@@ -10,6 +10,8 @@ child starts its own.  Where the system has no thread left, those that there are
 caller.  When Python ends they are told to stop, and waited for: a daemon goes on in a codec while what it
 works on is taken apart.  Work that is handed in from a thread of a pool is done at once by that thread, so
 that waiting for it can't wait for itself.
+
+Work that mostly waits for a network is done on threads of its own, so that the caller need not wait.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from chunkwise.engine.future import Future, Promise
 from chunkwise.fork import in_child, new_lock, put_in_order_in_child
 from chunkwise.thread import start_thread
 
-__all__ = ["OpenWorker", "Pool", "Stop", "is_idle", "n_threads", "pool_of", "work_here"]
+__all__ = ["OpenWorker", "Pool", "Stop", "in_background", "is_idle", "n_threads", "pool_of", "work_here"]
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -292,3 +294,28 @@ def pool_of(limit: _Limit) -> Pool:
                 limit.pool = _shared[0]
     pool: Pool = limit.pool
     return pool
+
+
+_MAX_THREADS = 32  # as many requests as TensorStore has under way by default
+
+_background: list[Pool] = []
+_under_way: set[Future[object]] = set()
+
+
+def _background_pool() -> Pool:
+    if not _background:
+        _background.append(Pool(_MAX_THREADS))
+    return _background[0]
+
+
+def in_background(work: Callable[[], T]) -> Future[T]:
+    """Return the future of what `work` returns, called in another thread."""
+    # In a thread of a pool, whose turn it is to wait, `work` is done here and now.
+    results: list[T] = []
+    pool = _background_pool()
+    pool.start_threads(min(_MAX_THREADS, len(_under_way) + 1))
+    future = pool.run([work], lambda _: lambda do: results.append(do()), results.pop, n_workers=1)
+    if not future.done():
+        _under_way.add(future)  # type: ignore[arg-type]
+        future._on_done(_under_way.discard)
+    return future

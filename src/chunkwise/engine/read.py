@@ -5,6 +5,8 @@
 3. The plan is cut into products of neighbours; each worker opens its source and target once.
 4. One loop fetches, decodes and puts the chunks of a batch, whatever they are.
 5. What no storage dimension depends on is repeated at the end.
+
+A small request that lies in one chunk is a batch of one, made by division, without a plan or a pool.
 """
 
 from __future__ import annotations
@@ -18,24 +20,24 @@ import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.future import Future
+from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
-from chunkwise.engine.result_memory import pages_of
 from chunkwise.engine.shard_layout import shard_layout
 from chunkwise.engine.shards import ShardSource, index_cache
 from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, caches_chunks
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
-from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
+from chunkwise.engine.targets import Batch, ChunkMemory, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
 from chunkwise.fork import new_lock
+from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import Plan, keys, plan_read
+from chunkwise.plan.plan import Plan, keys, place_in_chunk, plan_read, split
 from chunkwise.plan.shard import ShardAxis, plan_shards, shard_parts, split_shards
-from chunkwise.plan.split import split
 
-__all__ = ["choose_strategy", "explain_read", "read_chunks", "read_into"]
+__all__ = ["SmallReader", "choose_strategy", "explain_read", "read_chunks", "read_into"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Batches: TypeAlias = "list[Any]"  # products of PlanAxis, of shards those of ShardAxis
@@ -73,13 +75,13 @@ def read_chunks(batches: Iterable[Batch], source: Source, stop: Stop, *, fill_mi
 
 
 def choose_strategy(
-    array: StoredArray, kv: Readable, plan: Plan, view: Array, n_processors: int
+    array: StoredArray, store: Readable, plan: Plan, view: Array, n_processors: int
 ) -> ReadStrategy:
     """Return the strategy for a plan; `view` is the result in its order."""
     level = array if array.shard is None else array.shard
-    chain, shape, traits = level.chain, level.grid.chunk_shape, traits_of(kv)
+    chain, shape, traits = level.chain, level.grid.chunk_shape, traits_of(store)
     return read_strategy(
-        source="shards" if array.shard is not None else "cache" if caches_chunks(array, kv) else "store",
+        source="shards" if array.shard is not None else "cache" if caches_chunks(array, store) else "store",
         decode_rate=chain.decode_rate,
         chunk_nbytes=chain.item.nbytes,
         n_chunks=plan.n_chunks,
@@ -91,7 +93,7 @@ def choose_strategy(
 
 
 def explain_read(
-    array: StoredArray, kv: Readable, transform: Transform, n_processors: int
+    array: StoredArray, store: Readable, transform: Transform, n_processors: int
 ) -> ReadStrategy | None:
     """Return the strategy of a read into new memory, without reading; None if no chunk is touched."""
     plan = plan_read(transform, array.grid if array.shard is None else array.shard.grid)
@@ -100,12 +102,12 @@ def explain_read(
     one, shape = np.empty((), array.numpy_dtype), tuple(transform.input_shape)
     strides = [one.itemsize * prod(shape[dim + 1 :]) for dim in range(len(shape))]
     memory = np.lib.stride_tricks.as_strided(one, shape, strides)  # looked at, never touched
-    return choose_strategy(array, kv, plan, plan.layout.view(memory), n_processors)
+    return choose_strategy(array, store, plan, plan.layout.view(memory), n_processors)
 
 
 def read_into(
     array: StoredArray,
-    kv: Readable,
+    store: Readable,
     transform: Transform,
     out: Array,
     *,
@@ -125,9 +127,9 @@ def read_into(
         return Future.ready(out)
     view = plan.layout.view(out)
     if strategy is None:
-        strategy = choose_strategy(array, kv, plan, view, pool.n_workers)
+        strategy = choose_strategy(array, store, plan, view, pool.n_workers)
     open_worker = _open_chunks if array.shard is None else _open_shards
-    batches, work_on = open_worker(array, kv, plan, view, strategy, fill_missing)
+    batches, work_on = open_worker(array, store, plan, view, strategy, fill_missing)
 
     def finish() -> Array:
         plan.layout.broadcast(out)
@@ -143,13 +145,13 @@ def _n_batches(plan: Plan, chunk_nbytes: int, strategy: ReadStrategy) -> int:
 
 
 def _open_chunks(
-    array: StoredArray, kv: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
+    array: StoredArray, store: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
 ) -> tuple[Batches, OpenWorker[Any]]:
     """Return the batches of a read of whole values, and what opens a worker for them."""
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
-        source: Source = (CacheSource if strategy.source == "cache" else StoreSource)(array, kv)
+        source: Source = (CacheSource if strategy.source == "cache" else StoreSource)(array, store)
         target = Target(
             array.chain,
             view,
@@ -170,18 +172,18 @@ def _open_chunks(
 
 
 def _open_shards(
-    array: StoredArray, kv: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
+    array: StoredArray, store: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
 ) -> tuple[Batches, OpenWorker[Any]]:
     """Return the batches of a read of inner chunks, and what opens a worker for them."""
     assert array.shard is not None, "there are shards"
     chain, layout = array.shard.chain, shard_layout(array, array.shard)
     axes = plan_shards(plan.axes, layout.chunks_per_shard)
     batches, shared = split_shards(axes, _n_batches(plan, chain.item.nbytes, strategy))
-    indexes, lock = index_cache(kv, shared=shared), new_lock() if shared else None
+    indexes, lock = index_cache(store, shared=shared), new_lock() if shared else None
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:
-        source = ShardSource(array, chain, layout, kv, indexes, lock)
+        source = ShardSource(array, chain, layout, store, indexes, lock)
         target = Target(chain, view, staged=strategy.target == "staged", regular=True)
 
         def work(axes: tuple[ShardAxis, ...]) -> None:
@@ -203,3 +205,65 @@ def _hull(axes: tuple[PlanAxis, ...]) -> tuple[Any, ...]:
     if any(axis.indexed for axis in axes):
         return (...,)
     return (*(slice(axis.out[0].start, axis.out[-1].stop) for axis in axes), ...)
+
+
+# What the caller's thread reads, and memory that is kept for each read at the same time, in bytes.
+_LARGEST = 1 << 20
+
+
+class SmallReader:
+    """Reads of one array, of one chunk each."""
+
+    def __init__(self, array: StoredArray, store: Readable, pool: Pool) -> None:
+        self._array = array
+        self._store: Any = store
+        self._key = array.keys.key
+        self._is_cached = caches_chunks(array, store)
+        self._idle: list[tuple[StoreSource, ChunkMemory]] = []
+        chain = array.chain
+        strategy = read_strategy(
+            source="cache" if self._is_cached else "store",
+            decode_rate=chain.decode_rate,
+            chunk_nbytes=chain.item.nbytes,
+            n_chunks=1,
+            n_processors=pool.n_workers,
+            request_concurrency=traits_of(store).request_concurrency,
+        )
+        self._decodes = strategy.n_workers == 0 and chain.item.nbytes <= _LARGEST
+        plain = array.shard is None and array.part is None and array.grid.chunk_shape is not None
+        takes = plain and (self._decodes or self._is_cached)
+        self._chunk_shape = tuple(array.grid.chunk_shape or ()) if takes else None
+
+    def read_into(
+        self, transform: IndexTransform, out: npt.NDArray[Any], *, fill_missing: bool
+    ) -> Future[npt.NDArray[Any]] | None:
+        """Fill `out` as `read_into` does; None if the request is not of the kind that is read here."""
+        if self._chunk_shape is None or out.nbytes > _LARGEST:
+            return None
+        place = place_in_chunk(transform, out.shape, self._chunk_shape)
+        if place is None:
+            return None
+        cell, inside = place
+        try:
+            source, memory = worker = self._idle.pop()
+        except IndexError:
+            source, memory = worker = self._open()
+        key = self._key(cell)
+
+        def copy_out(chunks: npt.NDArray[Any]) -> None:
+            out[...] = chunks[(0, *inside)]
+
+        try:
+            if not self._decodes:
+                assert isinstance(source, CacheSource)
+                if not source.holds(key, memory):
+                    return None
+            read_chunks((Batch((key,), memory, None, copy_out),), source, [], fill_missing=fill_missing)
+        except Exception as e:
+            return Future.failed(e)
+        self._idle.append(worker)
+        return Future.ready(out)
+
+    def _open(self) -> tuple[StoreSource, ChunkMemory]:
+        source = (CacheSource if self._is_cached else StoreSource)(self._array, self._store)
+        return source, ChunkMemory(self._array.chain, 1)

@@ -161,17 +161,17 @@ class ChunkRequests:
 class TableSource(StoreSource):
     """Chunks of the arrays of a table, below their prefixes in one store; for one worker."""
 
-    def __init__(self, requests: ChunkRequests, kv: Readable) -> None:
-        super().__init__(requests.array, kv)
+    def __init__(self, requests: ChunkRequests, store: Readable) -> None:
+        super().__init__(requests.array, store)
         self._requests = requests
 
     def failed(self, error: Exception, name: Any) -> Exception:
         """Return `error` with key and cell."""
-        return StoreSource(self._below(name), self._kv).failed(error, name)
+        return StoreSource(self._below(name), self._store).failed(error, name)
 
     def missing(self, name: Any) -> NotFoundError:
         """Return the error of a chunk that isn't stored."""
-        return StoreSource(self._below(name), self._kv).missing(name)
+        return StoreSource(self._below(name), self._store).missing(name)
 
     def _below(self, name: str) -> StoredArray:
         """Return the array that a key belongs to, with keys below its prefix."""

@@ -18,25 +18,28 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.engine.change import as_modifiable, open_writer
-from chunkwise.engine.chunk_codec import Coder
-from chunkwise.engine.deferred import OneValue, defer
+from chunkwise.engine.chunk_codec import Coder, open_fill_test
 from chunkwise.engine.failure import describe
-from chunkwise.engine.fill import open_fill_test
 from chunkwise.engine.future import Future
-from chunkwise.engine.key_lock import change_alone
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.safe_write import aligned_is_safe, can_delete, check_promise
-from chunkwise.engine.shard_body import ShardBody
-from chunkwise.engine.shard_layout import MISSING, ShardLayout, shard_layout
-from chunkwise.engine.workers import write_load
+from chunkwise.engine.shard_layout import MISSING, ShardBody, ShardLayout, shard_layout
+from chunkwise.engine.strategy import write_strategy
+from chunkwise.engine.update import (
+    SingleValueStore,
+    aligned,
+    as_transactional,
+    can_delete,
+    change_alone,
+    check_promise,
+    defer,
+    open_writer,
+)
 from chunkwise.engine.write_batches import WriteBatches, write_chunks
-from chunkwise.errors import prefix
+from chunkwise.errors import UnsafeWriteError, prefix
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import chunk_order, plan_write, selections, wholes
+from chunkwise.plan.plan import chunk_order, plan_write, selections, split, wholes
 from chunkwise.plan.shard import ShardAxis, ShardPart, plan_shards, shard_parts
-from chunkwise.plan.split import split
 
 __all__ = ["write_shards_from"]
 
@@ -52,7 +55,7 @@ class _Store(Readable, Writable, Protocol):
 def write_shards_from(
     array: StoredArray,
     shard: ShardLevel,
-    kv: _Store,
+    store: _Store,
     transform: Transform,
     source: npt.NDArray[Any],
     *,
@@ -63,7 +66,7 @@ def write_shards_from(
     plan = plan_write(transform, shard.grid)
     if plan.n_chunks == 0:
         return Future.ready(None)
-    if as_modifiable(kv) is not None:
+    if as_transactional(store) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
     form = shard_layout(array, shard)
     view = plan.layout.view(source, last=True)
@@ -71,13 +74,13 @@ def write_shards_from(
     n_shards = 1
     for axis in axes:
         n_shards *= axis.n_entries
-    load = write_load(pool, kv, shard.chain, n_shards, form.n_chunks, view, sharded=True)
+    strategy = write_strategy(pool, store, shard.chain, n_shards, form.n_chunks, view, sharded=True)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _ShardWriter(array, shard, form, kv, view, store_fill, stop).write
+        return _ShardWriter(array, shard, form, store, view, store_fill, stop).write
 
-    batches = split(axes, load.n_batches)
-    return pool.run(batches, open_worker, _nothing, n_workers=load.n_workers, inline=load.inline)
+    batches = split(axes, strategy.n_batches)
+    return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
 
 
 def _nothing() -> None:
@@ -92,7 +95,7 @@ class _ShardWriter:
         array: StoredArray,
         shard: ShardLevel,
         form: ShardLayout,
-        kv: _Store,
+        store: _Store,
         view: npt.NDArray[Any],
         store_fill: bool,
         stop: Stop,
@@ -101,19 +104,19 @@ class _ShardWriter:
         self.shard = shard
         self.chain = shard.chain
         self.form = form
-        self.kv = kv
-        self.identity = kv.identity
+        self.store = store
+        self.identity = store.identity
         self.view = view
         self.stop = stop
         self.store_fill = store_fill
-        self.later = as_modifiable(kv)
+        self.later = as_transactional(store)
         self.coders: dict[tuple[int, ...], Coder] = {}
         self.body = ShardBody(form)
         self.sink = _BodySink(self.body, None if store_fill else open_fill_test(array.fill_value))
         self.context = ""
         self.position: int | None = None  # of the inner chunk under way, for messages
         self.batches = WriteBatches(shard.chain, view, regular=True)
-        self.writer = open_writer(kv)
+        self.writer = open_writer(store)
 
     def write(self, axes: Batch) -> None:
         """Write a product of shards."""
@@ -123,7 +126,7 @@ class _ShardWriter:
             try:
                 self.write_shard(part)
             except Exception as e:
-                where = describe(self.kv, part.key)
+                where = describe(self.store, part.key)
                 context = self.context
                 if self.position is not None:
                     context += f" {self.form.entry(self.position)} in"
@@ -132,23 +135,23 @@ class _ShardWriter:
             self.writer.flush()
 
     def write_shard(self, part: ShardPart) -> None:
-        kv, form = self.kv, self.form
+        store, form = self.store, self.form
         positions = part.positions()
         is_whole = list(wholes(part.axes))
         if len(positions) == form.n_chunks and all(is_whole):
             value = self.put_together(part, positions, is_whole, None, None)
             self.context, self.position = "writing", None
-            store = kv if self.writer is None else self.writer
+            target = store if self.writer is None else self.writer
             if value is None:
-                store.delete(part.key)
+                target.delete(part.key)
             else:
-                store.write(part.key, value)
+                target.write(part.key, value)
             return
         if self.later is None:
             self.change(part, positions, is_whole)
             return
 
-        def do(store: OneValue) -> None:
+        def do(store: SingleValueStore) -> None:
             writer = _ShardWriter(self.array, self.shard, form, store, self.view, self.store_fill, [])
             writer.change(part, positions, is_whole)
 
@@ -157,24 +160,26 @@ class _ShardWriter:
 
     def change(self, part: ShardPart, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
         """Overwrite a part of a stored shard; what another writer stores meanwhile is not lost."""
-        kv, form = self.kv, self.form
+        store, form = self.store, self.form
 
         def attempt() -> bool:
             self.context, self.position = "reading", None
-            stored = kv.read(part.key)
+            stored = store.read(part.key)
             old = index = None
             if stored.value is not None:
                 old = memoryview(stored.value).cast("B")
                 index = form.decode_shard(old)
             value = self.put_together(part, positions, is_whole, old, index)
             self.context, self.position = "writing", None
-            if value is None and old is not None and not can_delete(kv):
+            if value is None and old is not None and not can_delete(store):
                 value = form.encode(np.full((form.n_chunks, 2), MISSING, np.uint64))
             if value is None:
-                return old is None or kv.delete(part.key, if_equal=stored.generation) is not None
-            with aligned_is_safe(self.array.grid.chunk_shape):
-                check_promise(kv, part.key)
-                return kv.write(part.key, value, if_equal=stored.generation) is not None
+                return old is None or store.delete(part.key, if_equal=stored.generation) is not None
+            try:
+                check_promise(store, part.key)
+                return store.write(part.key, value, if_equal=stored.generation) is not None
+            except UnsafeWriteError as e:
+                raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
 
         change_alone(self.identity, part.key, attempt)
 

@@ -49,9 +49,9 @@ class _ReplacedError(Exception):
     """The shard is no longer the one whose index was read."""
 
 
-def index_cache(kv: Readable, *, shared: bool) -> ShardIndexes | None:
+def index_cache(store: Readable, *, shared: bool) -> ShardIndexes | None:
     """Return the index cache of the store, or one of the read where workers share shards."""
-    indexes = traits_of(kv).shard_indexes
+    indexes = traits_of(store).shard_indexes
     return ShardIndexCache() if indexes is None and shared else indexes
 
 
@@ -65,18 +65,18 @@ class ShardSource:
         array: StoredArray,
         chain: PreparedChain,
         layout: ShardLayout,
-        kv: Readable,
+        store: Readable,
         indexes: ShardIndexes | None,
         lock: Lock | None,
     ) -> None:
         self._array = array
         self._chain = chain
         self._layout = layout
-        self._kv = kv
-        self._read = kv.open_reader()
+        self._store = store
+        self._read = store.open_reader()
         self._indexes = indexes
         self._lock = lock
-        coalescing = traits_of(kv).coalescing
+        coalescing = traits_of(store).coalescing
         self._gap = GAP if coalescing is None else coalescing.gap
         self._largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
         self._part: ShardPart | None = None
@@ -98,7 +98,7 @@ class ShardSource:
                     self._indexes.evict(part.key)
             except Exception as e:
                 raise self.failed(e, self._number) from e.__cause__
-        where = describe(self._kv, part.key)
+        where = describe(self._store, part.key)
         raise AbortedError(f"{where} was replaced {_ATTEMPTS} times while it was read")
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
@@ -118,7 +118,7 @@ class ShardSource:
     def _where(self, number: int) -> str:
         assert self._part is not None, "a shard is open"
         entry = self._layout.entry(int(self._positions[number]))
-        return f"{entry} in {describe(self._kv, self._part.key)}"
+        return f"{entry} in {describe(self._store, self._part.key)}"
 
     def _fetch_encoded(self, key: str, positions: npt.NDArray[np.int64]) -> list[Buffer | None]:
         """Return the encoded inner chunks at some positions, None for those that are missing."""
@@ -154,7 +154,7 @@ class ShardSource:
         nbytes = self._layout.index_nbytes
         where = ByteRange(-nbytes) if self._layout.at_end else ByteRange(0, nbytes)
         try:
-            found = self._kv.read(key, byte_range=where)
+            found = self._store.read(key, byte_range=where)
             if found.value is None:
                 return None
             index = self._layout.decode(found.value)
@@ -186,17 +186,17 @@ class ShardSource:
 
     def _request(self, key: str, spans: list[tuple[int, int]], generation: bytes) -> Iterator[Buffer]:
         """Yield byte ranges of the shard, all from the one that has the given generation."""
-        kv = self._kv
+        store = self._store
         try:
-            if len(spans) > 1 and offers(kv, RangeReadable):
-                found = kv.read_ranges(key, *map(list, zip(*spans, strict=True)))
+            if len(spans) > 1 and offers(store, RangeReadable):
+                found = store.read_ranges(key, *map(list, zip(*spans, strict=True)))
                 self._check_generation(key, generation)
                 yield from found or ()
                 return
             for start, stop in spans:
                 if stop - start > _UNCHECKED:
-                    kv.read(key, byte_range=ByteRange(stop - 1, stop))
-                stamped = kv.read(key, byte_range=ByteRange(start, stop))
+                    store.read(key, byte_range=ByteRange(stop - 1, stop))
+                stamped = store.read(key, byte_range=ByteRange(start, stop))
                 if stamped.value is None or stamped.generation != generation:
                     raise _ReplacedError
                 yield stamped.value
@@ -205,7 +205,7 @@ class ShardSource:
             raise DataCorruptionError(e.message) from e
 
     def _check_generation(self, key: str, generation: bytes) -> None:
-        now = self._kv.read(key, byte_range=ByteRange(0, 0), if_not_equal=generation)
+        now = self._store.read(key, byte_range=ByteRange(0, 0), if_not_equal=generation)
         if now.generation != generation:
             raise _ReplacedError
 

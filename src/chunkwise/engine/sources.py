@@ -56,11 +56,11 @@ class Source(Protocol):
 class StoreSource:
     """Chunks of one array, each of which is one value of a store; for one worker."""
 
-    def __init__(self, array: StoredArray, kv: Readable) -> None:
+    def __init__(self, array: StoredArray, store: Readable) -> None:
         self._array = array
-        self._kv = kv
-        self._read = kv.open_reader()
-        open_into = traits_of(kv).open_into_reader if array.chain.is_raw else None
+        self._store = store
+        self._read = store.open_reader()
+        open_into = traits_of(store).open_into_reader if array.chain.is_raw else None
         self._read_into = None if open_into is None else open_into()
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
@@ -82,12 +82,12 @@ class StoreSource:
 
     def failed(self, error: Exception, name: Any) -> Exception:
         """Return `error` with key and cell."""
-        return failed(error, "reading", self._kv, self._array, name)
+        return failed(error, "reading", self._store, self._array, name)
 
     def missing(self, name: Any) -> NotFoundError:
         """Return the error of a chunk that isn't stored."""
         cell = self._array.keys.cell(name, self._array.grid.rank) or ()
-        return missing_chunk(cell, describe(self._kv, name))
+        return missing_chunk(cell, describe(self._store, name))
 
 
 @lru_cache(maxsize=1024)
@@ -96,9 +96,9 @@ def _form(*_: Hashable) -> object:
     return object()
 
 
-def caches_chunks(array: StoredArray, kv: Any) -> bool:
+def caches_chunks(array: StoredArray, store: Any) -> bool:
     """Return True if chunks of `array` are cached decoded; of shards and objects the encoded values are."""
-    if not isinstance(kv, CacheStore) or array.shard is not None or array.chain.item.dtype.hasobject:
+    if not isinstance(store, CacheStore) or array.shard is not None or array.chain.item.dtype.hasobject:
         return False
     try:
         hash(array.chain.codecs)
@@ -113,21 +113,21 @@ class CacheSource(StoreSource):
     # Arrays with the same key of the same kvstore share a chunk if codecs, shape, type and fill value are
     # equal.
 
-    def __init__(self, array: StoredArray, kv: CacheStore) -> None:
+    def __init__(self, array: StoredArray, store: CacheStore) -> None:
         self._array = array
-        self._kv: Any = kv
+        self._store: Any = store
         self._forms: dict[int, tuple[PreparedChain, object]] = {}
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
         """Yield chunks that are not to be written to."""
         for key in batch.names:
-            found = self._kv.find_chunk(key, self.form(batch.memory.chain))
+            found = self._store.find_chunk(key, self.form(batch.memory.chain))
             assert found is not None, "it was asked for"
             yield self._decoded(key, found[0], found[1], batch.memory)
 
     def holds(self, key: str, memory: ChunkMemory) -> bool:
         """Return True if the cached chunk is fresh, so that nothing has to be fetched or decoded."""
-        found = self._kv.find_chunk(key, self.form(memory.chain), ask=False)
+        found = self._store.find_chunk(key, self.form(memory.chain), ask=False)
         return found is not None and (found[1] is not None or found[0].value is None)
 
     def form(self, chain: PreparedChain) -> object:
@@ -150,5 +150,5 @@ class CacheSource(StoreSource):
             memory.decode(entry.value, chunk)
             chunk.flags.writeable = False
         is_value = view is not None and memory.chain.codecs[-1].kind == "array->bytes"  # no memory of its own
-        self._kv.put_chunk(key, entry, self.form(memory.chain), chunk, 0 if is_value else chunk.nbytes)
+        self._store.put_chunk(key, entry, self.form(memory.chain), chunk, 0 if is_value else chunk.nbytes)
         return chunk

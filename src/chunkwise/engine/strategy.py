@@ -1,26 +1,39 @@
-"""The strategy of a read: four choices, made once by one pure function.
+"""The strategy of a read or a write: choices that are made once, by one pure function each.
 
-Two threads beat one only if decoding a chunk takes longer, without the interpreter lock, than the lock's
-passes between them, of which there is one for each system call.
+A chunk costs many passes of the interpreter lock between threads, one for each system call.  Two threads
+beat one only if what happens without the lock takes longer than that: copying and, above all,
+(de)compressing.  Rates and limits are measured on local files in memory, where waiting for the lock
+hurts most, with 16³ to 64³ chunks of uint16, one worker against two (benchmarks/processor_time.py).
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-__all__ = ["STAGING_NBYTES", "ReadStrategy", "read_strategy"]
+import numpy.typing as npt
+
+from chunkwise.codec.protocol import PreparedChain
+from chunkwise.engine.pool import Pool
+from chunkwise.kvstore.traits import traits_of
+
+__all__ = ["STAGING_NBYTES", "ReadStrategy", "WriteStrategy", "read_strategy", "write_strategy"]
 
 STAGING_NBYTES = 1 << 20
 """Bytes of decoded chunks that a worker stages: few enough to stay in a processor's cache."""
 
-# Nanoseconds; the rate is for each decoded byte and without the interpreter lock.  Measured on local files in
+# Nanoseconds; rates are for each decoded byte and without the interpreter lock.  Measured on local files in
 # memory, one worker against two, with benchmarks/processor_time.py.
-_COPY_RATE = 0.15
-_CHUNK = 10_000  # Python and system calls of a chunk
-_WORTH_A_THREAD = 40_000  # decoding of a chunk at which two threads are even with one
+_COPY_RATE, _WRITE_COPY_RATE = 0.15, 0.45
+_STRIDED_RATE = 0.25  # added if the elements of the caller's rows are not neighbours
+_CHUNK, _WRITE_CHUNK = 10_000, 40_000  # Python and system calls of a chunk
+_WORTH_A_THREAD, _WRITE_WORTH_A_THREAD = 40_000, 120_000  # for a chunk: two threads are even with one
 _INLINE, _INLINE_ALONE = 500_000, 2_000_000  # what is done before another thread would have begun
-_BATCH = 2_000_000
+_BATCH, _WRITE_BATCH, _SHARD_BATCH = 2_000_000, 8_000_000, 10_000_000
 _BATCHES_PER_WORKER = 4
+# So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
+_DISK = 50_000_000
+# The other threads wait for the last batches, so these are no longer than this; shards are not cut for it.
+_LAST_BATCH = 2_000_000
 # A shard on a store that answers slowly is cut into pieces of no fewer decoded bytes.
 _SHARD_PIECE = 1 << 25
 
@@ -72,3 +85,51 @@ def read_strategy(
     n = min(n_processors, limit) if parallel else 1
     n_batches = max(n * _BATCHES_PER_WORKER, int(total / _BATCH))
     return ReadStrategy(source, target, n, -(-nbytes // n_batches))
+
+
+class WriteStrategy(NamedTuple):
+    """The way in which a plan is worked through."""
+
+    n_workers: int
+    n_batches: int  # pieces to cut the plan into
+    inline: bool  # True if the calling thread does it at once
+    smaller: int = 1  # pieces to cut each of the last `n_workers` batches into
+
+
+def write_strategy(
+    pool: Pool,
+    store: Any,
+    chain: PreparedChain,
+    n_objects: int,
+    n_chunks: int = 1,
+    view: npt.NDArray[Any] | None = None,
+    *,
+    sharded: bool = False,
+) -> WriteStrategy:
+    """Choose how to write `n_objects` of `n_chunks` each."""
+    # A store with a `request_concurrency` answers slowly, so that this many requests are kept under way; one
+    # with a `write_concurrency` has that for writes only.  `io_limit` is the number of threads that may use
+    # it at all.  Inner chunks of shards take no system calls of their own.
+    traits = traits_of(store)
+    rate = _WRITE_COPY_RATE + chain.encode_rate
+    if view is not None and view.ndim > 0 and view.strides[-1] != view.itemsize:
+        rate += _STRIDED_RATE
+    unlocked = chain.item.nbytes * rate
+    requests = traits.request_concurrency
+    if requests is None:
+        requests = traits.write_concurrency
+        if requests is not None:
+            waiting = 0 if pool.bounded else int(pool.n_workers * _DISK / max(1, n_chunks * unlocked))
+            requests = min(requests, pool.n_workers + waiting)
+    limit = traits.io_limit or n_objects
+    if requests is not None:
+        n = max(1, min(requests, n_objects, limit))
+        return WriteStrategy(n, n * _BATCHES_PER_WORKER, False)
+    parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= _WRITE_WORTH_A_THREAD
+    total = n_objects * n_chunks * (_WRITE_CHUNK + unlocked)
+    if total <= (_INLINE if parallel else _INLINE_ALONE):
+        return WriteStrategy(1, 1, True)
+    n = min(pool.n_workers, limit) if parallel else 1
+    n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else _WRITE_BATCH)))
+    smaller = 1 if sharded else int(total / n_batches / _LAST_BATCH) + 1
+    return WriteStrategy(n, n_batches, False, smaller)

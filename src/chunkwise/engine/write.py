@@ -15,28 +15,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from threading import BoundedSemaphore
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.change import Changer, ReadWritable, as_modifiable, open_writer
 from chunkwise.engine.chunk_codec import Coder
-from chunkwise.engine.deferred import OneValue, defer
 from chunkwise.engine.failure import failed
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_write import write_shards_from
-from chunkwise.engine.workers import write_load
+from chunkwise.engine.strategy import write_strategy
+from chunkwise.engine.update import (
+    Changer,
+    ReadWritable,
+    SingleValueStore,
+    as_transactional,
+    defer,
+    open_writer,
+)
 from chunkwise.engine.write_batches import WriteBatch, WriteBatches, write_chunks
-from chunkwise.kvstore.protocol import Buffer
+from chunkwise.index_space import IndexTransform
+from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
-from chunkwise.plan.plan import keys, plan_write
-from chunkwise.plan.single_chunk import place_in_chunk
-from chunkwise.plan.split import split
+from chunkwise.plan.plan import keys, place_in_chunk, plan_write, split
 
-__all__ = ["ReadWritable", "SmallWriter", "write_from"]
+__all__ = ["ReadWritable", "SmallWriter", "referencing", "write_from"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
@@ -46,7 +53,7 @@ _MAX_SMALL = 1 << 20  # bytes that are kept for each write at the same time
 
 def write_from(
     array: StoredArray,
-    kv: ReadWritable,
+    store: ReadWritable,
     transform: Transform,
     source: Array,
     *,
@@ -62,18 +69,20 @@ def write_from(
     assert source.shape == tuple(transform.input_shape), f"source of shape {source.shape} for {transform}"
     store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
     if array.shard is not None:
-        return write_shards_from(array, array.shard, kv, transform, source, pool=pool, store_fill=store_fill)
+        return write_shards_from(
+            array, array.shard, store, transform, source, pool=pool, store_fill=store_fill
+        )
     plan = plan_write(transform, array.grid)
     if plan.n_chunks == 0:
         return Future.ready(None)
-    if as_modifiable(kv) is not None:
+    if as_transactional(store) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
     view = plan.layout.view(source, last=True)
-    load = write_load(pool, kv, array.chain, plan.n_chunks, view=view)
-    limit = _encode_limit(load.n_workers, pool.n_workers)
+    strategy = write_strategy(pool, store, array.chain, plan.n_chunks, view=view)
+    limit = _encode_limit(strategy.n_workers, pool.n_workers)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        sink = _StoreSink(array, kv, store_fill=store_fill)
+        sink = _StoreSink(array, store, store_fill=store_fill)
         source = WriteBatches(array.chain, view, regular=array.grid.chunk_shape is not None, part=array.part)
 
         def work(axes: Batch) -> None:
@@ -82,8 +91,8 @@ def write_from(
 
         return work
 
-    batches = split(plan.axes, load.n_batches, load.n_workers, load.smaller)
-    return pool.run(batches, open_worker, _nothing, n_workers=load.n_workers, inline=load.inline)
+    batches = split(plan.axes, strategy.n_batches, strategy.n_workers, strategy.smaller)
+    return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
 
 
 def _encode_limit(n_workers: int, n_processors: int) -> BoundedSemaphore | None:
@@ -97,25 +106,25 @@ def _encode_limit(n_workers: int, n_processors: int) -> BoundedSemaphore | None:
 class _StoreSink:
     """The values of one store, each a chunk; for one worker."""
 
-    def __init__(self, array: StoredArray, kv: ReadWritable, *, store_fill: bool) -> None:
+    def __init__(self, array: StoredArray, store: ReadWritable, *, store_fill: bool) -> None:
         self._array = array
-        self._kv = kv
+        self._store = store
         self._store_fill = store_fill
-        self._changer = Changer(array, kv, store_fill=store_fill)
+        self._changer = Changer(array, store, store_fill=store_fill)
         self.is_fill = self._changer.is_fill
-        self._later = as_modifiable(kv)
+        self._later = as_transactional(store)
         self.change = self._changer.change if self._later is None else self._defer
         # chunks that are overwritten entirely; the rest needs generations
-        writer = open_writer(kv)
-        self.write: Callable[[str, Buffer], Any] = kv.write if writer is None else writer.write
-        self.delete: Callable[[str], Any] = kv.delete if writer is None else writer.delete
+        writer = open_writer(store)
+        self.write: Callable[[str, Buffer], Any] = store.write if writer is None else writer.write
+        self.delete: Callable[[str], Any] = store.delete if writer is None else writer.delete
         self.flush: Callable[[], None] = _nothing if writer is None else writer.flush
 
     def _defer(self, name: str, coder: Coder, inside: tuple[Any, ...], values: Array) -> None:
         """Have a part of a chunk overwritten when the transaction is committed."""
         assert self._later is not None
 
-        def do(store: OneValue) -> None:
+        def do(store: SingleValueStore) -> None:
             sink = _StoreSink(self._array, store, store_fill=self._store_fill)
             sink.change(name, coder.again(), inside, values)
 
@@ -123,7 +132,7 @@ class _StoreSink:
 
     def failed(self, error: Exception, name: str) -> Exception:
         """Return `error` with what was being done, key and cell."""
-        return failed(error, self._changer.operation, self._kv, self._array, name)
+        return failed(error, self._changer.operation, self._store, self._array, name)
 
 
 class SmallWriter:
@@ -133,22 +142,22 @@ class SmallWriter:
     # same time.
 
     def __init__(
-        self, array: StoredArray, kv: ReadWritable, pool: Pool, *, store_data_equal_to_fill_value: bool
+        self, array: StoredArray, store: ReadWritable, pool: Pool, *, store_data_equal_to_fill_value: bool
     ) -> None:
         self._array = array
-        self._kv = kv
+        self._store = store
         self._pool = pool
         self._store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
         shape = array.grid.chunk_shape
-        plain = array.shard is None and array.part is None and as_modifiable(kv) is None
+        plain = array.shard is None and array.part is None and as_transactional(store) is None
         small = plain and array.chain.item.nbytes <= _MAX_SMALL
         self._shape = tuple(shape) if small and shape is not None else None
         self._n_elements = prod(shape or ())
         self._order = tuple(range(array.grid.rank))
-        self._inline = write_load(pool, kv, array.chain, 1).inline
+        self._inline = write_strategy(pool, store, array.chain, 1).inline
         self._idle: list[tuple[_StoreSink, Coder]] = []
 
-    def write_from(self, transform: Transform, source: Array) -> Future[None] | None:
+    def write_from(self, transform: IndexTransform, source: Array) -> Future[None] | None:
         """Store `source` as :func:`write_from` does; None if the request is of another kind."""
         sizes = self._shape
         if sizes is None:
@@ -176,12 +185,33 @@ class SmallWriter:
         try:
             sink, coder = worker = self._idle.pop()
         except IndexError:
-            sink = _StoreSink(self._array, self._kv, store_fill=self._store_fill)
+            sink = _StoreSink(self._array, self._store, store_fill=self._store_fill)
             sink, coder = worker = sink, Coder(self._array.chain, self._order)
         write_chunks((WriteBatch((key,), coder, (elements,), inside),), sink, [])
-        sink.flush()
+        if inside is None:
+            sink.flush()
         self._idle.append(worker)
 
 
 def _nothing() -> None:
     return None
+
+
+def referencing(store: KvStoreDriver, source: npt.NDArray[Any]) -> KvStoreDriver | None:
+    """Return a store that doesn't copy values that lie in `source`; None if `store` always has to copy."""
+    # What is encoded without being changed, as chunks of raw elements are, lies in `source`.
+    return cast(KvStoreDriver, _Referencing(store, source)) if isinstance(store, MemoryStore) else None
+
+
+class _Referencing:
+    def __init__(self, store: MemoryStore, source: npt.NDArray[Any]) -> None:
+        self._store = store
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        if not if_equal and np.may_share_memory(np.frombuffer(value, np.uint8), self._source):
+            return self._store.write(key, value, copy=False)
+        return self._store.write(key, value, if_equal=if_equal)

@@ -93,7 +93,7 @@ class Blocks(NamedTuple):
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return prod(len(along) for along in self._bounds())
 
     def domains(self) -> Iterator[IndexDomain]:

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
 from chunkwise.index_space.output_map import single_map
 from chunkwise.plan.axis import PlanAxis
-from chunkwise.plan.layout import Layout
-from chunkwise.plan.partition import Transform, partition
+from chunkwise.plan.partition import Layout, Transform, partition
 
 __all__ = ["CellPiece", "DownsamplePlan", "plan_downsample"]
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from math import prod
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.grid.protocol import ChunkGrid
+from chunkwise.index_space import IndexTransform
 from chunkwise.plan.axis import PlanAxis
-from chunkwise.plan.layout import Layout
-from chunkwise.plan.partition import Transform, in_storage_order, partition
+from chunkwise.plan.partition import Layout, Transform, in_storage_order, partition
 
-__all__ = ["Plan", "cells", "extents", "keys", "plan_read", "plan_write", "selections", "wholes"]
+__all__ = [
+    "Plan",
+    "cells",
+    "extents",
+    "keys",
+    "place_in_chunk",
+    "plan_read",
+    "plan_write",
+    "selections",
+    "split",
+    "wholes",
+]
 
 
 class Plan(NamedTuple):
@@ -27,7 +38,7 @@ class Plan(NamedTuple):
     @property
     def n_chunks(self) -> int:
         """Number of touched chunks."""
-        return prod(axis.n_entries for axis in self.axes)
+        return prod([len(axis.whole) for axis in self.axes])
 
     @property
     def n_whole(self) -> int:
@@ -142,3 +153,69 @@ def _reordered(axes: Sequence[_Cells], along: list[tuple[Any, ...]]) -> Iterator
     pick = itemgetter(*sorted(range(len(dims)), key=dims.__getitem__))
     flat = map(tuple, map(chain.from_iterable, product(*grouped)))
     return map(pick, flat) if len(dims) > 1 else flat
+
+
+def place_in_chunk(
+    transform: IndexTransform, shape: tuple[int, ...], chunk_shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[Any, ...]] | None:
+    """Return the one chunk of a request, and the selection inside it; None for any other request."""
+    # There has to be one chunk, and integers and slices without a step, in the order of the array's
+    # dimensions.
+    origin = transform._domain._lo
+    cell: list[int] = []
+    inside: list[Any] = []
+    n_used = 0
+    for m, size in zip(transform._output, chunk_shape, strict=True):
+        dim = m._dim
+        if dim is None:
+            if m._array is not None:
+                return None
+            number, first = divmod(m._offset, size)
+            inside.append(first)
+        else:
+            if dim != n_used or m._stride != 1:
+                return None
+            number, first = divmod(m._offset + origin[dim], size)
+            stop = first + shape[dim]
+            if not first < stop <= size:
+                return None
+            inside.append(slice(first, stop))
+            n_used += 1
+        cell.append(number)
+    if n_used != len(shape):
+        return None
+    return tuple(cell), (*inside, ...)  # the ellipsis makes the part an array even at rank 0
+
+
+class _Axis(Protocol):
+    @property
+    def n_entries(self) -> int: ...
+    def take(self, entries: slice) -> Self: ...
+
+
+A = TypeVar("A", bound=_Axis)
+
+
+def split(axes: tuple[A, ...], n_parts: int, n_small: int = 0, smaller: int = 1) -> list[tuple[A, ...]]:
+    """Cut a product of sets into about `n_parts` products of about the same size."""
+    # The slowest set is cut first, so that a part is a run of neighbours in the order of the plan.  Each of
+    # the last `n_small` parts is cut into about `smaller` ones: workers that take the parts in their order
+    # end together.
+    if n_small and smaller > 1:
+        parts = split(axes, n_parts)
+        small = [piece for part in parts[-n_small:] for piece in split(part, smaller)]
+        return parts[:-n_small] + small
+    if prod(axis.n_entries for axis in axes) == 0:
+        return []
+    if n_parts <= 1 or not axes:
+        return [axes]
+    head, tail = axes[0], axes[1:]
+    n = head.n_entries
+    if n == 1:
+        return [(head, *rest) for rest in split(tail, n_parts)]
+    if n >= n_parts:
+        n_parts = -(-n // (n // n_parts))  # rather more than some of twice the size
+        cuts = [n * i // n_parts for i in range(n_parts + 1)]
+        return [(head.take(slice(a, b)), *tail) for a, b in pairwise(cuts)]
+    inner: list[Any] = split(tail, -(-n_parts // n))
+    return [(head.take(slice(i, i + 1)), *rest) for i in range(n) for rest in inner]

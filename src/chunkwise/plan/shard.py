@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.plan.axis import PlanAxis
-from chunkwise.plan.plan import keys
-from chunkwise.plan.split import split
+from chunkwise.plan.plan import keys, split
 
 __all__ = ["ShardAxis", "ShardPart", "plan_shards", "shard_parts", "split_shards"]
 

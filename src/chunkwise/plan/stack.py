@@ -16,12 +16,10 @@ from math import prod
 
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.plan.axis import PlanAxis
-from chunkwise.plan.layer_cells import LayerCells
-from chunkwise.plan.layers import LayerBoxes
-from chunkwise.plan.layout import Layout
-from chunkwise.plan.partition import Transform, partition
-from chunkwise.plan.stack_paint import painted
-from chunkwise.plan.stack_part import Leaf, StackPart, StackParts
+from chunkwise.plan.layer_requests import LayerRequest, LayerRequests, Region
+from chunkwise.plan.layers import LayerBoxes, LayerCells
+from chunkwise.plan.partition import Layout, Transform, partition
+from chunkwise.plan.topmost import resolve_topmost
 
 __all__ = ["divide_stack", "plan_stack"]
 
@@ -30,11 +28,11 @@ _LARGEST_TABLE = 2**20
 
 def plan_stack(
     transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, *, holes: bool = False
-) -> list[StackPart]:
+) -> list[LayerRequest]:
     """Divide a request among the topmost layers; see :func:`divide_stack`."""
-    out: list[StackPart] = []
+    out: list[LayerRequest] = []
     for found in divide_stack(transform, boxes, lowest, itemsize, holes=holes):
-        if isinstance(found, StackParts):
+        if isinstance(found, LayerRequests):
             out += found.parts()
         else:
             out.append(found)
@@ -43,7 +41,7 @@ def plan_stack(
 
 def divide_stack(
     transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, *, holes: bool = False
-) -> Iterator[StackPart | StackParts]:
+) -> Iterator[LayerRequest | LayerRequests]:
     """Yield the parts of a request that the topmost layers have; later layers are on top."""
     # `lowest` are the lower bounds of the stack.  Parts with index arrays are kept to 4 MiB, which is what
     # `itemsize` is for.  With `holes` there are parts for indices without a layer, which are an error
@@ -58,14 +56,14 @@ def divide_stack(
         if len(numbers):
             top = int(numbers[-1])
             if (boxes.lower[top] <= lower).all() and (boxes.upper[top] >= upper).all():
-                yield StackPart(top, Leaf(box, None, None), (part, (...,)))
+                yield LayerRequest(top, Region(box, None, None), (part, (...,)))
                 continue
         grid = LayerCells(boxes, numbers, lower, upper)
         axes, layout = partition(part, grid, check_cover=False)
         if prod(axis.n_entries for axis in axes) > _LARGEST_TABLE:
             todo += reversed(_halves(part, box, axes, layout))
             continue
-        yield from painted(box, axes, layout, grid, boxes, numbers, lowest, itemsize, holes)
+        yield from resolve_topmost(box, axes, layout, grid, boxes, numbers, lowest, itemsize, holes)
 
 
 def _hull(transform: Transform) -> tuple[list[int], list[int]]:

@@ -14,7 +14,7 @@ from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
 from chunkwise.index_space.output_map import single_map
 from chunkwise.plan.axis import PlanAxis
 
-__all__ = ["Bounds", "Run", "StridedRuns", "cut", "merge", "place", "runs_of"]
+__all__ = ["Bounds", "Run", "StridedRuns", "cut", "joined_request", "merge", "runs_of"]
 
 Numbers = npt.NDArray[np.int64]
 Bounds: TypeAlias = tuple[Numbers, Numbers, Numbers]
@@ -89,7 +89,7 @@ def cut(run: Run, runs: Sequence[Run], itemsize: int) -> Iterator[Run]:
         )
 
 
-def place(runs: Sequence[Run]) -> tuple[IndexTransform, tuple[Any, ...]]:
+def joined_request(runs: Sequence[Run]) -> tuple[IndexTransform, tuple[Any, ...]]:
     rank = len(runs)
     output: dict[int, OutputIndexMap] = {}
     at: list[Any] = []
@@ -137,7 +137,7 @@ class StridedRuns:
         return first, start, stop
 
     def part(self, run: tuple[slice, ...]) -> tuple[IndexTransform, tuple[Any, ...]]:
-        """Return request and place of neighbouring entries."""
+        """Return the request for neighbouring entries, and their index in the view."""
         shape, output = [], []
         at: list[Any] = []
         for i, (entries, (firsts, step, out, stops)) in enumerate(zip(run, self._axes, strict=True)):

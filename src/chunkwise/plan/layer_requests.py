@@ -10,70 +10,70 @@ import numpy.typing as npt
 
 from chunkwise.cached import cached_property
 from chunkwise.index_space import IndexTransform
-from chunkwise.plan.layout import Layout
+from chunkwise.plan.partition import Layout
 from chunkwise.plan.stack_runs import Bounds, StridedRuns
 
-__all__ = ["HOLE", "Bounds", "Leaf", "StackPart", "StackParts"]
+__all__ = ["NO_LAYER", "Bounds", "LayerRequest", "LayerRequests", "Region"]
 
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
-HOLE = -1
+NO_LAYER = -1
 """What stands for a layer where there is none."""
 
 
-class StackPart(NamedTuple):
+class LayerRequest(NamedTuple):
     """The part of a request that one layer has."""
 
-    layer: int  # :data:`HOLE` if no layer has it
-    leaf: Leaf  # the region of the request that it belongs to
-    # the request to the stack and its index in :meth:`Leaf.view`, or the entries of the leaf that say both
-    place: Any
+    layer: int  # :data:`NO_LAYER` if no layer has it
+    region: Region  # the region of the request that it belongs to
+    # the request to the stack and its index in :meth:`Region.view`, or the entries that say both
+    location: Any
 
     def where(self) -> tuple[IndexTransform, tuple[Any, ...]]:
-        """Return what to read or write, and where the elements are in :meth:`Leaf.view`."""
-        if isinstance(self.place[0], IndexTransform):
-            request, at = self.place
+        """Return what to read or write, and where the elements are in :meth:`Region.view`."""
+        if isinstance(self.location[0], IndexTransform):
+            request, at = self.location
             return request, at
-        assert self.leaf.strided is not None
-        return self.leaf.strided.part(self.place)
+        assert self.region.strided is not None
+        return self.region.strided.part(self.location)
 
     @property
     def indexed(self) -> bool:
         """True if its elements are scattered by index arrays."""
-        return self.leaf.layout is not None and self.leaf.strided is None
+        return self.region.layout is not None and self.region.strided is None
 
     @property
     def strided(self) -> bool:
         """True if it is one stride along each dimension of the stack."""
-        return self.leaf.strided is not None
+        return self.region.strided is not None
 
 
-class StackParts:
-    """Parts of one leaf without index arrays, by the thousand."""
+class LayerRequests:
+    """Parts of one region without index arrays, by the thousand."""
 
     # `runs`, of shape ``(n, rank, 2)``, are the entries of the connected sets that each part has; layers
     # ascend.
 
-    def __init__(self, leaf: Leaf, layers: Numbers, runs: Numbers) -> None:
-        self.leaf = leaf
+    def __init__(self, region: Region, layers: Numbers, runs: Numbers) -> None:
+        self.region = region
         self.layers = layers
         self._runs = runs
 
     @cached_property
     def bounds(self) -> Bounds | None:
         """First indices in the stack, and bounds in the view, of all parts; None if there are steps."""
-        assert self.leaf.strided is not None
-        return self.leaf.strided.bounds(self._runs)
+        assert self.region.strided is not None
+        return self.region.strided.bounds(self._runs)
 
-    def parts(self, numbers: Iterable[int] | None = None) -> Iterator[StackPart]:
+    def parts(self, numbers: Iterable[int] | None = None) -> Iterator[LayerRequest]:
         """Yield some of the parts, by default all."""
         for i in range(len(self.layers)) if numbers is None else numbers:
             run = tuple([slice(a, b) for a, b in self._runs[i].tolist()])
-            yield StackPart(int(self.layers[i]), self.leaf, run)
+            yield LayerRequest(int(self.layers[i]), self.region, run)
 
 
-class Leaf(NamedTuple):
+class Region(NamedTuple):
     """A region of a request in which the topmost layers are resolved at once."""
 
     box: tuple[slice, ...]  # the part of the caller's array

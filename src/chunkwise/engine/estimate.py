@@ -24,10 +24,10 @@ from chunkwise.plan.plan import plan_read
 from chunkwise.plan.ranges import coalesce_ranges
 from chunkwise.plan.shard import plan_shards, shard_parts
 
-__all__ = ["RequestCount", "count_requests"]
+__all__ = ["RequestEstimate", "estimate_requests"]
 
 
-class RequestCount(NamedTuple):
+class RequestEstimate(NamedTuple):
     """The requests of a read, as far as they are known before."""
 
     n_chunks: int  # chunks, or inner chunks of shards, that are touched
@@ -42,9 +42,9 @@ class RequestCount(NamedTuple):
     concurrency: int | None  # requests that are kept under way; None for storage that is not remote
 
 
-def count_requests(array: StoredArray, kv: Readable, transform: Transform) -> RequestCount:
-    """Return what reading what `transform` selects would ask of `kv`; asks nothing of it."""
-    traits = traits_of(kv)
+def estimate_requests(array: StoredArray, store: Readable, transform: Transform) -> RequestEstimate:
+    """Return what reading what `transform` selects would ask of `store`; asks nothing of it."""
+    traits = traits_of(store)
     if array.shard is not None:
         return _of_shards(array, array.shard, traits, transform)
     plan = plan_read(transform, array.grid)
@@ -53,12 +53,14 @@ def count_requests(array: StoredArray, kv: Readable, transform: Transform) -> Re
     n, size = n_chunks - n_hits, array.chain.encoded_nbytes
     n_bytes = None if size is None and n else n * (size or 0)
     decoded = n_chunks * array.chain.item.nbytes
-    return RequestCount(n_chunks, n_chunks, 0, n, n, decoded, n_bytes, 0, n_hits, traits.request_concurrency)
+    return RequestEstimate(
+        n_chunks, n_chunks, 0, n, n, decoded, n_bytes, 0, n_hits, traits.request_concurrency
+    )
 
 
 def _of_shards(
     array: StoredArray, shard: ShardLevel, traits: StoreTraits, transform: Transform
-) -> RequestCount:
+) -> RequestEstimate:
     plan = plan_read(transform, shard.grid)
     form = shard_layout(array, shard)
     indexes, coalescing, is_cached = traits.shard_indexes, traits.coalescing, traits.is_cached
@@ -88,7 +90,7 @@ def _of_shards(
         least += index + 1
         most += index + len(positions) + (1 if len(positions) > 1 else 0)
     decoded = plan.n_chunks * shard.chain.item.nbytes
-    return RequestCount(
+    return RequestEstimate(
         plan.n_chunks,
         n_shards,
         n_shards,

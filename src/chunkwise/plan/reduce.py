@@ -1,4 +1,9 @@
-"""The mean of each cell: exact and rounded half to even for integers, summed up in C order for floats.
+"""Cells of equal shape as planes: the elements at one place in each cell, for all cells at once.
+
+A *block* is an array of shape ``(n0, e0, n1, e1, ...)``: ``n0 × n1 × ...`` cells, each of ``e0 × e1 × ...``
+elements.  A reduction returns one element for each cell, in an array of shape ``(n0, n1, ...)``.
+
+The mean is exact and rounded half to even for integers, and summed up in C order for floats.
 
 1. Integers are added up in the narrowest type that their values can't make overflow, neighbours first if it
    is a wider one; 64-bit ones, if need be, in two halves of 32 bits.
@@ -9,16 +14,96 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from itertools import product
+from math import prod
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.plan.reduce_planes import cell_size, fold, planes
-
-__all__ = ["mean_bool", "mean_float", "mean_int"]
+__all__ = [
+    "cell_size",
+    "extreme_float",
+    "extreme_int",
+    "fold",
+    "mean_bool",
+    "mean_float",
+    "mean_int",
+    "planes",
+    "rows",
+]
 
 Array = npt.NDArray[Any]
+
+
+def cell_size(block: Array) -> int:
+    """Return the number of elements of a cell."""
+    return prod(block.shape[1::2])
+
+
+def planes(block: Array) -> Iterator[Array]:
+    """Yield, in C order of the cell, views of shape ``(n0, n1, ...)``."""
+    for place in product(*map(range, block.shape[1::2])):
+        index: list[Any] = []
+        for k in place:
+            index += [slice(None), k]
+        yield block[(*index, ...)]
+
+
+def fold(block: Array, combine: Callable[..., Array], dtype: np.dtype[Any]) -> Array:
+    """Reduce each cell one dimension after the other by ``combine(a, b, out=..., dtype=...)``."""
+    # The slowest dimension, whose elements lie together, comes first: later ones have less to do.  A cell of
+    # one element may be returned as a view.
+    for axis in range(block.ndim // 2):
+        at: tuple[Any, ...] = (slice(None),) * (axis + 1)
+        n = block.shape[axis + 1]
+        out = block[(*at, 0)]
+        if n > 1:
+            out = combine(out, block[(*at, 1)], dtype=dtype)
+            for k in range(2, n):
+                combine(out, block[(*at, k)], out=out, dtype=dtype)
+        block = out
+    return block
+
+
+def rows(block: Array) -> Array:
+    """Return a copy of shape ``(n0, n1, ..., e0 * e1 * ...)``."""
+    order = [*range(0, block.ndim, 2), *range(1, block.ndim, 2)]
+    return np.array(block.transpose(order)).reshape(*block.shape[::2], -1)
+
+
+Which = Literal["min", "max"]
+
+
+def extreme_int(block: Array, which: Which) -> Array:
+    """Return the least or greatest of integers or booleans."""
+    return fold(block, np.minimum if which == "min" else np.maximum, block.dtype)
+
+
+def extreme_float(block: Array, which: Which) -> Array:
+    """Return the least or greatest of 32 or 64-bit floats, the first of several equal ones."""
+    # NaN counts only where there is nothing else; of such a cell the least is infinity and the greatest minus
+    # infinity, as in TensorStore.
+    out = fold(block, np.fmin if which == "min" else np.fmax, block.dtype)
+    if out.size and (out.min() > 0 or out.max() < 0):
+        return out  # neither zeros nor NaN
+    if not out.all():
+        # What sign NumPy gives to the less of 0.0 and -0.0 depends on the processor.
+        bits = np.dtype(f"i{block.dtype.itemsize}")
+        if (block.view(bits) == np.iinfo(bits).min).any():
+            out = _in_order(block, which)
+    nothing = np.isnan(out)
+    if nothing.any():
+        out = np.where(nothing, out.dtype.type(np.inf if which == "min" else -np.inf), out)
+    return out
+
+
+def _in_order(block: Array, which: Which) -> Array:
+    out = np.full(block.shape[::2], np.inf if which == "min" else -np.inf, block.dtype)
+    for plane in planes(block):
+        np.copyto(out, plane, where=plane < out if which == "min" else plane > out)
+    return out
 
 
 def mean_bool(block: Array) -> Array:

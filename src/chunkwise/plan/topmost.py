@@ -12,18 +12,17 @@ import numpy.typing as npt
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.axis import PlanAxis
-from chunkwise.plan.layer_cells import LayerCells
-from chunkwise.plan.layers import LayerBoxes
-from chunkwise.plan.layout import Layout
-from chunkwise.plan.stack_part import HOLE, Leaf, StackPart, StackParts
-from chunkwise.plan.stack_runs import StridedRuns, cut, merge, place, runs_of
+from chunkwise.plan.layer_requests import NO_LAYER, LayerRequest, LayerRequests, Region
+from chunkwise.plan.layers import LayerBoxes, LayerCells
+from chunkwise.plan.partition import Layout
+from chunkwise.plan.stack_runs import StridedRuns, cut, joined_request, merge, runs_of
 
-__all__ = ["painted"]
+__all__ = ["resolve_topmost"]
 
 Numbers = npt.NDArray[np.int64]
 
 
-def painted(
+def resolve_topmost(
     box: tuple[slice, ...],
     axes: Sequence[PlanAxis],
     layout: Layout,
@@ -33,45 +32,45 @@ def painted(
     lowest: Sequence[int],
     itemsize: int,
     holes: bool,
-) -> Iterator[StackPart | StackParts]:
+) -> Iterator[LayerRequest | LayerRequests]:
     """Yield the parts of layers that are seen in one region of a request, which is divided into cells."""
 
     def check() -> None:
-        if not holes and (owner == HOLE).any():
+        if not holes and (owner == NO_LAYER).any():
             raise _missing(axes, owner, starts, boxes, lowest)
 
-    owner = np.full([axis.n_entries for axis in axes], HOLE, np.int32)  # a position in `numbers`
+    owner = np.full([axis.n_entries for axis in axes], NO_LAYER, np.int32)  # a position in `numbers`
     starts = [
         [grid.edges[dim][np.asarray(along)] for dim, along in zip(axis.dims, axis.cells, strict=True)]
         for axis in axes
     ]
     if not any(axis.indexed for axis in axes):
-        runs = _paint_boxes(owner, axes, starts, boxes, numbers)
+        runs = _resolve_boxes(owner, axes, starts, boxes, numbers)
         check()
-        yield _parts(Leaf(box, layout, StridedRuns(axes, starts)), owner, runs, numbers)
+        yield _parts(Region(box, layout, StridedRuns(axes, starts)), owner, runs, numbers)
         return
-    places = _paint_indexed(owner, axes, starts, boxes, numbers)
+    bounded = _resolve_indexed(owner, axes, starts, boxes, numbers)
     check()
-    leaf = Leaf(box, layout, None)
+    region = Region(box, layout, None)
     seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1).tolist()  # of holes first
-    layers = [*numbers.tolist(), HOLE]
-    for i, bounds in [*places, (HOLE, (slice(None),) * owner.ndim)]:
+    layers = [*numbers.tolist(), NO_LAYER]
+    for i, bounds in [*bounded, (NO_LAYER, (slice(None),) * owner.ndim)]:
         if not seen[i + 1]:
             continue
         for run in runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
             merged = [merge(axis, along, s) for axis, along, s in zip(axes, starts, run, strict=True)]
             for pieces in product(*[cut(m, merged, itemsize) for m in merged]):
-                yield StackPart(layers[i], leaf, place(pieces))
+                yield LayerRequest(layers[i], region, joined_request(pieces))
 
 
-def _paint_boxes(
+def _resolve_boxes(
     owner: npt.NDArray[np.int32],
     axes: Sequence[PlanAxis],
     starts: Sequence[Sequence[Numbers]],
     boxes: LayerBoxes,
     numbers: Numbers,
 ) -> Numbers:
-    """Paint without index arrays; return the entries of each layer, of shape ``(n, rank, 2)``."""
+    """Resolve without index arrays; return the entries of each layer, of shape ``(n, rank, 2)``."""
     lowers, uppers = boxes.lower, boxes.upper
     if len(numbers) < len(lowers):
         lowers, uppers = lowers[numbers], uppers[numbers]
@@ -89,17 +88,17 @@ def _paint_boxes(
     return runs
 
 
-def _parts(leaf: Leaf, owner: npt.NDArray[np.int32], runs: Numbers, numbers: Numbers) -> StackParts:
+def _parts(region: Region, owner: npt.NDArray[np.int32], runs: Numbers, numbers: Numbers) -> LayerRequests:
     """Return what is seen of each layer, and the holes, as boxes of entries."""
     seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1)
     n_holes, seen = int(seen[0]), seen[1:]
     size = runs[..., 1] - runs[..., 0]
     whole = (seen > 0) & (seen == np.multiply.reduce(size.T))  # as of most layers
     if whole.all() and not n_holes:
-        return StackParts(leaf, numbers, runs)
+        return LayerRequests(region, numbers, runs)
     found: list[tuple[int, tuple[slice, ...]]] = []
     if n_holes:
-        found += ((HOLE, run) for run in runs_of(owner == HOLE, (0,) * owner.ndim))
+        found += ((NO_LAYER, run) for run in runs_of(owner == NO_LAYER, (0,) * owner.ndim))
     for i in np.flatnonzero((seen > 0) & ~whole).tolist():
         bounds = tuple([slice(a, b) for a, b in runs[i].tolist()])
         mask = owner[bounds] == i
@@ -111,17 +110,17 @@ def _parts(leaf: Leaf, owner: npt.NDArray[np.int32], runs: Numbers, numbers: Num
         runs = np.concatenate([runs, np.asarray(more, np.int64).reshape(len(found), *runs.shape[1:])])
         order = np.argsort(layers, kind="stable")
         layers, runs = layers[order], runs[order]
-    return StackParts(leaf, layers, runs)
+    return LayerRequests(region, layers, runs)
 
 
-def _paint_indexed(
+def _resolve_indexed(
     owner: npt.NDArray[np.int32],
     axes: Sequence[PlanAxis],
     starts: Sequence[Sequence[Numbers]],
     boxes: LayerBoxes,
     numbers: Numbers,
 ) -> list[tuple[int, tuple[slice, ...]]]:
-    """Paint where some entries are those of index arrays; return a box around the entries of each layer."""
+    """Resolve where some entries are those of index arrays; return a box around the entries of each layer."""
     bounded = []
     for i, number in enumerate(numbers.tolist()):
         lower, upper = boxes.lower[number], boxes.upper[number]
@@ -152,7 +151,7 @@ def _missing(
     lowest: Sequence[int],
 ) -> InvalidArgumentError:
     """Return the error that names the first cell without a layer, and the hull of all of them."""
-    missing = np.nonzero(owner == HOLE)
+    missing = np.nonzero(owner == NO_LAYER)
     origin, lower, upper = [0] * boxes.rank, [0] * boxes.rank, [0] * boxes.rank
     for axis, along, entries in zip(axes, starts, missing, strict=True):
         for k, dim in enumerate(axis.dims):
