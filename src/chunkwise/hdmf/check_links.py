@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hdmf.attributes import references_in
-from chunkwise.hdmf.dataset import Dataset
-from chunkwise.hdmf.element import Element
-from chunkwise.hdmf.place import Place, place_of
-from chunkwise.hdmf.reference import Reference
-from chunkwise.hdmf.region import parse_region
-from chunkwise.hdmf.resolve import StoreSet
-from chunkwise.hdmf.store import open_store
-from chunkwise.hdmf.tree import detect_format
+from chunkwise.hdmf.model.attributes import references_in
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.place import Place, place_of
+from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.region import parse_region
+from chunkwise.hdmf.model.tree import detect_format
+from chunkwise.hdmf.opening import open_store
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.resolve import StoreSet
 
 __all__ = ["BrokenLink", "broken_links", "check_links"]
 
@@ -42,12 +42,7 @@ class BrokenLink(NamedTuple):
 
 
 def broken_links(place: Place) -> list[BrokenLink]:
-    """Return the broken links and references at a place; none if that is no HDMF store.
-
-    Parameters
-    ----------
-    place : str, path, KvStore or Location
-    """
+    """Return the broken links and references at a place; none if that is no HDMF store."""
     location = place_of(place)
     format = detect_format(location)
     if format is None:
@@ -59,12 +54,7 @@ def broken_links(place: Place) -> list[BrokenLink]:
 
 
 def check_links(stores: StoreSet) -> Iterator[BrokenLink]:
-    """Yield the broken links, references and regions of the main store, and datasets that can't be read.
-
-    Parameters
-    ----------
-    stores : StoreSet
-    """
+    """Yield broken links, references and regions of the main store, and unreadable datasets."""
     store = stores.main
     for path in store.walk():
         try:

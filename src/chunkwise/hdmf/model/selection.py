@@ -1,0 +1,110 @@
+"""Indices as h5py and NumPy users write them, as a rectangle or outer product to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import OutOfBoundsError
+from chunkwise.index_space import IndexDomain, IndexTransform
+
+__all__ = ["Selection", "parse_selection"]
+
+Term: TypeAlias = "int | slice | npt.NDArray[np.intp]"
+
+
+class Selection(NamedTuple):
+    """Terms of a read, and the step that finishes its result."""
+
+    terms: tuple[Term, ...]
+    # Turns what is read into what was asked for.
+    finish: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None = None
+
+    def transform(self, shape: Sequence[int]) -> IndexTransform:
+        """Return the index transform from the result, whose origin is 0, to an array of that shape."""
+        identity = IndexTransform.identity(IndexDomain(shape=tuple(shape)))
+        if not self.terms:
+            return identity
+        if all(isinstance(t, slice) and t == slice(0, n, 1) for t, n in zip(self.terms, shape, strict=True)):
+            return identity
+        selected = identity.oindex[self.terms]
+        return selected.translate_to[0] if selected.input_rank else selected
+
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of what is read, before `finish`."""
+        out = []
+        for term in self.terms:
+            if isinstance(term, slice):
+                out.append(len(range(term.start, term.stop, term.step)))
+            elif not isinstance(term, int):
+                out.append(len(term))
+        return tuple(out)
+
+
+def parse_selection(key: Any, shape: Sequence[int]) -> Selection:
+    """Return what an index means for a dataset of the given shape."""
+    if (type(key) is slice and key == slice(None)) or key is Ellipsis:
+        return Selection(tuple(slice(0, n, 1) for n in shape))
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) == 1 and len(shape) != 1:
+        mask = parts[0]
+        if isinstance(mask, np.ndarray) and mask.dtype.kind == "b" and mask.ndim == len(shape) and mask.ndim:
+            return _masked(mask, shape)
+    n_given = sum(1 for part in parts if part is not Ellipsis)
+    if n_given > len(shape) or len(parts) - n_given > 1:
+        raise OutOfBoundsError(f"{n_given} indices for a dataset of {len(shape)} dimensions")
+    at = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
+    full = [*parts[:at], *[slice(None)] * (len(shape) - n_given), *parts[at + 1 :]]
+    terms: list[Term] = []
+    flips: list[slice] = []
+    for part, n in zip(full, shape, strict=True):
+        term, flip = _term(part, n)
+        terms.append(term)
+        if not isinstance(term, int):
+            flips.append(flip)
+    if any(flip.step == -1 for flip in flips):
+        index = tuple(flips)
+        return Selection(tuple(terms), lambda values: values[index])
+    return Selection(tuple(terms))
+
+
+def _masked(mask: npt.NDArray[Any], shape: Sequence[int]) -> Selection:
+    if mask.shape != tuple(shape):
+        raise OutOfBoundsError(f"mask of shape {mask.shape} for a dataset of shape {tuple(shape)}")
+    return Selection(tuple(slice(0, n, 1) for n in shape), lambda values: values[mask])
+
+
+def _term(part: Any, n: int) -> tuple[Term, slice]:
+    keep = slice(None)
+    if isinstance(part, slice):
+        start, stop, step = part.indices(n)
+        if step > 0:
+            return slice(start, max(start, stop), step), keep
+        picked = range(start, stop, step)
+        if not len(picked):
+            return slice(0, 0, 1), keep
+        return slice(picked[-1], picked[0] + 1, -step), slice(None, None, -1)
+    if isinstance(part, int | np.integer) and not isinstance(part, bool | np.bool_):
+        return _index(int(part), n), keep
+    indices = np.asarray(part)
+    if indices.ndim == 0 and indices.dtype.kind in "iu":
+        return _index(int(indices), n), keep
+    if indices.ndim == 1 and indices.dtype.kind == "b":
+        if len(indices) != n:
+            raise OutOfBoundsError(f"mask of {len(indices)} elements for a dimension of {n}")
+        return np.flatnonzero(indices), keep
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
+        raise OutOfBoundsError(f"Expected integer, slice, list or mask as index, but received: {part!r:.100}")
+    indices = indices.astype(np.intp)
+    if indices.size and not (-n <= indices.min() and indices.max() < n):
+        raise OutOfBoundsError(f"index {part!r:.100} is outside a dimension of {n} elements")
+    return np.where(indices < 0, indices + n, indices), keep
+
+
+def _index(i: int, n: int) -> int:
+    if not -n <= i < n:
+        raise OutOfBoundsError(f"index {i} is outside a dimension of {n} elements")
+    return i + n if i < 0 else i
