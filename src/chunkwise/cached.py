@@ -1,13 +1,17 @@
-"""Properties that are computed once, and copies of records that keep them."""
+"""Properties that are computed once, copies of records that keep them, and bounded caches by JSON."""
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
 
-__all__ = ["cached_property", "copied"]
+__all__ = ["cached_property", "copied", "json_key", "put_bounded"]
 
 T = TypeVar("T")
+
+_MAX_ENTRIES = 128
+_TYPES_ONLY = 2  # format of marshal without references, so that equal values give equal bytes
 
 
 class cached_property(Generic[T]):  # noqa: N801  (the name that readers know)
@@ -44,3 +48,19 @@ def copied(record: R, **changes: object) -> R:
     out = object.__new__(type(record))
     out.__dict__.update(record.__dict__, **changes)
     return out
+
+
+def json_key(value: Any, max_nbytes: int) -> bytes | None:
+    """Return bytes that are equal for equal JSON; None if they would be too many, or it is no JSON."""
+    try:
+        key = marshal.dumps(value, _TYPES_ONLY)
+    except ValueError:  # something that is no JSON, or nested too deeply
+        return None
+    return key if len(key) <= max_nbytes else None
+
+
+def put_bounded(cache: dict[Any, Any], key: Any, value: Any) -> None:
+    """Put an entry into a cache, which is emptied when it is full."""
+    if len(cache) >= _MAX_ENTRIES:
+        cache.clear()
+    cache[key] = value

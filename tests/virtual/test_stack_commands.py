@@ -116,17 +116,17 @@ def test_requests_of_a_stack_are_those_of_its_layers(mosaic: Any) -> None:
 
 
 def test_requests_of_layers_in_memory(mosaic: Any) -> None:
-    """They take none; and what can't be told is refused with the name of the driver."""
+    """They take none; and what can't be estimated is refused with the name of the driver."""
     left = ts.open(mosaic["layers"][0]).result()
     over = ts.overlay([left, ts.array(np.zeros((2, 12), "u2")).translate_to[5, 0]])
     assert over.explain().requests.n_requests == 9
     memory = over[5:7].explain()
     assert (memory.requests.n_requests, memory.requests.concurrency, memory.storage) == (0, None, "memory")
     assert ts.overlay([left, over.translate_by[12, 0]]).explain().requests.n_requests == 18
-    with pytest.raises(NotImplementedError, match='not of "virtual_chunked"'):
+    with pytest.raises(NotImplementedError, match='not for "virtual_chunked"'):
         made = ts.virtual_chunked(print, dtype=ts.uint16, shape=[3, 3])
         ts.overlay([left, made.translate_to[5, 0]]).explain()
-    with pytest.raises(NotImplementedError, match='not of "array"'):
+    with pytest.raises(NotImplementedError, match='not for "array"'):
         ts.array(np.zeros(3)).explain()
 
 

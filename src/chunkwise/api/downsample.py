@@ -43,7 +43,7 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
     Examples
     --------
     >>> import numpy as np
-    >>> from chunkwise.api.array import array
+    >>> from chunkwise import array
     >>> downsample(array(np.arange(10)), [4], "mean").read().result()
     array([2, 6, 8])
     """

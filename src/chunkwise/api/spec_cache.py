@@ -7,9 +7,9 @@ those of files are cached: what else a spec may name can depend on the environme
 
 from __future__ import annotations
 
-import marshal
 from typing import Any, NamedTuple
 
+from chunkwise.cached import json_key, put_bounded
 from chunkwise.driver.stack.alike import elsewhere, is_movable
 from chunkwise.index_space import IndexTransform
 from chunkwise.spec.driver_spec import DriverSpec
@@ -18,9 +18,7 @@ from chunkwise.spec.spec import Spec
 
 __all__ = ["SpecKey", "cache_spec", "cached_spec", "spec_key"]
 
-_MAX_ENTRIES = 128
 _MAX_NBYTES = 1 << 12
-_TYPES_ONLY = 2  # format of marshal without references, so that equal values give equal bytes
 
 _specs: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}
 
@@ -51,11 +49,8 @@ def spec_key(spec: object, flags: tuple[object, ...]) -> SpecKey | None:
             return None
     elif type(spec) is not str or spec[:1] != "/":
         return None
-    try:
-        encoded = marshal.dumps((content, flags), _TYPES_ONLY)  # type: ignore[arg-type]
-    except ValueError:  # something that is no JSON
-        return None
-    return SpecKey(encoded, path) if len(encoded) <= _MAX_NBYTES else None
+    encoded = json_key((content, flags), _MAX_NBYTES)
+    return None if encoded is None else SpecKey(encoded, path)
 
 
 def cached_spec(key: SpecKey) -> Spec | None:
@@ -77,6 +72,4 @@ def cache_spec(key: SpecKey, spec: Spec) -> None:
     """Put a spec, as it is now, into the cache."""
     if key.path is not None and not is_movable(spec._driver):
         return
-    if len(_specs) >= _MAX_ENTRIES:
-        _specs.clear()
-    _specs[key.content] = (spec._driver, spec._transform)
+    put_bounded(_specs, key.content, (spec._driver, spec._transform))

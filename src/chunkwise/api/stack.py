@@ -68,7 +68,7 @@ def overlay(
 
     Examples
     --------
-    >>> from chunkwise.api.array import array
+    >>> from chunkwise import array
     >>> bottom, top = array([1, 2, 3, 4]), array([7, 8])
     >>> overlay([bottom, top.translate_to[1]]).read().result()
     array([1, 7, 8, 4])
@@ -98,7 +98,7 @@ def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorSt
 
     Examples
     --------
-    >>> from chunkwise.api.array import array
+    >>> from chunkwise import array
     >>> stack([array([1, 2]), array([3, 4])], axis=1).read().result()
     array([[1, 3],
            [2, 4]])
@@ -126,7 +126,7 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
 
     Examples
     --------
-    >>> from chunkwise.api.array import array
+    >>> from chunkwise import array
     >>> concat([array([1, 2]), array([3, 4])], axis=0).read().result()
     array([1, 2, 3, 4])
     """

@@ -42,8 +42,7 @@ class Transaction:
 
     Examples
     --------
-    >>> from chunkwise.api.kvstore import KvStore
-    >>> from chunkwise.api.transaction import Transaction
+    >>> from chunkwise import KvStore, Transaction
     >>> store = KvStore.open("memory://").result()
     >>> with Transaction() as transaction:
     ...     inside = store.with_transaction(transaction)

@@ -31,7 +31,7 @@ from chunkwise.tools.array_template import ArrayTemplate, data_type
 from chunkwise.tools.compressor import Compressor, parse_compressor
 from chunkwise.tools.target import target_spec
 
-__all__ = ["SCHEMA_OPTIONS", "auto_chunks", "data_type", "new_array"]
+__all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
 
 SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "schema", "context")
 """What :func:`chunkwise.open` takes too, and :meth:`Group.create_array` passes on."""

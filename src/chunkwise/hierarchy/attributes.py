@@ -24,12 +24,10 @@ from chunkwise.driver.n5.attribute_path import (
     remove_attribute,
     set_attribute,
 )
-from chunkwise.driver.n5.members import DATASET_MEMBERS
 from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.attribute_change import (
     ATTRIBUTES_KEYS,
     DATASET_NAMES,
-    change_attributes,
     change_members,
     changeable,
     expect_object,
@@ -41,11 +39,7 @@ from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, require_node
 
 __all__ = [
-    "DATASET_NAMES",
-    "change_attributes",
-    "changeable",
     "get_attribute_value",
-    "n5_names",
     "node_attributes",
     "read_attributes",
     "remove_attribute_value",
@@ -53,10 +47,6 @@ __all__ = [
     "user_attributes",
     "write_first_attributes",
 ]
-
-
-# "axes", "units" and "resolution" count as attributes, as they do for other N5 software, and so does "n5".
-_N5_OWN = (*DATASET_MEMBERS[:4], "compressionType", "codecs")
 
 
 def read_attributes(place: str | os.PathLike[str] | Location) -> dict[str, Any]:
@@ -80,7 +70,8 @@ def user_attributes(node: Node) -> dict[str, Any]:
         attributes = node.document.get("attributes", {})
         return dict(attributes) if isinstance(attributes, Mapping) else {}
     if node.format == "n5":
-        own = _N5_OWN if node.kind == "array" else ()
+        # "axes", "units" and "resolution" count as attributes, as for other N5 software, and so does "n5".
+        own = DATASET_NAMES if node.kind == "array" else ()
         return {name: value for name, value in node.document.items() if name not in own}
     return {}
 

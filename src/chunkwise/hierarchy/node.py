@@ -108,16 +108,11 @@ def find_documented(location: Location, inside: FormatName | None = None) -> Nod
     for key in _lookup_order(inside):
         found = kv.read(path + key)
         if found.value is not None:
-            node = _parsed(location, key, found)
+            node = node_of(location, key, found)
             # Other tools have files called "meta"; only one that says so is an array's.
             if key != "meta" or (not node.error and node.document.get("zarr_format") == 1):
                 return node
     return None
-
-
-def node_of(location: Location, key: str, found: Stamped) -> Node:
-    """Return the node whose document `key`, which is relative to it, has been read."""
-    return _parsed(location, key, found)
 
 
 _LOOKUP = ("zarr.json", ".zarray", ".zgroup", "attributes.json", "meta")
@@ -156,7 +151,8 @@ _FORMAT_OF: dict[str, tuple[FormatName, str | None]] = {
 }
 
 
-def _parsed(location: Location, key: str, found: Stamped) -> Node:
+def node_of(location: Location, key: str, found: Stamped) -> Node:
+    """Return the node whose document `key`, which is relative to it, has been read."""
     format, kind = _FORMAT_OF[key]
     assert found.value is not None
     document: Any = {}

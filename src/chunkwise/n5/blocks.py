@@ -56,7 +56,7 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 from chunkwise.n5.block_values import BlockValues, Kind
 
-__all__ = ["Kind", "N5Blocks", "create_n5_blocks", "open_n5_blocks"]
+__all__ = ["N5Blocks", "create_n5_blocks", "open_n5_blocks"]
 
 _KINDS = get_args(Kind)
 _ATTEMPTS = 100

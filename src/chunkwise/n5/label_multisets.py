@@ -54,7 +54,7 @@ def open_label_multisets(
     Examples
     --------
     >>> import tempfile
-    >>> from chunkwise.n5.blocks import create_n5_blocks
+    >>> from chunkwise import create_n5_blocks
     >>> place = tempfile.mkdtemp()
     >>> _ = create_n5_blocks(
     ...     place, dimensions=[4], block_size=[2], data_type="uint8", attributes={"isLabelMultiset": True}

@@ -10,20 +10,18 @@ Nobody may change what is kept here: whoever hands a document out, hands out a c
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from chunkwise.cached import json_key, put_bounded
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.index_space import IndexDomain
 
 __all__ = ["Layout", "cache_document", "cached_document", "cached_metadata", "layout_of"]
 
-_MAX_ENTRIES = 128
 _MAX_NBYTES = 1 << 14
-_TYPES_ONLY = 2  # format of marshal without references, so that equal values give equal bytes
 
 
 class Layout(NamedTuple):
@@ -48,14 +46,14 @@ def cached_document(format: Format, raw: bytes) -> tuple[Any, Metadata] | None:
 def cache_document(format: Format, raw: bytes, document: Any, metadata: Metadata) -> None:
     """Keep what `raw` was parsed to."""
     if len(raw) <= _MAX_NBYTES:
-        _put(_documents, (format.driver, raw), (document, metadata))
+        put_bounded(_documents, (format.driver, raw), (document, metadata))
 
 
 def cached_metadata(format: Format, document: Any) -> Metadata:
     """Return the metadata that `document` says, as ``format.parse_metadata`` does."""
     # A document that differs from an earlier one in shape and attributes alone is not parsed again.
     template = format.template_key(document)
-    text = None if template is None else _serialized(template)
+    text = None if template is None else json_key(template, _MAX_NBYTES)
     if text is None:
         return format.parse_metadata(document)
     key = format.driver, text
@@ -63,7 +61,7 @@ def cached_metadata(format: Format, document: Any) -> Metadata:
     metadata = None if first is None else first.with_shape_and_attributes(document)
     if metadata is None:
         metadata = format.parse_metadata(document)
-        _put(_templates, key, format.without_attributes(metadata))
+        put_bounded(_templates, key, format.without_attributes(metadata))
     return metadata
 
 
@@ -74,7 +72,7 @@ def layout_of(format: Format, metadata: Metadata, path: str, options: Any) -> La
     if found is not None:
         return found[1]
     layout = Layout(format.domain_of(metadata, options), _stored(format, metadata, path, options))
-    _put(_layouts, key, (metadata, layout))
+    put_bounded(_layouts, key, (metadata, layout))
     return layout
 
 
@@ -85,7 +83,7 @@ def _stored(format: Format, metadata: Metadata, path: str, options: Any) -> Stor
     if found is None:
         bare = format.without_attributes(metadata)
         found = bare, format.stored_array(bare, "", options)
-        _put(_stored_arrays, key, found)
+        put_bounded(_stored_arrays, key, found)
     stored = found[1]
     return replace(
         stored,
@@ -93,17 +91,3 @@ def _stored(format: Format, metadata: Metadata, path: str, options: Any) -> Stor
         keys=stored.keys.under(path),
         document=metadata.document,
     )
-
-
-def _serialized(template: Any) -> bytes | None:
-    try:
-        text = marshal.dumps(template, _TYPES_ONLY)
-    except ValueError:  # something that is no JSON, or nested too deeply
-        return None
-    return text if len(text) <= _MAX_NBYTES else None
-
-
-def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
-    if len(table) >= _MAX_ENTRIES:
-        table.clear()
-    table[key] = value
