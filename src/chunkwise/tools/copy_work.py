@@ -67,6 +67,7 @@ class CopyStep:
 
     def __post_init__(self) -> None:
         self._convert = self.narrowing or implicit_converter(self.source.dtype, self.target.dtype)
+        self._remote = self.source.spec()._driver.is_remote
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CopyStep, tuple(getattr(self, f.name) for f in fields(self))  # functions can't be pickled
@@ -76,7 +77,8 @@ class CopyStep:
         block = self.blocks.block(number)
         nbytes = int(block.size) * self.itemsize
         views = [self.source[block], self.target[block]] if self.kind == "compare" else [self.source[block]]
-        if self.fill is not None and all(map(_is_missing, views)):
+        # Of a remote store each chunk would be asked for twice.
+        if self.fill is not None and not self._remote and all(map(_is_missing, views)):
             return nbytes, self._sum(np.broadcast_to(self.fill, block.shape), block)
         try:
             read = _read if self.kind == "copy" else read_plainly
@@ -86,7 +88,8 @@ class CopyStep:
             raise prefix(e, f"Between {where}") from None
         total = self._sum(values, block)
         if self.kind == "copy":
-            self.target[block].write(values).result()
+            if not (self._remote and self.fill is not None and _is_filled(values, self.fill)):
+                self.target[block].write(values).result()
         elif self.kind == "compare":
             compare(values, read_plainly(views[1]), block)
         return nbytes, total
@@ -102,6 +105,15 @@ def _read(view: TensorStore) -> npt.NDArray[Any]:
 def _is_missing(view: TensorStore) -> bool:
     """Return True if no chunk of a view is stored, so that all of it reads as the fill value."""
     return bool(view.storage_statistics(query_not_stored=True).result().not_stored)
+
+
+def _is_filled(values: npt.NDArray[Any], fill: npt.NDArray[Any]) -> bool:
+    """Return True if all elements are the same bits as `fill`."""
+    if values.dtype.hasobject or not values.dtype.itemsize or not values.size:
+        return False
+    one = np.frombuffer(fill.astype(values.dtype).tobytes(), np.uint8)
+    bits = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(-1, len(one))
+    return bool((bits[0] == one).all() and (bits == one).all())
 
 
 @dataclass(repr=False)
@@ -175,7 +187,8 @@ def _loaded(name: str, blob: bytes) -> CopyWork:
         _kept.move_to_end(name)
         while len(_kept) > _MOST_KEPT:
             _kept.popitem(last=False)
-    if not any(step.source.spec()._driver.is_remote for step in work.steps):
+    stores = [store for step in work.steps for store in (step.source, step.target)]
+    if not any(store.spec()._driver.is_remote for store in stores):
         work_here()  # a task has one thread: the executor decides how many there are
     return work
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import queue
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -108,6 +107,8 @@ def threads_here(n: int) -> Workers:
 
 def processes_here(n: int) -> Workers:
     """Return processes of this machine, which are started anew when one is lost."""
+    import multiprocessing  # which takes long to load
+    from concurrent.futures import ProcessPoolExecutor
 
     @contextmanager
     def start() -> Iterator[OpenExecutor]:

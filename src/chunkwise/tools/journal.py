@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
+from chunkwise.kvstore.this_process import process_name
 from chunkwise.tools.ranges import Ranges
 
 __all__ = ["Journal", "read_journal"]
@@ -59,7 +59,7 @@ class Journal:
         self._forget()
         self._saved = 0.0
         self._generation = MISSING_GENERATION
-        self.owner = ":".join((socket.gethostname(), str(os.getpid()), uuid4().hex))
+        self.owner = ":".join((process_name().host, str(os.getpid()), uuid4().hex))
         _here[self.owner] = self
 
     def _forget(self) -> None:
@@ -219,7 +219,7 @@ def _may_live(owner: str) -> bool:
     """Return False if the process that owns a journal has certainly ended."""
     host, _, rest = owner.partition(":")
     pid, _, _ = rest.partition(":")
-    if host != socket.gethostname() or not pid.isdigit():
+    if host != process_name().host or not pid.isdigit():
         return True
     if int(pid) == os.getpid():
         return owner in _here
