@@ -9,10 +9,10 @@ that has it.  In any other, where writes would be lost and reads find nothing, i
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
-from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from chunkwise.binding import dump
@@ -46,7 +46,7 @@ class MemoryStore:
         self._next = 0
         self._lock = new_lock()
         self._storage: object = object()
-        self._name = uuid4().hex
+        self._name = os.urandom(16).hex()
 
     def __reduce__(self) -> tuple[Any, ...]:
         _pickled[self._name] = self

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 from typing import NamedTuple
-from uuid import uuid4
 
 from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["ProcessName", "check_process", "process_name"]
 
-_started = uuid4().hex
+_started = os.urandom(16).hex()
 
 
 class ProcessName(NamedTuple):
@@ -24,7 +22,8 @@ class ProcessName(NamedTuple):
 
 def process_name() -> ProcessName:
     """Return the name of this process."""
-    return ProcessName(socket.gethostname(), os.getpid(), _started)
+    host = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+    return ProcessName(host, os.getpid(), _started)
 
 
 def check_process(pickled: ProcessName, what: str) -> None:

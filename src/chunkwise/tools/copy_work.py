@@ -10,7 +10,6 @@ import pickle
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field, fields
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -28,6 +27,7 @@ from chunkwise.plan.blocks import Blocks
 from chunkwise.tools.copy_check import compare, read_plainly
 from chunkwise.tools.fingerprint import fingerprint
 from chunkwise.tools.narrowing import MisfitError, Narrowing
+from chunkwise.version import __version__
 
 __all__ = ["CopyStep", "CopyWork", "StepResult", "Stop"]
 
@@ -153,7 +153,7 @@ class CopyWork:
         if not self._blob:
             state = {"steps": self.steps, "kv": self.kv, "journal": self.journal, "owner": self.owner}
             self._blob = pickle.dumps(state)
-        return _SentWork, (_version(), self.name, self._blob)
+        return _SentWork, (__version__, self.name, self._blob)
 
 
 class _SentWork:
@@ -166,9 +166,9 @@ class _SentWork:
         return _SentWork, (self._version, self._name, self._blob)
 
     def __call__(self, step: int, start: int, stop: int) -> StepResult:
-        if self._version != _version():
+        if self._version != __version__:
             raise FailedPreconditionError(
-                f"a worker has version {_version()} of chunkwise, and {self._version} has sent it work"
+                f"a worker has version {__version__} of chunkwise, and {self._version} has sent it work"
             )
         return _loaded(self._name, self._blob)(step, start, stop)
 
@@ -205,10 +205,3 @@ def _check_visible(work: CopyWork) -> None:
         work.steps[0].source.resolve().result()
     except ValueError as e:
         raise FailedPreconditionError(f"a worker doesn't see the source: {e}") from None
-
-
-def _version() -> str:
-    try:
-        return version("chunkwise")
-    except PackageNotFoundError:
-        return "unknown"
