@@ -184,6 +184,15 @@ def test_a_copy_that_is_not_the_source_is_found(planes: str, tmp_path: Path) -> 
     cw.open(str(tmp_path / "b.zarr")).result()[3, 4, 5] = VALUES[3, 4, 5] ^ 1
     with pytest.raises(DataCorruptionError, match="the copy differs from the source"):
         columns(planes, tmp_path / "b.zarr", resume=True, verify=True)
+    assert not (tmp_path / "b.zarr" / JOURNAL).exists()
+
+
+def test_a_copy_that_is_there_is_verified_by_others(planes: str, tmp_path: Path) -> None:
+    columns(planes, tmp_path / "b.zarr")
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
+        report = columns(planes, tmp_path / "b.zarr", resume=True, verify=True, executor=executor)
+    assert report.verified and report.nbytes_copied == 0
+    assert not (tmp_path / "b.zarr" / JOURNAL).exists()
 
 
 def test_a_lost_worker_is_not_a_failed_task() -> None:

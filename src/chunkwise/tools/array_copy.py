@@ -273,7 +273,9 @@ class ArrayCopy:
             raise
 
     def _work(self, steps: list[CopyStep]) -> CopyWork:
-        return CopyWork(steps, self._location.kv, self._journal.key, self._journal.owner)
+        return CopyWork(
+            steps, self._location.kv, self._journal.key, None if self.complete else self._journal.owner
+        )
 
     def _drive(
         self,
@@ -299,12 +301,14 @@ class ArrayCopy:
                 count,
                 n_workers=self._workers.n_workers,
                 batch_seconds=self._workers.batch_seconds,
-                tick=self._journal.beat,
+                tick=(lambda: None) if self.complete else self._journal.beat,
                 stop=work.stop.set,
                 renew=None if renew is None else lambda: tasks_of(renew()),
             )
 
     def _interrupted(self, error: BaseException) -> None:
+        if self.complete:  # and has no journal
+            return
         # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
         if isinstance(error, MisfitError) and self._before is not None:
             for key in self._keys():

@@ -126,7 +126,7 @@ class CopyWork:
     steps: list[CopyStep]
     kv: KvStoreDriver
     journal: str  # the key that says that the copy is under way
-    owner: str
+    owner: str | None  # of the journal; None if the copy is whole, and there is none
     stop: Stop = field(default_factory=Stop)
     name: str = field(default_factory=lambda: uuid4().hex)
     _blob: bytes = b""
@@ -196,7 +196,7 @@ def _loaded(name: str, blob: bytes) -> CopyWork:
 def _check_visible(work: CopyWork) -> None:
     """Raise unless source and destination are here what they are where the copy was begun."""
     value = work.kv.read(work.journal).value
-    if value is None or work.owner.encode() not in bytes(value):
+    if work.owner is not None and (value is None or work.owner.encode() not in bytes(value)):
         raise FailedPreconditionError(
             f"a worker doesn't see the destination: {work.kv.describe(work.journal)} isn't there, or is "
             "another's; it has to be on storage that all workers see under the same name"
