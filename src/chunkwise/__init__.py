@@ -75,6 +75,8 @@ if _TYPE_CHECKING:
     from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
     from chunkwise.n5.label_multisets import open_label_multisets
     from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
+    from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
+    from chunkwise.tools.copy_plan import CopyPlan
     from chunkwise.tools.migrate import Migration, migrate
     from chunkwise.tools.tree_copy import CopyReport
 
@@ -117,11 +119,13 @@ ustring = dtypes["ustring"]
 json = dtypes["json"]
 
 __all__ = [
+    "ArrayCopyReport",
     "Attributes",
     "Batch",
     "ChunkLayout",
     "CodecSpec",
     "Context",
+    "CopyPlan",
     "CopyReport",
     "DTypeLike",
     "DataType",
@@ -163,6 +167,7 @@ __all__ = [
     "array",
     "cast",
     "concat",
+    "copy",
     "create_array",
     "create_container",
     "create_group",
@@ -187,6 +192,7 @@ __all__ = [
     "open_n5_uri",
     "overlay",
     "parse_tensorstore_flags",
+    "plan_copy",
     "read",
     "stack",
     "store",
@@ -221,6 +227,8 @@ _later = _Later(
         "chunkwise.n5.blocks": ["N5Blocks", "create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
         "chunkwise.pyramid.downsample_pyramid": ["Pyramid", "PyramidProgress", "downsample_pyramid"],
+        "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
+        "chunkwise.tools.copy_plan": ["CopyPlan"],
         "chunkwise.tools.migrate": ["Migration", "migrate"],
         "chunkwise.tools.tree_copy": ["CopyReport"],
     },

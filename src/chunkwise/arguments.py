@@ -6,12 +6,24 @@ Everything here raises TypeError, naming the argument, for an object of another 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable
 from typing import NoReturn, SupportsFloat, SupportsIndex, TypeVar
 
-__all__ = ["as_flag", "as_float", "as_int64", "as_sequence", "as_text", "check_same_type", "is_text"]
+__all__ = [
+    "as_flag",
+    "as_float",
+    "as_int64",
+    "as_nbytes",
+    "as_sequence",
+    "as_text",
+    "check_same_type",
+    "is_text",
+]
 
 T = TypeVar("T")
+
+_NBYTES = re.compile(r"([0-9]+\.?[0-9]*)\s*([kKMGT]?)(i?)B?")
 
 
 def is_text(value: object) -> bool:
@@ -69,3 +81,12 @@ def check_same_type(own: object, other: object) -> None:
 def _cannot_compare(own: object, other: object) -> NoReturn:
     name = type(own).__name__
     raise TypeError(f"{name} can be compared with {name} only, not {type(other).__name__}")
+
+
+def as_nbytes(text: str) -> int:
+    """Return the bytes that ``500MB``, ``1.5 GiB`` or ``1000000`` are; raise ValueError for other texts."""
+    found = _NBYTES.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f'expected a size such as 500MB or 2GiB, but received "{text}"')
+    number, prefix, binary = found[1], found[2].upper(), found[3]
+    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix or " "))

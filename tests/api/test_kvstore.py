@@ -399,7 +399,8 @@ def test_two_handles_on_one_store(ts):
     assert b["a/x"] == b"1"
     assert b.list().result() == [b"a/x"]
     assert repr(pickle.loads(pickle.dumps(a))) == repr(a)
-    assert "x" not in pickle.loads(pickle.dumps(a))
+    # TensorStore opens an empty store, which would lose data in silence.
+    assert ("x" in pickle.loads(pickle.dumps(a))) == (ts is chunkwise)
 
 
 def test_keys_of_any_bytes():

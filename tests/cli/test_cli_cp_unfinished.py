@@ -12,8 +12,8 @@ import pytest
 from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
-from chunkwise.api import copy as copy_module
 from chunkwise.hierarchy.node import JOURNAL
+from chunkwise.tools.copy_work import CopyStep
 
 VALUES = np.random.default_rng(1).integers(0, 60000, (40, 40), "u2")
 SMALL = ["--memory", "1000", "--quiet", "--no-sync"]  # so small that each chunk is a block
@@ -30,16 +30,19 @@ class Interrupted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, n_blocks: int, error: BaseException) -> None:
         self.left, self.error, self.copied = n_blocks, error, 0
-        original = copy_module.BlockCopy.copy
+        original = CopyStep.do
 
-        def copy(block_copy: Any, block: Any) -> None:
+        def do(step: CopyStep, number: int) -> Any:
+            if step.kind != "copy":
+                return original(step, number)
             if self.left == 0:
                 raise self.error
             self.left -= 1
-            original(block_copy, block)
+            done = original(step, number)
             self.copied += 1
+            return done
 
-        monkeypatch.setattr(copy_module.BlockCopy, "copy", copy)
+        monkeypatch.setattr(CopyStep, "do", do)
 
 
 @pytest.mark.parametrize("format", list(DRIVERS))
@@ -47,14 +50,15 @@ def test_interrupted_and_resumed(
     run: Run, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     target = tmp_path / "target"
-    arguments = ["cp", source, target, "--format", format, "--chunk", "8,8", *SMALL]
+    arguments = ["cp", source, target, "--format", format, "--chunk", "10,8", *SMALL]
     with monkeypatch.context() as patch:
         Interrupted(patch, 7, KeyboardInterrupt())
         result = run(*arguments)
     assert result.status == 130
     assert result.err.strip() == "chunkwise: interrupted; --resume goes on where it stopped"
     journal = json.loads((target / JOURNAL).read_text())
-    assert journal["blocks"] == 25 and journal["done"] + len(journal["also"]) == 7
+    assert journal["tasks"] == [20] and sum(stop - start for start, stop in journal["done"][0]) == 7
+    assert journal["owner"] is None
 
     with pytest.raises(ValueError, match=r"NOT_FOUND|does not exist|FAILED_PRECONDITION"):
         cw.open(str(target)).result()
@@ -69,7 +73,7 @@ def test_interrupted_and_resumed(
     with monkeypatch.context() as patch:
         counter = Interrupted(patch, 1000, AssertionError())
         result = run(*arguments, "--resume", "--verify")
-        assert counter.copied == 18
+        assert counter.copied == 13
     assert result.status == 0, result.err
     assert np.array_equal(read(target), VALUES)
     assert not (target / JOURNAL).exists()
@@ -86,7 +90,7 @@ def test_resume_with_other_options_or_another_source_is_refused(
     other = run("cp", source, target, "--format", "zarr3", "--resume", "--codec", "gzip:1", *SMALL)
     assert other.status == 1 and "its target is another one" in other.err
     other = run("cp", source, target, "--format", "zarr3", "--resume", "--memory", "100MB", "--quiet")
-    assert other.status == 1 and "its block shape is another one" in other.err
+    assert other.status == 1 and "its memory is 1,000 bytes" in other.err
     run("attrs", source, "set", "changed", "1")
     other = run("cp", source, target, "--format", "zarr3", "--resume", *SMALL)
     assert other.status == 1 and "another one" in other.err
@@ -123,7 +127,7 @@ def test_stopped_between_metadata_and_the_end(run: Run, tmp_path: Path, source: 
         Interrupted(patch, 0, KeyboardInterrupt())
         run("cp", source, task, "--format", "zarr3", *SMALL)
     journal = json.loads((task / JOURNAL).read_text())
-    journal["done"], journal["also"] = journal["blocks"], []
+    journal["done"] = [[[0, n]] for n in journal["tasks"]]
     (target / JOURNAL).write_text(json.dumps(journal))
     assert run("cp", source, target, "--format", "zarr3", "--resume", *SMALL).status == 0
     assert not (target / JOURNAL).exists()
@@ -134,16 +138,17 @@ def test_verification_finds_one_flipped_bit(
     run: Run, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "target"
-    original = copy_module.BlockCopy.copy
+    original = CopyStep.do
 
-    def flip(block_copy: Any, block: Any) -> None:
-        original(block_copy, block)
-        if list(block.inclusive_min) == [0, 0]:
-            block_copy.target[3, 4] = int(VALUES[3, 4]) ^ 1
+    def flip(step: CopyStep, number: int) -> Any:
+        done = original(step, number)
+        if step.kind == "copy" and number == 0:
+            step.target[3, 4] = int(VALUES[3, 4]) ^ 1
+        return done
 
     arguments = ["cp", source, target, "--format", "zarr3", "--verify", *SMALL]
     with monkeypatch.context() as patch:
-        patch.setattr(copy_module.BlockCopy, "copy", flip)
+        patch.setattr(CopyStep, "do", flip)
         result = run(*arguments)
     assert result.status == 1
     assert "differs from the source at [3, 4]" in result.err and "1 of 100 elements" in result.err

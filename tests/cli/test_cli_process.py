@@ -61,7 +61,7 @@ def test_ctrl_c_during_a_copy(start: Start, run: Run, tmp_path: Path) -> None:
     last = "chunkwise: interrupted; --resume goes on where it stopped"
     assert err.splitlines()[-1] == last and "Traceback" not in err and not out
     assert journal.exists() and not (tmp_path / "b/.zarray").exists()
-    assert 0 < json.loads(journal.read_text())["done"] < 256
+    assert 0 < sum(stop - start for start, stop in json.loads(journal.read_text())["done"][0]) < 256
     assert [p.name for p in tmp_path.glob("b/*") if p.name.endswith("lock")] == []
     fast = [option if option != "xz:9" else "none" for option in options]
     assert run("cp", tmp_path / "a", tmp_path / "b", *fast, "--resume").status == 1
@@ -117,3 +117,29 @@ def test_a_directory_that_cannot_be_written() -> None:
         lines = [line for line in process.stderr.splitlines() if "closed" in line]
         assert len(lines) == 4 and all("ermission" in line for line in lines), process.stderr
         assert [p.name for p in Path(root, "closed").iterdir()] == ["a.zarr"]
+
+
+def test_a_killed_driver(start: Start, run: Run, tmp_path: Path) -> None:
+    """What is left by a driver that was killed, with its workers or without, is finished by others."""
+    values = np.random.default_rng(0).poisson(20, (1 << 10, 1 << 10)).astype("u2")
+    make(tmp_path / "a", "zarr3", values, (1 << 3, 1 << 10))
+    options = ["--chunk", "1024,8", "--memory", "200kB", "--codec", "xz:9", "--no-sync", "--quiet"]
+    assert "pass 2 of 2" in run("cp", tmp_path / "a", tmp_path / "b", *options, "--dry-run").out
+    assert not (tmp_path / "b").exists()
+    resume: list[str] = []
+    for workers in ("threads:1", "processes:1"):
+        process = start("cp", tmp_path / "a", tmp_path / "b", *options, *resume, "--on", workers)
+        deadline = time.monotonic() + 60
+        before = len(list(tmp_path.glob("b/**/*")))
+        while len(list(tmp_path.glob("b/**/*"))) < before + 8 and time.monotonic() < deadline:
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        status = run("status", tmp_path / "b")
+        assert status.status == 1 and "pass 1 of 2" in status.out and "was at work" in status.err
+        resume = ["--resume"]
+    again = run("cp", tmp_path / "a", tmp_path / "b", *options, "--resume", "--verify", "--on", "threads:2")
+    assert again.status == 0, again.err
+    assert np.array_equal(read(tmp_path / "b"), values)
+    assert run("status", tmp_path / "b").status == 0

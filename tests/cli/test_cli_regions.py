@@ -134,7 +134,7 @@ def test_refused(run: Run, tmp_path: Path) -> None:
 def test_an_unfinished_copy_of_another_part_is_not_gone_on_with(run: Run, tmp_path: Path) -> None:
     make(tmp_path / "a", "zarr3", IMAGE, (1, 1, 9, 10, 11))
     source = stored_source(locate(tmp_path / "a"))
-    ArrayCopy(source.part((0, *[slice(None)] * 4)), locate(tmp_path / "c"), "zarr3", {})
+    ArrayCopy(source.part((0, *[slice(None)] * 4)), locate(tmp_path / "c"), "zarr3", {}).begin()
     result = run("cp", tmp_path / "a", tmp_path / "c", "--region", "1", "--resume")
     assert result.status == 1 and "another" in result.err
     assert run("cp", tmp_path / "a", tmp_path / "c", "--region", "0", "--resume").status == 0

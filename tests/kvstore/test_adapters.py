@@ -16,8 +16,6 @@ from chunkwise.testing.kvstore_contract import KvStoreContract
 
 
 class TestPrefixOfMemory(KvStoreContract):
-    pickles_reference = False
-
     @pytest.fixture
     def store(self):
         base = MemoryStore()
@@ -44,16 +42,12 @@ class TestPrefixInsideAName(KvStoreContract):
 
 
 class TestTrace(KvStoreContract):
-    pickles_reference = False
-
     @pytest.fixture
     def store(self):
         return TraceStore(MemoryStore())
 
 
 class TestFaultsThatDoNotHappen(KvStoreContract):
-    pickles_reference = False
-
     @pytest.fixture
     def store(self):
         return FaultStore(MemoryStore(), Fault(skip=10**9), Fault(key="other"))

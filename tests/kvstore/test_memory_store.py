@@ -8,8 +8,6 @@ from chunkwise.testing.kvstore_contract import KvStoreContract
 
 
 class TestMemoryStore(KvStoreContract):
-    pickles_reference = False
-
     @pytest.fixture
     def store(self):
         return MemoryStore()

@@ -31,8 +31,6 @@ class TestZip(KvStoreContract):
 class TestStack(KvStoreContract):
     """Three layers with different ways of naming keys."""
 
-    pickles_reference = False
-
     @pytest.fixture
     def store(self) -> KvStoreDriver:
         one, two = MemoryStore(), MemoryStore()
@@ -47,8 +45,6 @@ class TestStack(KvStoreContract):
 
 class TestMemoryCache(KvStoreContract):
     """A cache in memory that asks the base each time."""
-
-    pickles_reference = False
 
     @pytest.fixture
     def store(self) -> KvStoreDriver:

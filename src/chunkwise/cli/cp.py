@@ -19,12 +19,11 @@ from chunkwise.cli.template_options import (
     choose_format,
     template_options,
 )
-from chunkwise.engine.blockwise import n_block_threads
-from chunkwise.engine.future import Future
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, source_in_file, stored_source
+from chunkwise.tools.executors import named_workers
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, measure
 from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stored_node import occupancy, stored_array
@@ -75,7 +74,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="how much to use, such as 2GB; one chunk of DST for each thread at least",
+        help="how much a process may use, such as 2GB; by default a quarter of what there is",
+    )
+    parser.add_argument(
+        "--on",
+        metavar="WORKERS",
+        help="who does it: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the passes, tasks and bytes, and copy nothing"
     )
     parser.add_argument(
         "--no-sync",
@@ -129,11 +136,19 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         options,
         resume=arguments.resume,
         overwrite=arguments.overwrite,
-        block_nbytes=_block_nbytes(arguments.memory),
+        memory=None if arguments.memory is None else parse_nbytes(arguments.memory, "memory"),
         sync=not arguments.no_sync,
         cast=cast,
         extent=extent,
+        workers=None if arguments.on is None else named_workers(arguments.on),
     )
+    if arguments.dry_run:
+        if arguments.json:
+            print_json(copy.plan.to_json())
+        else:
+            print(copy.plan)
+        return 0
+    copy.begin()
     for note in copy.notes:
         message(note)
     if copy.complete:
@@ -157,17 +172,10 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
     return 0
 
 
-def _block_nbytes(memory: str | None) -> int | None:
-    """Return how large blocks may be: each thread has one as it is read, and as it is stored."""
-    if memory is None:
-        return None
-    return max(1, parse_nbytes(memory, "memory") // (2 * n_block_threads()))
-
-
 def _work(
     what: str,
     copy: ArrayCopy,
-    start: Callable[[Callable[[int], None]], Future[None]],
+    work: Callable[[Callable[[int], None]], None],
     done: int,
     *,
     show: bool,
@@ -175,17 +183,7 @@ def _work(
     """Do one pass over all blocks and return the seconds that it took."""
     started = time.monotonic()
     with open_progress(what, copy.nbytes, done, show=show) as progress:
-        future = start(progress.advance)
-        try:
-            while not future.done():
-                try:
-                    future.result(timeout=1.0)  # not for ever, so that Ctrl-C is heard on every system
-                except TimeoutError:
-                    continue
-            future.result()
-        except BaseException:  # Ctrl-C above all: workers end, and what is done stays for --resume
-            copy.interrupt(future)
-            raise
+        work(progress.advance)
     return time.monotonic() - started
 
 

@@ -32,6 +32,8 @@ _ONE_ARRAY = {
     "names": "--dimension-names",
     "units": "--units",
     "memory": "--memory",
+    "on": "--on",
+    "dry_run": "--dry-run",
 }
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "attrs": "show, set or remove attributes",
     "create": "make an array",
     "cp": "copy an array or a hierarchy to another place, format, chunking or compression",
+    "status": "how far an unfinished copy is",
     "mv": "move an array, a group or a link within a store",
     "rm": "delete arrays, groups and links",
     "consolidate": "write, check or remove the consolidated metadata of a hierarchy",

@@ -6,11 +6,11 @@ import json
 import re
 from typing import Any
 
+from chunkwise.arguments import as_nbytes
 from chunkwise.cli.command import UsageError
 
 __all__ = ["parse_codec", "parse_json", "parse_names", "parse_nbytes", "parse_sizes"]
 
-_NBYTES = re.compile(r"([0-9]+\.?[0-9]*)\s*([kKMGT]?)(i?)B?")
 _SEPARATORS = re.compile(r"\s*[,x×]\s*")
 
 
@@ -30,11 +30,10 @@ def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:
 
 def parse_nbytes(text: str, name: str) -> int:
     """Parse a number of bytes: ``500MB``, ``1.5 GiB``, ``1000000``."""
-    found = _NBYTES.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f'--{name}: expected a size such as 500MB or 2GiB, but received "{text}"')
-    number, prefix, binary = found[1], found[2].upper(), found[3]
-    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix or " "))
+    try:
+        return as_nbytes(text)
+    except ValueError as e:
+        raise UsageError(f"--{name}: {e}") from None
 
 
 def parse_names(text: str) -> tuple[str, ...]:

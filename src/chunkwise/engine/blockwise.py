@@ -6,11 +6,11 @@ under way the pool always has something to do, and the memory in use is that of 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.processors import n_processors
 from chunkwise.fork import new_lock
 from chunkwise.thread import start_thread
 
@@ -23,11 +23,7 @@ _MOST_THREADS = 8
 
 def n_block_threads() -> int:
     """Return how many blocks are under way at the same time."""
-    if hasattr(os, "sched_getaffinity"):
-        n = len(os.sched_getaffinity(0))
-    else:
-        n = os.cpu_count() or 1
-    return max(2, min(n, _MOST_THREADS))
+    return max(2, min(n_processors(), _MOST_THREADS))
 
 
 def work_through(

@@ -17,7 +17,6 @@ Work that mostly waits for a network is done on threads of its own, so that the 
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
 import weakref
@@ -29,6 +28,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.engine.future import Future, Promise
+from chunkwise.engine.processors import n_processors
 from chunkwise.fork import in_child, new_lock, put_in_order_in_child
 from chunkwise.thread import start_thread
 
@@ -66,7 +66,7 @@ class Pool:
     _n_threads = 0
 
     def __init__(self, n_workers: int | None = None, *, bounded: bool = False) -> None:
-        self.n_workers = n_workers or _n_processors()
+        self.n_workers = n_workers or n_processors()
         self.bounded = bounded
         self._lock = new_lock()
         self.after_fork()
@@ -131,12 +131,6 @@ def is_idle() -> bool:
 def n_threads() -> int:
     """Return how many threads all pools have started."""
     return sum(pool._n_threads for pool in list(_pools))
-
-
-def _n_processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _serve(queue: SimpleQueue[_Turn[Any] | None]) -> None:

@@ -24,7 +24,7 @@ from chunkwise.kvstore.atomic import Directories
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import offers
 
-__all__ = ["delete_all", "delete_node", "make_link", "move_node", "relocate"]
+__all__ = ["delete_all", "delete_below", "delete_node", "make_link", "move_node", "relocate"]
 
 
 def delete_node(tree: Tree, names: Sequence[str]) -> None:
@@ -66,6 +66,12 @@ def _delete(location: Location, node: Node) -> None:
     kv = location.kv
     if node.key:
         kv.delete(location.path + node.key)
+    delete_below(location)
+
+
+def delete_below(location: Location) -> None:
+    """Delete all keys below a location, and its directory."""
+    kv = location.kv
     if offers(kv, Directories):
         kv.delete_directory(location.path[:-1])
         return

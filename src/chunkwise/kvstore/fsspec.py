@@ -34,6 +34,7 @@ from chunkwise.kvstore.protocol import (
     Stamped,
 )
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
+from chunkwise.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.kvstore.traits import StoreTraits
 
 __all__ = ["FsspecStore", "is_fsspec"]
@@ -67,7 +68,9 @@ class FsspecStore:
         self.single_writer = single_writer
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.fs, self.root, self.single_writer)
+        in_memory = "memory" in _protocols(self.fs) | _protocols(getattr(self.fs, "fs", None))
+        process = process_name() if in_memory else None
+        return _unpickle, (self.fs, self.root, self.single_writer, process)
 
     def __repr__(self) -> str:
         return f"FsspecStore({self.fs!r}, {self.root!r})"
@@ -90,9 +93,7 @@ class FsspecStore:
         )
 
     def _is_local(self) -> bool:
-        protocol = self.fs.protocol
-        names = (protocol,) if isinstance(protocol, str) else protocol
-        return not {"file", "local", "memory"}.isdisjoint(names)
+        return not _protocols(self.fs).isdisjoint({"file", "local", "memory"})
 
     @property
     def identity(self) -> Any:
@@ -276,5 +277,33 @@ class FsspecStore:
         return StorageError(text, getattr(error, "errno", None))
 
 
-def _unpickle(fs: Any, root: str, single_writer: bool) -> FsspecStore:
+def _protocols(fs: Any) -> set[str]:
+    protocol = getattr(fs, "protocol", ())
+    return {protocol} if isinstance(protocol, str) else set(protocol)
+
+
+class _AbsentFiles:
+    """A file system in the memory of another process: it can be unpickled, but not used."""
+
+    protocol = "memory"
+
+    def __init__(self, process: ProcessName) -> None:
+        self._process = process
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _AbsentFiles, (self._process,)
+
+    def unstrip_protocol(self, path: str) -> str:
+        return f"memory://{path}"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        check_process(self._process, "a file system of fsspec's `memory://`")
+        raise AttributeError(name)
+
+
+def _unpickle(fs: Any, root: str, single_writer: bool, process: ProcessName | None) -> FsspecStore:
+    if process is not None and process != process_name():
+        fs = _AbsentFiles(process)
     return FsspecStore(fs, root, single_writer=single_writer)

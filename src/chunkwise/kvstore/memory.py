@@ -1,18 +1,22 @@
 """A kvstore in memory: the object is the storage.
 
 Any ``str`` is a key, the empty one too.  The generation of a value is 9 bytes: a zero, then the
-number of the write as 64-bit little-endian integer.  A pickled store is unpickled as a new storage
-with the values that it had; the two don't share writes.
+number of the write as 64-bit little-endian integer.
+
+A pickle holds the name of the storage, not its values: it is unpickled as the same storage in the process
+that has it.  In any other, where writes would be lost and reads find nothing, its use is an error.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
+from weakref import WeakValueDictionary
 
 from chunkwise.binding import dump
-from chunkwise.errors import AlreadyExistsError
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
@@ -24,9 +28,12 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
+from chunkwise.kvstore.this_process import ProcessName, check_process, process_name
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["MemoryStore"]
+
+_pickled: WeakValueDictionary[str, MemoryStore] = WeakValueDictionary()
 
 
 class MemoryStore:
@@ -38,15 +45,22 @@ class MemoryStore:
         self._values: dict[str, tuple[Buffer, bytes]] = {}
         self._next = 0
         self._lock = new_lock()
-        self._storage = object()
+        self._storage: object = object()
+        self._name = os.urandom(16).hex()
 
-    def __getstate__(self) -> tuple[dict[str, tuple[Buffer, bytes]], int]:
+    def __reduce__(self) -> tuple[Any, ...]:
+        _pickled[self._name] = self
+        return _unpickle, (process_name(), self._name)
+
+    def __copy__(self) -> MemoryStore:
+        copied = MemoryStore()
         with self._lock:
-            return {key: (bytes(value), stamp) for key, (value, stamp) in self._values.items()}, self._next
+            copied._values = {key: (bytes(value), stamp) for key, (value, stamp) in self._values.items()}
+            copied._next = self._next
+        return copied
 
-    def __setstate__(self, state: tuple[dict[str, tuple[Buffer, bytes]], int]) -> None:
-        self.__init__()  # type: ignore[misc]
-        self._values, self._next = state
+    def __deepcopy__(self, memo: dict[int, Any]) -> MemoryStore:
+        return self.__copy__()
 
     @property
     def identity(self) -> Any:
@@ -189,3 +203,28 @@ class MemoryStore:
     def _generation(self, key: str) -> bytes:
         found = self._values.get(key)
         return MISSING_GENERATION if found is None else found[1]
+
+
+class _AbsentStore(MemoryStore):
+    """A storage that this process doesn't have: it can be unpickled, but not used."""
+
+    # Unpickling must not fail: the workers of some executors would end, or hang.
+    def __init__(self, process: ProcessName, name: str) -> None:
+        self._next = 0
+        self._lock = new_lock()
+        self._process, self._name = process, name
+        self._storage = process, name
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name != "_values":
+            raise AttributeError(name)
+        check_process(self._process, "a `memory://` store")
+        raise FailedPreconditionError("a `memory://` store was unpickled after it had been deleted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self._process, self._name)
+
+
+def _unpickle(process: ProcessName, name: str) -> MemoryStore:
+    store = _pickled.get(name) if process == process_name() else None
+    return _AbsentStore(process, name) if store is None else store

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
 
@@ -94,23 +93,30 @@ class Blocks(NamedTuple):
     @property
     def n_blocks(self) -> int:
         """Number of blocks."""
-        return prod(len(along) for along in self._bounds())
+        return prod(n for _, n in self._along())
+
+    def block(self, number: int) -> IndexDomain:
+        """Return the domain of a block; the last dimension is the fastest."""
+        low, high = [], []
+        domain = self.domain
+        along = self._along()
+        for dim in reversed(range(len(along))):
+            first, n = along[dim]
+            number, cell = divmod(number, n)
+            start = self.origin[dim] + (first + cell) * self.shape[dim]
+            low.append(max(domain.inclusive_min[dim], start))
+            high.append(min(domain.exclusive_max[dim], start + self.shape[dim]))
+        return IndexDomain(inclusive_min=low[::-1], exclusive_max=high[::-1], labels=domain.labels)
 
     def domains(self) -> Iterator[IndexDomain]:
-        """Yield the domain of each block, the last dimension fastest."""
-        labels = self.domain.labels
-        for cell in product(*self._bounds()):
-            yield IndexDomain(
-                inclusive_min=[lo for lo, _ in cell], exclusive_max=[hi for _, hi in cell], labels=labels
-            )
+        """Yield the domain of each block, in the order of their numbers."""
+        return map(self.block, range(self.n_blocks))
 
-    def _bounds(self) -> list[list[tuple[int, int]]]:
-        out = []
-        domain = self.domain
-        for lo, hi, at, size in zip(
-            domain.inclusive_min, domain.exclusive_max, self.origin, self.shape, strict=True
-        ):
-            first, last = (lo - at) // size, -(-(hi - at) // size)
-            edges = [*(max(lo, at + i * size) for i in range(first, last)), hi]
-            out.append([(a, b) for a, b in pairwise(edges) if a < b])
-        return out
+    def _along(self) -> list[tuple[int, int]]:
+        """Return the first block along each dimension, counted from the origin, and how many there are."""
+        return [
+            ((lo - at) // size, -(-(hi - at) // size) - (lo - at) // size if hi > lo else 0)
+            for lo, hi, at, size in zip(
+                self.domain.inclusive_min, self.domain.exclusive_max, self.origin, self.shape, strict=True
+            )
+        ]

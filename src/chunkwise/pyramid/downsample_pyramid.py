@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from chunkwise.api.downsample import downsample
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.future import Future, Promise
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import JOURNAL, require_node
@@ -302,6 +303,17 @@ class _PyramidWriter:
 
     def write(self, wanted: Callable[[], bool]) -> Pyramid | None:
         """Write what isn't written yet; None if it isn't wanted any more."""
+        try:
+            pyramid = self._write(wanted)
+        except BaseException:
+            with suppress(ChunkwiseError):
+                self._journal.save()
+            raise
+        if pyramid is None:
+            self._journal.save()
+        return pyramid
+
+    def _write(self, wanted: Callable[[], bool]) -> Pyramid | None:
         plan = self._plan
         arrays: list[TensorStore] = []
         for number, (writer, level) in enumerate(zip(self._writers, plan.levels, strict=True)):
@@ -338,6 +350,7 @@ class _PyramidWriter:
         return array.label[names] if names else array
 
     def _advance(self, level: int, nbytes: int) -> None:
+        self._journal.beat()
         with self._lock:
             self._done += nbytes
             if self._progress is not None:

@@ -92,6 +92,7 @@ class ImageCopy:
                     sync=sync,
                     cast=cast,
                 )
+                work.begin()
                 report.add(path, work, verify=verify, progress=progress)
             made = self._layout.group_attributes(
                 stack, self._axes, named, data_type=self._data_type, labels=self._image.labels

@@ -11,7 +11,6 @@ import operator
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from copy import deepcopy
 from typing import Any, TypeAlias
 
 from chunkwise.binding import JSON, MISSING, dump, expect_object, plain_json
@@ -107,16 +106,14 @@ class ContextResource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         context = None if self._context is None else self._context()
+        # A storage is data: it is not made anew where the resource is.
+        state = self.value if isinstance(self.value, MemoryStore) else None
         if context is not None:
-            return operator.getitem, (context, self.key)
-        return _unpickle_resource, (self.key, self.to_json(include_defaults=True), self.in_place)
+            return operator.getitem, (context, self.key), state
+        return _unpickle_resource, (self.key, self.to_json(include_defaults=True), self.in_place), state
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ContextResource:
-        make, arguments = self.__reduce__()
-        out: ContextResource = make(*deepcopy(arguments, memo))
-        if isinstance(self.value, MemoryStore):  # the resource is the data
-            out.value = deepcopy(self.value, memo)
-        return out
+    def __setstate__(self, value: MemoryStore) -> None:
+        self.value = value
 
 
 def _unpickle_resource(key: str, value: JSON, in_place: bool) -> ContextResource:

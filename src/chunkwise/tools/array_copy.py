@@ -5,21 +5,25 @@ last.  Until then there are chunks and a journal (:mod:`chunkwise.tools.journal`
 interrupted copy can be resumed.
 
 1. The template of the source becomes the metadata of the destination.
-2. The journal is written, or read if the copy is resumed.
-3. Blocks of whole chunks are copied, several at a time; the journal follows.  A block of which nothing is
-   stored needs no copy, if the fill values are the same.
-4. If asked for, every element is read again, the plain way, and compared, bit for bit.
-5. Attributes and groups above are written, then the metadata; then the journal is deleted.
+2. The passes are planned (:mod:`chunkwise.tools.copy_plan`).
+3. The journal is written, or read if the copy is resumed.
+4. Blocks are copied, several at a time; the journal follows.  A block of which nothing is stored needs no
+   copy, if the fill values are the same.
+5. Of two passes, the second has to have read what the first has: their fingerprints are the same.
+6. If asked for, every element is read again, the plain way, and compared with the source: bit for bit, or by
+   fingerprint where blocks of the destination would read the source many times.
+7. The intermediate array is deleted; attributes and groups above are written, then the metadata; then the
+   journal is deleted.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
-from itertools import takewhile
-from typing import Any, TypeVar
+from typing import Any
 
 from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy
 from chunkwise.api.open import open as open_spec
@@ -27,36 +31,47 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.conversion import converter
 from chunkwise.dtypes.convert_number import Convert
 from chunkwise.dtypes.fill_value import same_fill
-from chunkwise.engine.blockwise import work_through
-from chunkwise.engine.future import Future
-from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
+from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
+from chunkwise.engine.blockwise import n_block_threads
+from chunkwise.engine.processors import memory_limit
+from chunkwise.errors import (
+    ChunkwiseError,
+    DataCorruptionError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    prefix,
+)
 from chunkwise.hierarchy.attributes import write_first_attributes
+from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear, create_parents
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.plan.blocks import Blocks
 from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
-from chunkwise.tools.copy_check import compare, read_plainly
+from chunkwise.tools.copy_plan import CopyPlan, Grid, Intermediate, plan_blocks
 from chunkwise.tools.copy_source import CopySource, stored_source
-from chunkwise.tools.journal import Journal
+from chunkwise.tools.copy_work import CopyStep, CopyWork, StepResult
+from chunkwise.tools.executors import Workers, threads_here
+from chunkwise.tools.journal import Journal, read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError, narrowing
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.target import Target, target_spec
+from chunkwise.tools.task_driver import run_tasks
 
 __all__ = ["ArrayCopy"]
 
-T = TypeVar("T")
-
 _N_BLOCKS = 64
 _SMALLEST_NBYTES = 4 << 20
+_DEFAULT_SHARE = 4  # of the memory that there is
+_INTERMEDIATE = ".chunkwise-intermediate"
+_MASK = (1 << 64) - 1
 
 _SAME = "source and destination are the same array, or the destination holds the source"
 _INSIDE = "the destination is, or holds, an array that the source is made of"
-
-_Numbered = tuple[int, IndexDomain]
 
 
 class ArrayCopy:
@@ -71,12 +86,13 @@ class ArrayCopy:
         *,
         resume: bool = False,
         overwrite: bool = False,
-        block_nbytes: int | None = None,
+        memory: int | None = None,  # of a process that works on it; by default a share of what there is
+        workers: Workers | None = None,  # by default threads of this process
+        plan: CopyPlan | None = None,
         sync: bool = True,  # without, a power failure can leave a copy that looks whole but isn't
         cast: Cast = "error",
         extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
     ) -> None:
-        self._stop = threading.Event()
         self._location = destination
         self._format = format
         if isinstance(source, Location):
@@ -87,54 +103,130 @@ class ArrayCopy:
         dtype = options.get("dtype")
         self.narrowing = None if dtype is None else narrowing(self.source, dtype, cast, extent)
         template = _with_options(source.template, options, self.narrowing)
-        plan: Target = target_spec(template, format, list(options))
-        self.notes = plan.notes
-        self._attributes = plan.attributes
+        target: Target = target_spec(template, format, list(options))
+        self.notes = target.notes
+        self._attributes = target.attributes
         kvstore = destination.kvstore()
         if not sync:  # one that is bound already would not look at the context
             kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
             kvstore = replace(kvstore, resources=kept)
-        self._spec = {**plan.spec, "kvstore": kvstore}
+        self._spec = {**target.spec, "kvstore": kvstore}
         context = {} if sync else {"file_io_sync": False}
         unstored = {**self._spec, "open": True, "assume_metadata": True}
         self.target = open_spec(unstored, context=Context(context)).result()
-        if block_nbytes is None:
-            whole = self.target.size * self.target.dtype.memory_dtype.itemsize
-            block_nbytes = min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES)
-        self._blocks = BlockCopy(self.target, self.source, block_nbytes=block_nbytes, convert=self.narrowing)
-        self._same_fill = source.is_stored and _have_same_fill(self._blocks)
+        self._workers = workers or threads_here(n_block_threads())
+        blocks = BlockCopy(self.target, self.source, convert=self.narrowing)
+        self._aligned, self._convert = blocks.source, blocks.convert
+        self._fill = None
+        if source.is_stored and _have_same_fill(blocks):
+            self._fill = (
+                self.target.fill_value if self.target.fill_value is not None else self.target.dtype.zero()
+            )
+        begun = read_journal(destination) if resume and not overwrite else None
+        if plan is None and begun is not None:  # whoever goes on with it may have other memory and processors
+            plan = _journalled_plan(begun, memory)
+        self.plan = plan or self._make_plan(memory)
+        if self.plan.passes[0].domain.shape != self.target.shape:
+            raise InvalidArgumentError(
+                f"the plan is for an array of shape {list(self.plan.passes[0].domain.shape)}, "
+                f"not {list(self.target.shape)}"
+            )
+        self._steps = self._copy_steps()
         task = {
             "source": source.location,
             "source metadata": source.digest,
-            "target": plan.spec,
-            "block shape": list(self._blocks.blocks.shape),
+            "target": target.spec,
+            "plan": self.plan.to_json(),
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
         }
-        self._journal = Journal(destination, task, self._blocks.blocks.n_blocks)
-        self.nbytes = self._blocks.nbytes(self.target.domain)
+        self._journal = Journal(destination, task, [blocks.n_blocks for blocks in self.plan.passes])
+        self.nbytes = blocks.nbytes(self.target.domain)
         self.nbytes_done = 0
         self.complete = False  # True if an equal copy is there already, and `resume`
         self._before: frozenset[str] | None = None  # keys that are not of this copy
-        self._begin(resume, overwrite)
+        self._resume, self._overwrite = resume, overwrite
 
-    def _begin(self, resume: bool, overwrite: bool) -> None:
+    def _make_plan(self, memory: int | None) -> CopyPlan:
+        target, source = self.target, self._aligned
+        itemsize = max(_itemsize(target), _itemsize(source))
+        whole = target.size * itemsize
+        fixed = not target.dtype.memory_dtype.hasobject and target.rank > 0 and target.size > 0
+        domain = IndexDomain(inclusive_min=target.origin, shape=target.shape, labels=target.domain.labels)
+        return plan_blocks(
+            domain,
+            itemsize,
+            _grid(source, source.chunk_layout.read_chunk.shape),
+            _grid(target, target.chunk_layout.write_chunk.shape),
+            memory=memory or self._workers.memory or memory_limit() // _DEFAULT_SHARE,
+            n_at_once=self._workers.n_at_once,
+            wanted_nbytes=min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES),
+            two_passes=fixed and _intermediate_metadata(target) is not None,
+        )
+
+    def _copy_steps(self) -> list[CopyStep]:
+        passes, between = self.plan.passes, self.plan.intermediate
+        if between is None:
+            return [self._step("copy", self._aligned, self.target, passes[0], self._fill)]
+        middle = self._open_intermediate(between)
+        return [
+            self._step("copy", self._aligned, middle, passes[0], self._fill, summed=True),
+            replace(
+                self._step("copy", middle, self.target, passes[1], middle.fill_value, summed=True),
+                narrowing=None,
+            ),
+        ]
+
+    def _step(
+        self,
+        kind: str,
+        source: TensorStore,
+        target: TensorStore,
+        blocks: Blocks,
+        fill: Any,
+        *,
+        summed: bool = False,
+    ) -> CopyStep:
+        return CopyStep(source, target, blocks, kind, self.narrowing, _itemsize(self.target), fill, summed)
+
+    def _open_intermediate(self, between: Intermediate) -> TensorStore:
+        """Return the array between two passes; it never has metadata, so it is never taken for an array."""
+        metadata = _intermediate_metadata(self.target)
+        assert metadata is not None, "it was planned"
+        blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": _itemsize(self.target)}
+        inner = [{"name": "bytes"}, {"name": "blosc", "configuration": blosc}]
+        sharding = {"chunk_shape": list(between.chunks), "codecs": inner}
+        metadata["codecs"] = [{"name": "sharding_indexed", "configuration": sharding}]
+        grid = {"name": "regular", "configuration": {"chunk_shape": list(between.shards)}}
+        metadata["chunk_grid"] = grid
+        # What the disk loses is found by the fingerprint.
+        kvstore = self._location.child(_INTERMEDIATE).kvstore()
+        kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
+        spec = {"driver": "zarr3", "kvstore": replace(kvstore, resources=kept), "metadata": metadata}
+        opened = open_spec(
+            {**spec, "open": True, "assume_metadata": True}, context=Context({"file_io_sync": False})
+        ).result()
+        return opened[self.target.domain.label[("",) * self.target.rank]] if self.target.rank else opened
+
+    def begin(self) -> None:
+        """Write the journal of a new copy, or read that of an unfinished one; see `complete`."""
         location = self._location
         unfinished = location.kv.read(location.path + JOURNAL).value is not None
-        if overwrite:
+        if self._overwrite:
             clear(location)
-        elif unfinished and resume:
+        elif unfinished and self._resume:
             self._journal.resume()
             self.nbytes_done = sum(
-                self._blocks.nbytes(block)
-                for number, block in self._numbered()
-                if self._journal.is_done(number)
+                self._share(int(step.blocks.block(number).size) * step.itemsize)
+                for at, step in enumerate(self._steps)
+                for start, stop in self._journal.done(at)
+                for number in range(start, stop)
             )
             return
-        elif resume and self._is_there():
+        elif self._resume and self._is_there():
             self.complete = True
             self.nbytes_done = self.nbytes
             return
-        if not unfinished or overwrite:
+        if not unfinished or self._overwrite:
             check_outside_arrays(location)
             check_free(location, self._format)
         if self.narrowing is not None and not unfinished:
@@ -153,36 +245,72 @@ class ArrayCopy:
             return False
         return True
 
-    def _numbered(self) -> Iterator[_Numbered]:
-        return enumerate(self._blocks.blocks.domains())
+    def _share(self, nbytes: int) -> int:
+        """Return what a block of one of several passes counts for the whole."""
+        return nbytes // len(self._steps)
 
-    def run(self, advance: Callable[[int], None] = lambda nbytes: None) -> Future[None]:
-        """Copy the blocks that are left; `advance` gets the bytes of each, from several threads."""
-
-        def work(item: _Numbered) -> None:
-            number, block = item
-            if not (self._same_fill and _is_missing(self._blocks.source[block])):
-                try:
-                    self._blocks.copy(block)
-                except MisfitError as e:
-                    where = f"{list(block.inclusive_min)} to {list(block.exclusive_max)}"
-                    raise prefix(e, f"Between {where}") from None
-            self._journal.mark(number)
-            advance(self._blocks.nbytes(block))
-
+    def run(self, advance: Callable[[int], None] = lambda nbytes: None) -> None:
+        """Copy the blocks that are left; `advance` gets the bytes of some, one after the other."""
         if self.narrowing is not None:
             self.narrowing.n_changed = 0
-        left = (item for item in self._numbered() if not self._journal.is_done(item[0]))
-        return work_through(self._until_stopped(left), work)
+        journal, work = self._journal, self._work(self._steps)
+        try:
+            for at in range(len(self._steps)):
 
-    def _until_stopped(self, items: Iterator[T]) -> Iterator[T]:
-        return takewhile(lambda _: not self._stop.is_set(), items)
+                def done(start: int, stop: int, result: StepResult, at: int = at) -> None:
+                    journal.mark(start, stop, at, result.fingerprint)
+                    advance(self._share(result.nbytes))
 
-    def interrupt(self, working: Future[None]) -> None:
-        """Stop the future of :meth:`run` or :meth:`verify` after the blocks under way; write the journal."""
-        self._stop.set()
+                self._drive(work, at, journal.missing(at), done)
+            if len(self._steps) > 1 and journal.fingerprint(0) != journal.fingerprint(1):
+                journal.restart()
+                raise DataCorruptionError(
+                    "the intermediate array was not read as it was written: fingerprints are "
+                    f"{journal.fingerprint(0):016x} and {journal.fingerprint(1):016x}"
+                )
+        except BaseException as e:
+            self._interrupted(e)
+            raise
+
+    def _work(self, steps: list[CopyStep]) -> CopyWork:
+        return CopyWork(
+            steps, self._location.kv, self._journal.key, None if self.complete else self._journal.owner
+        )
+
+    def _drive(
+        self,
+        work: CopyWork,
+        at: int,
+        pending: Sequence[tuple[int, int]],
+        done: Callable[[int, int, StepResult], None],
+    ) -> None:
+        def count(start: int, stop: int, result: StepResult) -> None:
+            narrowing = work.steps[at].narrowing
+            if narrowing is not None:
+                narrowing.add_changed(result.n_changed)
+            done(start, stop, result)
+
+        def tasks_of(executor: Executor) -> Callable[..., Any]:
+            return lambda start, stop: executor.submit(work, at, start, stop)
+
+        with self._workers.open() as opened:
+            renew = opened.renew
+            run_tasks(
+                tasks_of(opened.executor),
+                pending,
+                count,
+                n_workers=self._workers.n_workers,
+                batch_seconds=self._workers.batch_seconds,
+                tick=(lambda: None) if self.complete else self._journal.beat,
+                stop=work.stop.set,
+                renew=None if renew is None else lambda: tasks_of(renew()),
+            )
+
+    def _interrupted(self, error: BaseException) -> None:
+        if self.complete:  # and has no journal
+            return
         # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
-        if isinstance(working.exception(), MisfitError) and self._before is not None:
+        if isinstance(error, MisfitError) and self._before is not None:
             for key in self._keys():
                 if key not in self._before:
                     self._location.kv.delete(key)
@@ -190,27 +318,51 @@ class ArrayCopy:
         with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
             self._journal.save()
 
-    def verify(self, advance: Callable[[int], None] = lambda nbytes: None) -> Future[None]:
-        """Read source and copy and compare every element; the error names the first one that differs."""
+    def verify(self, advance: Callable[[int], None] = lambda nbytes: None) -> None:
+        """Read source and copy and compare every element; the error names the first one that differs.
 
-        def work(block: IndexDomain) -> None:
-            if self._same_fill and all(map(_is_missing, (self._blocks.source[block], self.target[block]))):
-                advance(self._blocks.nbytes(block))
-                return
-            try:
-                wanted = self._blocks.convert(read_plainly(self._blocks.source[block]))
-                compare(wanted, read_plainly(self.target[block]), block)
-            except DataCorruptionError:
+        If the copy took two passes, it says only that some differ.
+        """
+        passes = self.plan.passes
+        narrowing = copy(self.narrowing)  # which counts once
+        if len(passes) == 1:
+            steps = [self._step("compare", self._aligned, self.target, passes[0], self._fill)]
+            steps[0] = replace(steps[0], narrowing=narrowing)
+        else:
+            steps = [
+                self._step("sum", self._aligned, self.target, passes[0], self._fill, summed=True),
+                self._step("sum", self.target, self.target, passes[1], self._fill, summed=True),
+            ]
+            steps = [replace(steps[0], narrowing=narrowing), replace(steps[1], narrowing=None)]
+        work, sums = self._work(steps), [0] * len(steps)
+        try:
+            for at, step in enumerate(steps):
+
+                def done(start: int, stop: int, result: StepResult, at: int = at) -> None:
+                    sums[at] = (sums[at] + result.fingerprint) & _MASK
+                    advance(self._share(result.nbytes))
+
+                self._drive(work, at, [(0, step.blocks.n_blocks)], done)
+            if len(set(sums)) > 1:
+                raise DataCorruptionError(
+                    f"the copy differs from the source: fingerprints are {sums[1]:016x} and {sums[0]:016x}"
+                )
+        except DataCorruptionError as e:
+            if not self.complete:
                 self._journal.restart()
-                raise
-            advance(self._blocks.nbytes(block))
-
-        return work_through(self._until_stopped(self._blocks.blocks.domains()), work)
+            self._interrupted(e)
+            raise
+        except BaseException as e:
+            self._interrupted(e)
+            raise
 
     def finish(self) -> TensorStore:
         """Make the copy an array; return it as it is opened anew."""
         location = self._location
         if not self.complete:
+            if self.plan.intermediate is not None:
+                # First: an N5 array can't be made where a directory is.
+                delete_below(location.child(_INTERMEDIATE))
             create_parents(location, self._format)
             write_first_attributes(location, self._format, self._attributes)
             open_spec({**self._spec, "open": True, "create": True}).result()
@@ -219,16 +371,49 @@ class ArrayCopy:
         return open_array(location)
 
 
+def _journalled_plan(journal: Mapping[str, Any], memory: int | None) -> CopyPlan | None:
+    """Return the plan of an unfinished copy, None if it has none."""
+    found = journal.get("task", {}).get("plan")
+    if found is None:
+        return None
+    plan = CopyPlan.from_json(found)
+    if memory is not None and memory != plan.memory:
+        raise FailedPreconditionError(
+            f"the unfinished copy can't be resumed: its memory is {plan.memory:,} bytes; use the same "
+            "options, or --overwrite to start again"
+        )
+    return plan
+
+
+def _grid(store: TensorStore, chunk: Any) -> Grid:
+    """Return the chunks of a view; where there are none along a dimension, any cut is as good as another."""
+    origin = store.chunk_layout.grid_origin or (None,) * store.rank
+    return Grid(
+        tuple(n or 1 for n in chunk or (None,) * store.rank),
+        tuple(lo if at is None else at for lo, at in zip(store.origin, origin, strict=True)),
+    )
+
+
+def _itemsize(store: TensorStore) -> int:
+    return max(1, store.dtype.memory_dtype.itemsize)
+
+
+def _intermediate_metadata(target: TensorStore) -> dict[str, Any] | None:
+    """Return the type of the intermediate array in the words of Zarr v3, None if that can't hold it."""
+    fill_value = target.fill_value if target.fill_value is not None else target.dtype.zero()
+    try:
+        data_type = to_zarr3(target.dtype)
+        fill = fill_value_to_zarr3(fill_value, target.dtype, data_type)
+    except ChunkwiseError:
+        return None
+    return {"shape": list(target.shape), "data_type": data_type, "fill_value": fill}
+
+
 def _have_same_fill(copy: BlockCopy) -> bool:
     """Return True if a chunk that is missing in the source can be missing in the target."""
     found, wanted = copy.source.fill_value, copy.target.fill_value
     zero, other = copy.source.dtype.zero(), copy.target.dtype.zero()
     return same_fill(copy.convert(zero if found is None else found), other if wanted is None else wanted)
-
-
-def _is_missing(view: TensorStore) -> bool:
-    """Return True if no chunk of a view is stored, so that all of it reads as the fill value."""
-    return bool(view.storage_statistics(query_not_stored=True).result().not_stored)
 
 
 def _with_options(template: ArrayTemplate, options: dict[str, Any], convert: Convert | None) -> ArrayTemplate:

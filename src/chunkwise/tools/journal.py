@@ -1,111 +1,232 @@
-"""``Journal``: the progress of an unfinished copy, in a small document in its destination.
+"""``Journal``: the progress of unfinished work, in a small document in its destination.
 
-It is written before the first chunk, now and then during the copy, and deleted at the very end.  Blocks
-are taken in order, so a number and a few exceptions say which ones are done.
+It is written before the first chunk, now and then during the work, and deleted at the very end.  Each writing
+is conditional on the one before, so two processes can't both go on with the same work: who finds that
+somebody else has written stops.  Whoever takes a journal over waits first until its owner has been silent for
+some time; no clock but its own counts.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
-from chunkwise.errors import AlreadyExistsError, FailedPreconditionError
+from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError, FailedPreconditionError
 from chunkwise.fork import new_lock
-from chunkwise.hierarchy.document import read_document
+from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
-from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
+from chunkwise.kvstore.this_process import process_name
+from chunkwise.tools.ranges import Ranges
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "read_journal"]
 
 _SECONDS = 1.0
+_BEAT = 5.0
+_SILENCE = 20.0  # seconds after which an owner that may be at work is taken for dead
+_POLL = 0.5
+_MASK = (1 << 64) - 1
+
+_here: WeakValueDictionary[str, Journal] = WeakValueDictionary()
 
 
 class Journal:
-    """The blocks of a copy that are done; for several threads."""
+    """The tasks of each pass that are done, and the sum of their fingerprints; for several threads."""
 
     def __init__(
         self,
         location: Location,
-        task: Mapping[str, Any],
-        n_blocks: int,
+        task: Mapping[str, Any],  # what is done and how: it is resumed only if it is the same
+        n_tasks: int | Sequence[int],  # of each pass
         *,
         command: str = "chunkwise cp --resume",
+        silence: float = _SILENCE,
     ) -> None:
         self._command = command
         self._kv = location.kv
-        self._key = location.path + JOURNAL
+        self.key = location.path + JOURNAL
         self._task = json.loads(json.dumps(task))
-        self._n_blocks = n_blocks
+        self._n_tasks = [n_tasks] if isinstance(n_tasks, int) else list(n_tasks)
+        self._silence = silence
         self._lock = new_lock()
-        self._first = 0
-        self._beyond: set[int] = set()
+        self._forget()
         self._saved = 0.0
+        self._generation = MISSING_GENERATION
+        self.owner = ":".join((process_name().host, str(os.getpid()), uuid4().hex))
+        _here[self.owner] = self
+
+    def _forget(self) -> None:
+        self._done = [Ranges() for _ in self._n_tasks]
+        self._sums = [0] * len(self._n_tasks)
 
     def begin(self) -> None:
-        """Write the journal of a new copy; raise AlreadyExistsError if there is one."""
-        if self._kv.write(self._key, self._text(), if_equal=MISSING_GENERATION) is None:
+        """Write the journal of new work; raise AlreadyExistsError if there is one."""
+        if not self._write(self.owner):
             raise AlreadyExistsError(
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
                 "--overwrite starts again"
             )
 
     def resume(self) -> None:
-        """Read the journal of an unfinished copy; raise FailedPreconditionError if it is of another one."""
-        document = read_document(self._kv, self._key)
-        if not isinstance(document, dict):
-            raise FailedPreconditionError(f"{self._kv.describe(self._key)} is not the journal of a copy")
+        """Take over the journal of unfinished work.
+
+        Raises
+        ------
+        FailedPreconditionError
+            If it is that of other work, or its owner is at work.
+        """
+        document = self._read()
         for name, value in self._task.items():
             if document.get("task", {}).get(name) != value:
                 raise FailedPreconditionError(
                     f"the unfinished copy can't be resumed: its {name} is another one; "
                     "use the same source and options, or --overwrite to start again"
                 )
-        self._first = int(document["done"])
-        self._beyond = {int(number) for number in document["also"]}
+        self._wait_for_silence(document)
+        try:
+            self._done = [Ranges(ranges) for ranges in document["done"]]
+            self._sums = [int(text, 16) for text in document["fingerprints"]]
+            if document["tasks"] != self._n_tasks or len(self._done) != len(self._n_tasks):
+                raise ValueError(f"tasks are {document['tasks']}, not {self._n_tasks}")
+        except (KeyError, TypeError, ValueError) as e:
+            raise FailedPreconditionError(f"{self._where()} can't be used: {e!r}") from None
+        if not self._write(self.owner):
+            raise self._at_work(self._read())
 
-    def is_done(self, block: int) -> bool:
-        """Return True if a block has been copied."""
-        return block < self._first or block in self._beyond
+    def _read(self) -> dict[str, Any]:
+        found = self._kv.read(self.key)
+        self._generation = found.generation
+        return _parsed(found.value or b"", self._where())
 
-    def mark(self, block: int) -> None:
-        """Note that a block has been copied; written to the store after at most a second."""
+    def _where(self) -> str:
+        return self._kv.describe(self.key)
+
+    def _wait_for_silence(self, document: Mapping[str, Any]) -> None:
+        """Return when nobody else is at work; raise FailedPreconditionError if somebody is."""
+        owner = document.get("owner")
+        if owner is None or not _may_live(owner):
+            return
+        give_up = time.monotonic() + self._silence
+        generation = self._generation
+        while time.monotonic() < give_up:
+            time.sleep(min(_POLL, self._silence))
+            document = self._read()
+            if self._generation != generation:
+                if document.get("owner") is None:
+                    return
+                raise self._at_work(document)
+
+    def _at_work(self, document: Mapping[str, Any]) -> FailedPreconditionError:
+        host, pid, _ = (*str(document.get("owner")).split(":"), "?", "?")[:3]
+        return FailedPreconditionError(f"process {pid} on {host} is at work on it: {self._where()}")
+
+    def is_done(self, number: int, at: int = 0) -> bool:
+        """Return True if a task of pass `at` is done."""
+        return number in self._done[at]
+
+    def done(self, at: int = 0) -> list[tuple[int, int]]:
+        """Return the tasks of pass `at` that are done, as ranges."""
+        return list(self._done[at])
+
+    def missing(self, at: int = 0) -> list[tuple[int, int]]:
+        """Return the tasks of pass `at` that are to be done, as ranges."""
+        return list(self._done[at].missing(0, self._n_tasks[at]))
+
+    def fingerprint(self, at: int = 0) -> int:
+        """Return the sum of the fingerprints of the tasks of pass `at`."""
+        return self._sums[at]
+
+    def mark(self, start: int, stop: int | None = None, at: int = 0, fingerprint: int = 0) -> None:
+        """Note that tasks are done; written to the store after at most a second."""
         with self._lock:
-            self._beyond.add(block)
-            while self._first in self._beyond:
-                self._beyond.remove(self._first)
-                self._first += 1
+            self._done[at].add(start, start + 1 if stop is None else stop)
+            self._sums[at] = (self._sums[at] + fingerprint) & _MASK
             if time.monotonic() - self._saved >= _SECONDS:
-                self._save()
+                self._save(self.owner)
+
+    def beat(self) -> None:
+        """Show that somebody is at work, if nothing was written for some seconds."""
+        with self._lock:
+            if time.monotonic() - self._saved >= _BEAT:
+                self._save(self.owner)
 
     def save(self) -> None:
-        """Write what is known."""
+        """Write what is known, and that nobody is at work any more."""
         with self._lock:
-            self._save()
+            self._save(None)
 
     def restart(self) -> None:
-        """Note that no block is done: what was copied is not to be trusted."""
+        """Note that no task is done: what was written is not to be trusted."""
         with self._lock:
-            self._first = 0
-            self._beyond.clear()
-            self._save()
+            self._forget()
+            self._save(self.owner)
 
     def delete(self) -> None:
-        """Delete the journal: the copy is whole."""
-        self._kv.delete(self._key)
+        """Delete the journal: the work is done."""
+        self._kv.delete(self.key)
 
-    def _save(self) -> None:
-        self._kv.write(self._key, self._text())
+    def _save(self, owner: str | None) -> None:
+        if not self._write(owner):
+            # A store may have done what it said had failed, and then finds its own writing.
+            if self._read().get("owner") == self.owner and self._write(owner):
+                return
+            raise AbortedError(f"another process has taken over: {self._where()}")
+
+    def _write(self, owner: str | None) -> bool:
+        generation = self._kv.write(self.key, self._text(owner), if_equal=self._generation)
         self._saved = time.monotonic()
+        if generation is None:
+            return False
+        self._generation = generation
+        return True
 
-    def _text(self) -> bytes:
+    def _text(self, owner: str | None) -> bytes:
         state = {
             "about": f"an unfinished copy by chunkwise; `{self._command}` goes on with it",
             "task": self._task,
-            "blocks": self._n_blocks,
-            "done": self._first,
-            "also": sorted(self._beyond),
+            "tasks": self._n_tasks,
+            "done": [list(ranges) for ranges in self._done],
+            "fingerprints": [f"{total:016x}" for total in self._sums],
+            "owner": owner,
         }
         return json.dumps(state, indent=2).encode()
+
+
+def read_journal(location: Location) -> dict[str, Any] | None:
+    """Return what the journal at `location` says, None if there is none."""
+    value = location.kv.read(location.path + JOURNAL).value
+    if value is None:
+        return None
+    return _parsed(value, location.kv.describe(location.path + JOURNAL))
+
+
+def _parsed(value: Buffer, where: str) -> dict[str, Any]:
+    with suppress(ChunkwiseError):
+        document = load_json(value)
+        if isinstance(document, dict):
+            return document
+    raise FailedPreconditionError(f"{where} is not the journal of a copy")
+
+
+def _may_live(owner: str) -> bool:
+    """Return False if the process that owns a journal has certainly ended."""
+    host, _, rest = owner.partition(":")
+    pid, _, _ = rest.partition(":")
+    if host != process_name().host or not pid.isdigit():
+        return True
+    if int(pid) == os.getpid():
+        return owner in _here
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        pass
+    return True

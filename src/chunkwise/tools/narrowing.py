@@ -46,6 +46,20 @@ class Narrowing:
         self.n_changed = 0
         self._lock = new_lock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Narrowing, (self._target, self.rule, self.extent)
+
+    def take_changed(self) -> int:
+        """Return the number of values that didn't fit since the last call."""
+        with self._lock:
+            taken, self.n_changed = self.n_changed, 0
+        return taken
+
+    def add_changed(self, n: int) -> None:
+        """Count values that didn't fit."""
+        with self._lock:
+            self.n_changed += n
+
     def __call__(self, values: Array) -> Array:
         """Return values in the new type; raise MisfitError for those that the rule doesn't cover."""
         memory = self._target.memory_dtype

@@ -68,15 +68,10 @@ class CopyReport:
     def add(self, path: str, work: ArrayCopy, *, verify: bool, progress: Progress) -> None:
         """Do the work of one array, wait for it and count it."""
         if not work.complete:
-            copying = work.run(lambda nbytes: progress(path, nbytes))
-            try:
-                copying.result()
-            except BaseException:  # an interrupt too: workers end, and what is done stays for another run
-                work.interrupt(copying)
-                raise
+            work.run(lambda nbytes: progress(path, nbytes))
         changed = "" if work.narrowing is None else str(work.narrowing)
         if verify:
-            work.verify().result()
+            work.verify()
         work.finish()
         self.n_arrays += 1
         self.nbytes += work.nbytes
@@ -231,6 +226,7 @@ def _copy_array(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
             sync=copy.sync,
             cast=copy.cast,
         )
+        work.begin()
     except AlreadyExistsError:
         raise
     except ChunkwiseError as e:

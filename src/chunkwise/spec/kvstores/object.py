@@ -56,6 +56,8 @@ class ObjectKvStoreSpec(KvStoreSpec):
         state = dict(vars(self))
         if is_obstore(self.store):
             state["store"] = ForeignBucket(self.store)  # which leaves credentials out
+        elif is_fsspec(self.store):
+            state["store"] = self.open_driver()[0]  # which knows whether its files are in memory
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,0 +1,73 @@
+"""The processors and the memory of this process: affinity, limits of control groups, Dask's threads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+__all__ = ["memory_limit", "n_processors"]
+
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def n_processors() -> int:
+    """Return how many threads can run at the same time; in a worker of Dask, how many it was given."""
+    n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(n, _quota() or n, _dask_threads() or n))
+
+
+def _dask_threads() -> int:
+    module = sys.modules.get("distributed.worker")
+    workers = list(getattr(getattr(module, "Worker", None), "_instances", ()))
+    return sum(int(worker.state.nthreads) for worker in workers if hasattr(worker, "state"))
+
+
+@cache
+def _quota() -> int | None:
+    """Return the processors that a control group allows, rounded up; None if it sets no limit."""
+    found = []
+    for folder in _groups():
+        text = _text(folder / "cpu.max").split()
+        if len(text) != 2:
+            text = [_text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")]
+        with suppress(ValueError, ZeroDivisionError):
+            quota, period = int(text[0]), int(text[1])
+            if quota > 0:
+                found.append(-(-quota // period))
+    return min(found, default=None)
+
+
+def memory_limit() -> int:
+    """Return the bytes of memory that this process may have: of the machine, or of its control group."""
+    found = [1 << 62]
+    with suppress(ValueError, OSError, AttributeError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for folder in _groups():
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(ValueError):
+                found.append(int(_text(folder / name)))
+    return min(found) if min(found) < 1 << 60 else 4 << 30
+
+
+@cache
+def _groups() -> list[Path]:
+    """Return the folders of the control groups that this process is in, and of those around them."""
+    out = {_CGROUPS, _CGROUPS / "cpu", _CGROUPS / "memory"}
+    for line in _text(Path("/proc/self/cgroup")).splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        for top in (_CGROUPS, *(_CGROUPS / name for name in controllers.split(",") if name)):
+            folder = top / path.lstrip("/")
+            while folder != top and top in folder.parents:
+                out.add(folder)
+                folder = folder.parent
+    return sorted(out)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,195 @@
+"""``copy`` and ``plan_copy``: an array copied by any executor, as it was planned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, NamedTuple
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arguments import as_nbytes
+from chunkwise.hierarchy.location import LocationLike, locate
+from chunkwise.hierarchy.new_location import suggested_format
+from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.copy_plan import CopyPlan
+from chunkwise.tools.copy_source import stored_source
+from chunkwise.tools.executors import workers_of
+from chunkwise.tools.narrowing import Cast
+from chunkwise.tools.tree_copy import template_options
+
+__all__ = ["ArrayCopyReport", "copy", "plan_copy"]
+
+
+class ArrayCopyReport(NamedTuple):
+    """What :func:`copy` has done.
+
+    Attributes
+    ----------
+    array : TensorStore
+        The copy.
+    plan : CopyPlan
+    nbytes : int
+        Size of all elements, in bytes.
+    nbytes_copied : int
+        How much of it was copied now, and not before by the run that was gone on with.
+    seconds : float
+    verified : bool
+        Whether every element was read again and compared.
+    notes : tuple of str
+        What the format of the copy can't hold, or holds in an unusual place.
+    """
+
+    array: TensorStore
+    plan: CopyPlan
+    nbytes: int
+    nbytes_copied: int
+    seconds: float
+    verified: bool
+    notes: tuple[str, ...]
+
+
+def plan_copy(
+    source: LocationLike,
+    destination: LocationLike,
+    *,
+    memory: int | str | None = None,
+    executor: Executor | None = None,
+    format: str | None = None,
+    cast: Cast = "error",
+    **options: Any,
+) -> CopyPlan:
+    """Return how :func:`copy` would copy an array; nothing is written.
+
+    Parameters
+    ----------
+    source, destination, memory, executor, format, cast, **options
+        As for :func:`copy`.
+
+    Returns
+    -------
+    CopyPlan
+        Print it, or keep its ``to_json()``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a chunk is too large for `memory`, or the format can't hold the array.
+    """
+    return _prepare(source, destination, memory, executor, format, cast, options).plan
+
+
+def copy(
+    source: LocationLike,
+    destination: LocationLike,
+    *,
+    executor: Executor | None = None,
+    plan: CopyPlan | None = None,
+    memory: int | str | None = None,
+    format: str | None = None,
+    cast: Cast = "error",
+    verify: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    sync: bool = True,
+    progress: Callable[[int], None] = lambda nbytes: None,
+    **options: Any,
+) -> ArrayCopyReport:
+    """Copy an array to another place, format, chunking or compression.
+
+    An unfinished copy is no array: its metadata is written last.  Blocks are copied at the same time, each
+    with one read and one write; where chunks of the source would be read more than 2.5 times there are two
+    passes, with an intermediate array in the destination.
+
+    Parameters
+    ----------
+    source, destination : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+    executor : concurrent.futures.Executor, optional
+        Who does it: threads, processes, ``distributed.Client(...).get_executor()`` or any other.  All its
+        workers must see source and destination under the same names.  By default threads of this process.
+    plan : CopyPlan, optional
+        What :func:`plan_copy` returned for the same arrays and options.
+    memory : int or str, optional
+        Bytes that a worker process may use for the copy, such as ``"2GB"``; Python and libraries come to
+        that.  By default a quarter of what it may have.
+    format : {"zarr3", "zarr2", "zarr1", "n5"}, optional
+        By default that of the group around the destination, or what its name says, or that of the source.
+    cast : {"error", "clamp", "wrap", "scale"}
+        What becomes of values that another ``dtype`` can't hold.
+    verify : bool
+        Read source and copy again, the plain way, and compare.
+    resume : bool
+        Go on with an unfinished copy, if there is one; another executor may have begun it.
+    overwrite : bool
+        Delete an array, or an unfinished copy, that is at the destination.
+    sync : bool
+        Whether chunks are on the disk before there is an array.
+    progress : callable
+        Is told the bytes of blocks that are done, in the calling thread.
+    **options
+        What the copy is to have other than the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
+        ``fill_value``, ``dtype``.
+
+    Returns
+    -------
+    ArrayCopyReport
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is something at the destination.
+    InvalidArgumentError
+        If a chunk is too large for `memory`, the format can't hold the array, or `plan` is of another.
+    FailedPreconditionError
+        If the unfinished copy is of another array or with other options, somebody is at work on it, or a
+        worker doesn't see what it is to read and write.
+    DataCorruptionError
+        If the copy was not read as it was written.
+    """
+    started = time.monotonic()
+    work = _prepare(
+        source,
+        destination,
+        memory,
+        executor,
+        format,
+        cast,
+        options,
+        plan=plan,
+        resume=resume,
+        overwrite=overwrite,
+        sync=sync,
+    )
+    work.begin()
+    if not work.complete:
+        work.run(progress)
+    if verify:
+        work.verify()
+    array = work.finish()
+    changed = "" if work.narrowing is None else str(work.narrowing)
+    notes = (*work.notes, *filter(None, [changed]))
+    copied, seconds = work.nbytes - work.nbytes_done, time.monotonic() - started
+    return ArrayCopyReport(array, work.plan, work.nbytes, copied, seconds, verify, notes)
+
+
+def _prepare(
+    source: LocationLike,
+    destination: LocationLike,
+    memory: int | str | None,
+    executor: Executor | None,
+    format: str | None,
+    cast: Cast,
+    options: dict[str, Any],
+    **how: Any,
+) -> ArrayCopy:
+    found, there = stored_source(locate(source)), locate(destination)
+    return ArrayCopy(
+        found,
+        there,
+        format or suggested_format(there, found.template.format) or "zarr3",
+        template_options(options),
+        memory=as_nbytes(memory) if isinstance(memory, str) else memory,
+        workers=None if executor is None else workers_of(executor),
+        cast=cast,
+        **how,
+    )

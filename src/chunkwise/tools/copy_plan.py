@@ -1,0 +1,345 @@
+"""How an array is copied, decided before anything is read: one pass of blocks, or two with an array between.
+
+1. A task is a block: one read, one write of whole write objects (chunks or shards) of what it writes to.
+2. One pass, if its blocks read at most 2.5 times the array: chunks of the source that lie in several blocks
+   are read several times.
+3. Else two.  The blocks of the first hold whole chunks of the source, each is one shard of an intermediate
+   array; those of the second hold whole chunks of the destination.  The inner chunks of the shards are what
+   blocks of both passes have in common.
+
+A plan holds no list of tasks: a block follows from its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.index_space import IndexDomain
+from chunkwise.plan.blocks import Blocks, block_shape
+
+__all__ = ["CopyPlan", "Grid", "Intermediate", "plan_blocks"]
+
+MOST_READ = 2.5
+"""How often one pass may read the array before two take its place."""
+
+_COPIES = 4
+"""Blocks that a task has in memory: as it is read, as it is to be written, encoded, and what codecs take."""
+
+_MOST_COUNTED = 1 << 20
+
+
+class Grid(NamedTuple):
+    """Chunks of equal size.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of a chunk; 1 where any cut is as good as another.
+    origin : tuple of int
+        A place where chunks begin, in the array or not.
+    """
+
+    shape: tuple[int, ...]
+    origin: tuple[int, ...]
+
+
+class Intermediate(NamedTuple):
+    """The array between two passes.
+
+    Attributes
+    ----------
+    shards : tuple of int
+        Shape of a shard, which is a block of the first pass.
+    chunks : tuple of int
+        Shape of the inner chunks.
+    """
+
+    shards: tuple[int, ...]
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """The passes of a copy.
+
+    Attributes
+    ----------
+    passes : tuple of Blocks
+        One or two.
+    reads : tuple of float
+        For each pass, how many times the array is read.
+    intermediate : Intermediate or None
+    itemsize : int
+        Bytes of an element.
+    memory : int
+        Bytes that a worker process may use.
+    n_at_once : int
+        Tasks that a worker process works on at the same time.
+    """
+
+    passes: tuple[Blocks, ...]
+    reads: tuple[float, ...]
+    intermediate: Intermediate | None
+    itemsize: int
+    memory: int
+    n_at_once: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all elements, in bytes."""
+        return int(self.passes[0].domain.size) * self.itemsize
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks of all passes."""
+        return sum(blocks.n_blocks for blocks in self.passes)
+
+    @property
+    def task_nbytes(self) -> int:
+        """Size of the largest block, in bytes."""
+        return max(prod(blocks.shape) for blocks in self.passes) * self.itemsize
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON, from which :meth:`from_json` makes an equal one."""
+        domain = self.passes[0].domain
+        return {
+            "inclusive_min": list(domain.inclusive_min),
+            "shape": list(domain.shape),
+            "labels": list(domain.labels),
+            "itemsize": self.itemsize,
+            "memory": self.memory,
+            "n_at_once": self.n_at_once,
+            "passes": [
+                {
+                    "block_shape": list(b.shape),
+                    "block_origin": list(b.origin),
+                    "tasks": b.n_blocks,
+                    "reads": r,
+                }
+                for b, r in zip(self.passes, self.reads, strict=True)
+            ],
+            "intermediate": None
+            if self.intermediate is None
+            else {"shards": list(self.intermediate.shards), "chunks": list(self.intermediate.chunks)},
+        }
+
+    @classmethod
+    def from_json(cls, json: Mapping[str, Any]) -> CopyPlan:
+        """Return the plan that :meth:`to_json` said.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is no plan, or its numbers of tasks are not those of its blocks.
+        """
+        try:
+            domain = IndexDomain(
+                inclusive_min=json["inclusive_min"], shape=json["shape"], labels=json["labels"]
+            )
+            passes = tuple(
+                Blocks(domain, tuple(p["block_origin"]), tuple(p["block_shape"])) for p in json["passes"]
+            )
+            between = json["intermediate"]
+            plan = cls(
+                passes,
+                tuple(p["reads"] for p in json["passes"]),
+                None if between is None else Intermediate(tuple(between["shards"]), tuple(between["chunks"])),
+                json["itemsize"],
+                json["memory"],
+                json["n_at_once"],
+            )
+        except (KeyError, TypeError, ValueError) as e:
+            raise InvalidArgumentError(f"not the JSON of a copy plan: {e!r}") from None
+        wanted, found = [p["tasks"] for p in json["passes"]], [b.n_blocks for b in passes]
+        if wanted != found or len(passes) != (1 if between is None else 2):
+            raise InvalidArgumentError(f"not the JSON of a copy plan: {found} tasks, where it says {wanted}")
+        return plan
+
+    def __str__(self) -> str:
+        lines = []
+        places = (
+            ["source", "destination"] if len(self.passes) == 1 else ["source", "intermediate", "destination"]
+        )
+        for number, (blocks, reads) in enumerate(zip(self.passes, self.reads, strict=True)):
+            shape = " x ".join(map(str, blocks.shape)) or "1 element"
+            nbytes = prod(blocks.shape) * self.itemsize
+            lines.append(
+                f"pass {number + 1} of {len(self.passes)}: {places[number]} -> {places[number + 1]}, "
+                f"{blocks.n_blocks:,} tasks of {shape} ({nbytes:,} bytes), "
+                f"reads {reads:.2f} and writes 1.00 times the array"
+            )
+        if self.intermediate is not None:
+            chunks = " x ".join(map(str, self.intermediate.chunks))
+            lines.append(f"intermediate: a shard for each task of pass 1, of chunks of {chunks}")
+        lines.append(
+            f"array: {self.nbytes:,} bytes; memory of a worker: {self.memory:,} bytes, "
+            f"{self.n_at_once} at the same time"
+        )
+        return "\n".join(lines)
+
+
+def plan_blocks(
+    domain: IndexDomain,
+    itemsize: int,
+    source: Grid,
+    target: Grid,
+    *,
+    memory: int,
+    n_at_once: int = 1,
+    wanted_nbytes: int | None = None,
+    two_passes: bool = True,
+) -> CopyPlan:
+    """Decide in which blocks an array is copied.
+
+    Parameters
+    ----------
+    domain : IndexDomain
+        Finite.
+    itemsize : int
+        Bytes of an element.
+    source : Grid
+        Chunks that are read as wholes.
+    target : Grid
+        Chunks, or shards, that are written as wholes.
+    memory : int
+        Bytes that a worker process may use, besides what Python and the libraries take.
+    n_at_once : int
+        Tasks that it works on at the same time; fewer if a chunk is too large for that.
+    wanted_nbytes : int, optional
+        How large blocks are to be, unless larger ones are read less often.
+    two_passes : bool
+        Whether there may be an intermediate array.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one chunk is too large for the memory.
+    """
+    shape = domain.shape
+    unit = tuple(max(1, min(n, size)) for n, size in zip(target.shape, shape, strict=True))
+    needed = prod(unit) * itemsize * _COPIES
+    if needed > memory:
+        raise InvalidArgumentError(
+            f"a block of {list(unit)} elements, which is written as one object, takes {needed:,} bytes of "
+            f"memory: {_COPIES} times its {prod(unit) * itemsize:,} bytes; {memory:,} may be used"
+        )
+    n_at_once = max(1, min(n_at_once, memory // max(1, needed)))
+    most = memory // (_COPIES * n_at_once)
+    size = min(most, wanted_nbytes or most)
+    best, best_read = block_shape(shape, unit, source.shape, itemsize, size), float("inf")
+    while True:
+        found = block_shape(shape, unit, source.shape, itemsize, size)
+        read = _read_factor(domain, Blocks(domain, target.origin, found), source)
+        if read < 0.95 * best_read:
+            best, best_read = found, read
+        if best_read <= 1.05 or size >= most:
+            break
+        size = min(2 * size, most)
+    blocks = Blocks(domain, target.origin, best)
+    direct = CopyPlan((blocks,), (best_read,), None, itemsize, memory, n_at_once)
+    if best_read <= MOST_READ or not two_passes:
+        return direct
+    chunk = tuple(max(1, min(n, size)) for n, size in zip(source.shape, shape, strict=True))
+    while n_at_once > 1 and prod(chunk) * itemsize > most:  # a chunk of the source is a block
+        n_at_once -= 1
+        most = memory // (_COPIES * n_at_once)
+    plan = _two_passes(domain, itemsize, source._replace(shape=chunk), target._replace(shape=unit), most)
+    if plan is None or sum(plan[1]) + 1 >= best_read:
+        return direct
+    (first, second), reads, between = plan
+    return CopyPlan((first, second), reads, between, itemsize, memory, n_at_once)
+
+
+def _two_passes(
+    domain: IndexDomain, itemsize: int, source: Grid, target: Grid, most_nbytes: int
+) -> tuple[tuple[Blocks, Blocks], tuple[float, float], Intermediate] | None:
+    """Return two passes and how often each reads, None if a chunk is larger than a block may be."""
+    shape = domain.shape
+    most = most_nbytes // itemsize
+    first, second = list(source.shape), list(target.shape)
+    if prod(first) > most or prod(second) > most:
+        return None
+    growing = True
+    while growing:  # the more the blocks of both passes have in common, the larger are the inner chunks
+        growing = _grow(first, second, source.shape, shape, most)
+        growing = _grow(second, first, target.shape, shape, most) or growing
+    first = _evened(first, source.shape, shape)
+    second = _evened(second, target.shape, shape)
+    chunks = tuple(_common(a, b, n) for a, b, n in zip(first, second, shape, strict=True))
+    # A single shard along a dimension may be longer than the array.
+    shards = tuple(-(-a // c) * c for a, c in zip(first, chunks, strict=True))
+    writing = Blocks(domain, tuple(domain.inclusive_min), shards)
+    reading = Blocks(domain, target.origin, tuple(second))
+    between = Grid(chunks, tuple(domain.inclusive_min))
+    reads = _read_factor(domain, writing, source), _read_factor(domain, reading, between)
+    return (writing, reading), reads, Intermediate(shards, chunks)
+
+
+def _grow(
+    block: list[int], other: Sequence[int], unit: Sequence[int], shape: Sequence[int], most: int
+) -> bool:
+    """Make a block longer where the other is longest in comparison; return whether there was room."""
+    for dim in sorted(range(len(block)), key=lambda d: -other[d] / block[d]):
+        if other[dim] <= block[dim]:
+            return False
+        wanted = min(2 * block[dim], other[dim])
+        size = min(-(-wanted // unit[dim]) * unit[dim], shape[dim])
+        if size > block[dim] and prod(block) // block[dim] * size <= most:
+            block[dim] = size
+            return True
+    return False
+
+
+def _evened(block: Sequence[int], unit: Sequence[int], shape: Sequence[int]) -> list[int]:
+    """Return blocks of about equal size, as many as there would be: no small ones at the edges."""
+    out = []
+    for size, u, n in zip(block, unit, shape, strict=True):
+        each = -(-n // -(-n // size)) if n else 1
+        out.append(max(1, min(-(-each // u) * u, n)))
+    return out
+
+
+def _common(first: int, second: int, length: int) -> int:
+    """Return the length of inner chunks: a part of `first` of which `second` holds whole ones, or nearly."""
+    if first >= length:
+        return min(second, length) or 1
+    if second >= length:
+        return first
+    parts = [n for n in range(1, int(first**0.5) + 1) if first % n == 0]
+    candidates = {*parts, *(first // n for n in parts)}
+
+    def cost(n: int) -> float:
+        return (second + n - gcd(second, n)) / second + 2 / n
+
+    return min(candidates, key=cost)
+
+
+def _read_factor(domain: IndexDomain, blocks: Blocks, source: Grid) -> float:
+    """Return how many times the array is read, in whole chunks of `source`."""
+    factor = 1.0
+    for low, n, at, size, begin, chunk in zip(
+        domain.inclusive_min,
+        domain.shape,
+        blocks.origin,
+        blocks.shape,
+        source.origin,
+        source.shape,
+        strict=True,
+    ):
+        if not n or chunk == 1:
+            continue
+        start = at + (low - at) // size * size
+        edges = np.arange(start, min(low + n, start + _MOST_COUNTED * size), size, dtype=np.int64)
+        first = np.maximum(edges, low)
+        last = np.minimum(edges + size, low + n)
+        read = np.minimum(begin + -(-(last - begin) // chunk) * chunk, low + n) - np.maximum(
+            begin + (first - begin) // chunk * chunk, low
+        )
+        factor *= float(read.sum()) / float((last - first).sum())
+    return factor

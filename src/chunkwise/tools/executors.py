@@ -1,0 +1,180 @@
+"""Executors: threads of this process, processes of this machine, a cluster of Dask, or any of a caller."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from chunkwise.engine.processors import memory_limit, n_processors
+from chunkwise.errors import InvalidArgumentError, UnavailableError
+from chunkwise.extras import load
+from chunkwise.fork import new_lock
+from chunkwise.thread import start_thread
+from chunkwise.tools.task_driver import BATCH_SECONDS
+
+__all__ = [
+    "BlockThreads",
+    "OpenExecutor",
+    "Workers",
+    "named_workers",
+    "processes_here",
+    "threads_here",
+    "workers_of",
+]
+
+T = TypeVar("T")
+
+
+class BlockThreads(Executor):
+    """Threads of this process; the caller does what no thread can be started for."""
+
+    def __init__(self, max_workers: int) -> None:
+        self._max_workers = max_workers
+        self._queue: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._lock = new_lock()
+        self._n_threads = 0
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call `fn` in one of the threads."""
+        future: Future[T] = Future()
+        work = future, lambda: fn(*args, **kwargs)
+        with self._lock:
+            if self._n_threads < self._max_workers and start_thread(self._serve):
+                self._n_threads += 1
+        if self._n_threads:
+            self._queue.put(work)
+        else:
+            _do(*work)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let the threads end when they have done what was submitted; nobody waits for them."""
+        for _ in range(self._n_threads):
+            self._queue.put(None)
+
+    def _serve(self) -> None:
+        while (work := self._queue.get()) is not None:
+            _do(*work)
+            del work  # or its arrays live until there is other work
+
+
+def _do(future: Future[Any], work: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = work()
+    except BaseException as e:
+        future.set_exception(e)
+    else:
+        future.set_result(result)
+
+
+class OpenExecutor(NamedTuple):
+    """An executor, and what makes another one where that is broken."""
+
+    executor: Executor
+    renew: Callable[[], Executor] | None = None
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Those who do tasks: how to reach them, how many they are, what each may use."""
+
+    open: Callable[[], AbstractContextManager[OpenExecutor]]
+    n_workers: int
+    n_at_once: int = 1  # tasks at the same time in one process
+    memory: int | None = None  # of one process, where it is known
+    batch_seconds: float = BATCH_SECONDS
+
+
+def threads_here(n: int) -> Workers:
+    """Return threads of this process."""
+
+    @contextmanager
+    def start() -> Iterator[OpenExecutor]:
+        executor = BlockThreads(n)
+        try:
+            yield OpenExecutor(executor)
+        finally:
+            executor.shutdown()
+
+    return Workers(start, n, n, batch_seconds=0.0)
+
+
+def processes_here(n: int) -> Workers:
+    """Return processes of this machine, which are started anew when one is lost."""
+    import multiprocessing  # which takes long to load
+    from concurrent.futures import ProcessPoolExecutor
+
+    @contextmanager
+    def start() -> Iterator[OpenExecutor]:
+        opened: list[Executor] = []
+
+        def renew() -> Executor:
+            opened.append(ProcessPoolExecutor(n, mp_context=multiprocessing.get_context("spawn")))
+            return opened[-1]
+
+        try:
+            yield OpenExecutor(renew(), renew)
+        finally:
+            for executor in opened:
+                executor.shutdown(wait=False, cancel_futures=True)
+
+    return Workers(start, n, memory=memory_limit() // 4 // n)
+
+
+def workers_of(executor: Executor) -> Workers:
+    """Return the workers of an executor of the caller, which stays open."""
+
+    @contextmanager
+    def start() -> Iterator[OpenExecutor]:
+        yield OpenExecutor(executor)
+
+    client = getattr(executor, "_client", None)
+    if client is not None and hasattr(client, "nthreads"):  # of Dask
+        return _of_dask(client, start)
+    counts = (getattr(executor, name, None) for name in ("_max_workers", "max_workers"))
+    n = next((n for n in counts if isinstance(n, int) and n > 0), n_processors())
+    in_process = isinstance(executor, ThreadPoolExecutor | BlockThreads)
+    return Workers(start, n, n, batch_seconds=1.0) if in_process else Workers(start, n)
+
+
+def _of_dask(client: Any, start: Callable[[], AbstractContextManager[OpenExecutor]]) -> Workers:
+    found = client.scheduler_info(n_workers=-1)["workers"].values()
+    threads = [int(worker["nthreads"]) for worker in found]
+    limits = [int(worker["memory_limit"]) for worker in found if worker.get("memory_limit")]
+    memory = min(limits) // 4 if limits else None
+    return Workers(start, max(1, sum(threads)), max(threads, default=1), memory)
+
+
+def named_workers(text: str) -> Workers:
+    """Return what ``threads:N``, ``processes:N`` or the address of a Dask scheduler names.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is none of them.
+    UnavailableError
+        If no scheduler answers.
+    """
+    kind, _, number = text.partition(":")
+    if kind in ("threads", "processes"):
+        if not number.isdigit() or not int(number):
+            raise InvalidArgumentError(f"{text!r}: expected {kind}:N, where N is how many")
+        return threads_here(int(number)) if kind == "threads" else processes_here(int(number))
+    if "://" not in text:
+        raise InvalidArgumentError(
+            f"{text!r}: expected threads:N, processes:N or the address of a Dask scheduler, such as tcp://host:8786"
+        )
+    distributed = load("distributed", "--on with the address of a scheduler")
+    try:
+        client = distributed.Client(text, timeout="10s", set_as_default=False)
+        if not client.nthreads():
+            client.wait_for_workers(1, timeout=60)
+    except (OSError, TimeoutError) as e:
+        raise UnavailableError(f"no Dask scheduler with workers answers at {text}: {e}") from None
+    return workers_of(client.get_executor())

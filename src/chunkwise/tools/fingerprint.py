@@ -1,0 +1,108 @@
+"""A fingerprint of an array that can be added up from parts: the sum of value x hash(index) mod 2^64.
+
+It depends neither on chunks nor on the order in which parts come, so each worker adds its own.  The hash of
+an index is the product of an odd number for each dimension: the sum over a box is a chain of dot products,
+and that over a box of one value is a product.  Values are taken as words of at most 4 bytes, so that numbers
+whose last bits are all zero, such as small floats, are told apart as well as others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["fingerprint"]
+
+_MASK = (1 << 64) - 1
+_ROW = 1 << 12  # elements that are summed up at a time at least, where an array has so many
+_STAGED = 1 << 16  # words that are widened to 64 bits at a time
+
+
+def fingerprint(values: npt.NDArray[Any], origin: Sequence[int]) -> int:
+    """Return the fingerprint of a box of an array.
+
+    Parameters
+    ----------
+    values : ndarray
+        All elements of the box.
+    origin : sequence of int
+        Index of the first of them.
+
+    Returns
+    -------
+    int
+        Below 2^64.  The fingerprints of boxes that make up an array add up, mod 2^64, to that of the array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a = np.arange(12).reshape(3, 4)
+    >>> whole = fingerprint(a, (0, 0))
+    >>> whole == (fingerprint(a[:2], (0, 0)) + fingerprint(a[2:], (2, 0))) % 2**64
+    True
+    """
+    words = _words(values)
+    weights = [
+        _hashes(dim, start, n) for dim, (start, n) in enumerate(zip(origin, values.shape, strict=True))
+    ]
+    weights.append(_hashes(values.ndim, 0, words.shape[-1]))
+    if not words.size:
+        return 0
+    if not any(words.strides[:-1]):  # one value, repeated by broadcasting
+        one = words[(0,) * values.ndim].astype(np.uint64)
+        sums = [int(np.dot(one, weights.pop())), *(int(w.sum(dtype=np.uint64)) for w in weights)]
+        return reduce(lambda a, b: a * b & _MASK, sums)
+    tail = weights.pop()
+    while weights and len(tail) < _ROW:
+        tail = np.multiply.outer(weights.pop(), tail).reshape(-1)
+    head = np.ones(1, np.uint64)
+    for weight in weights:
+        head = np.multiply.outer(head, weight).reshape(-1)
+    rows = words.reshape(len(head), len(tail))
+    step = max(1, _STAGED // len(tail))
+    total = 0
+    for first in range(0, len(rows), step):
+        part = rows[first : first + step].astype(np.uint64)
+        total += int(np.dot(np.dot(part, tail), head[first : first + step]))
+    return total & _MASK
+
+
+def _words(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the elements as unsigned words, in a dimension behind the others."""
+    if values.dtype.hasobject:
+        digests = [_digest(value) for value in values.reshape(-1).tolist()]
+        return np.array(digests, np.uint32).reshape(*values.shape, 2)
+    size = values.dtype.itemsize
+    width = 4 if size % 4 == 0 else 2 if size % 2 == 0 else 1
+    if not size or not values.size:
+        return np.empty((*values.shape, 0), np.uint8)
+    shape = values.shape
+    if not any(values.strides):  # one value, repeated by broadcasting: so is what is returned
+        values = values[(slice(0, 1),) * values.ndim]
+    flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    words = flat.view(f"<u{width}").reshape(*values.shape, size // width)
+    return np.broadcast_to(words, (*shape, size // width))
+
+
+def _digest(value: object) -> tuple[int, int]:
+    """Return 64 bits that tell variable-length elements apart, by what they are, not how they are made."""
+    text = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
+    kind = b"b" if isinstance(value, bytes) else b"r"
+    found = int.from_bytes(hashlib.blake2b(kind + text, digest_size=8).digest(), "little")
+    return found & 0xFFFFFFFF, found >> 32
+
+
+def _hashes(dim: int, start: int, n: int) -> npt.NDArray[np.uint64]:
+    """Return an odd number for each of `n` indices along a dimension (the last step of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        x = np.arange(n, dtype=np.uint64) + np.uint64((start + 1 + dim * 0x632BE59BD9B4E019) & _MASK)
+        x *= np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    odd: npt.NDArray[np.uint64] = (x ^ (x >> np.uint64(31))) | np.uint64(1)
+    return odd

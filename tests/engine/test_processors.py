@@ -1,0 +1,37 @@
+"""The number of processors is what this process may use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from chunkwise.engine.blockwise import n_block_threads
+from chunkwise.engine.pool import Pool
+from chunkwise.engine.processors import memory_limit, n_processors
+
+ONE = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import chunkwise
+from chunkwise.engine.processors import n_processors
+print(n_processors())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
+def test_affinity_counts() -> None:
+    done = subprocess.run([sys.executable, "-c", ONE], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"
+
+
+def test_all_that_have_threads_ask_here() -> None:
+    assert 1 <= n_processors() <= (os.cpu_count() or 1)
+    assert Pool().n_workers == n_processors()
+    assert n_block_threads() >= min(2, n_processors())
+
+
+def test_there_is_a_limit_of_memory() -> None:
+    assert 1 << 20 < memory_limit() < 1 << 60
