@@ -123,10 +123,10 @@ def test_requests_of_layers_in_memory(mosaic: Any) -> None:
     memory = over[5:7].explain()
     assert (memory.requests.n_requests, memory.requests.concurrency, memory.storage) == (0, None, "memory")
     assert ts.overlay([left, over.translate_by[12, 0]]).explain().requests.n_requests == 18
-    with pytest.raises(NotImplementedError, match='not of "virtual_chunked"'):
+    with pytest.raises(NotImplementedError, match='not for "virtual_chunked"'):
         made = ts.virtual_chunked(print, dtype=ts.uint16, shape=[3, 3])
         ts.overlay([left, made.translate_to[5, 0]]).explain()
-    with pytest.raises(NotImplementedError, match='not of "array"'):
+    with pytest.raises(NotImplementedError, match='not for "array"'):
         ts.array(np.zeros(3)).explain()
 
 
