@@ -52,7 +52,7 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.plan.blocks import Blocks
 from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
-from chunkwise.tools.copy_plan import CopyPlan, Grid, Intermediate, plan_blocks
+from chunkwise.tools.copy_plan import CopyPlan, Grid, Intermediate, least_memory, plan_blocks
 from chunkwise.tools.copy_source import CopySource, stored_source
 from chunkwise.tools.copy_work import CopyStep, CopyWork, StepResult
 from chunkwise.tools.executors import Workers, threads_here
@@ -152,12 +152,16 @@ class ArrayCopy:
         whole = target.size * itemsize
         fixed = not target.dtype.memory_dtype.hasobject and target.rank > 0 and target.size > 0
         domain = IndexDomain(inclusive_min=target.origin, shape=target.shape, labels=target.domain.labels)
+        grid = _grid(target, target.chunk_layout.write_chunk.shape)
+        if memory is None:  # nobody asked for a limit that a chunk would have to fit in
+            memory = self._workers.memory or memory_limit() // _DEFAULT_SHARE
+            memory = max(memory, least_memory(domain, itemsize, grid))
         return plan_blocks(
             domain,
             itemsize,
             _grid(source, source.chunk_layout.read_chunk.shape),
-            _grid(target, target.chunk_layout.write_chunk.shape),
-            memory=memory or self._workers.memory or memory_limit() // _DEFAULT_SHARE,
+            grid,
+            memory=memory,
             n_at_once=self._workers.n_at_once,
             wanted_nbytes=min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES),
             two_passes=fixed and _intermediate_metadata(target) is not None,

@@ -23,7 +23,7 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks, block_shape
 
-__all__ = ["CopyPlan", "Grid", "Intermediate", "plan_blocks"]
+__all__ = ["CopyPlan", "Grid", "Intermediate", "least_memory", "plan_blocks"]
 
 MOST_READ = 2.5
 """How often one pass may read the array before two take its place."""
@@ -223,7 +223,7 @@ def plan_blocks(
     """
     shape = domain.shape
     unit = tuple(max(1, min(n, size)) for n, size in zip(target.shape, shape, strict=True))
-    needed = prod(unit) * itemsize * _COPIES
+    needed = least_memory(domain, itemsize, target)
     if needed > memory:
         raise InvalidArgumentError(
             f"a block of {list(unit)} elements, which is written as one object, takes {needed:,} bytes of "
@@ -254,6 +254,12 @@ def plan_blocks(
         return direct
     (first, second), reads, between = plan
     return CopyPlan((first, second), reads, between, itemsize, memory, n_at_once)
+
+
+def least_memory(domain: IndexDomain, itemsize: int, target: Grid) -> int:
+    """Return the bytes that a task takes at least: one chunk of the target is a block."""
+    n = prod(max(1, min(n, size)) for n, size in zip(target.shape, domain.shape, strict=True))
+    return n * itemsize * _COPIES
 
 
 def _two_passes(
