@@ -1,8 +1,7 @@
 """Data chunk iterators, written while they run.
 
-Pieces that follow each other along the first axis are put together to whole rows of chunks, so that no
-chunk is read to be changed.  Encoding and storing is done by the worker pool while the iterator makes the
-next piece; what has been handed over and is not stored yet is limited.
+Pieces are put together to whole chunks.  Encoding and storing is done by the worker pool while the iterator
+makes the next piece; what has been handed over and is not stored yet is limited.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.engine.future import Future
+from chunkwise.hdmf.assembly import Box, ChunkAssembler, intersect
 from chunkwise.hdmf.convention import Convention
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.physical import PhysicalArray
@@ -25,6 +25,8 @@ __all__ = ["BUFFER_NBYTES", "ArrayStream", "Piece", "StreamProgress"]
 
 BUFFER_NBYTES = 1 << 26
 """Bytes that may wait to be stored, by default."""
+
+_MOST_WRITES = 64  # under way: each new one is compared with all
 
 StreamProgress = Callable[[str, int, "int | None"], None]
 """Called with path, rows done and rows expected, None if unknown, after each piece."""
@@ -61,10 +63,19 @@ class ArrayStream:
         self.iterator = iterator
         self._limit = buffer_nbytes
         self._progress = progress
-        self._waiting: deque[tuple[Future[None], int]] = deque()
+        self._waiting: deque[tuple[Future[None], int, Box | None]] = deque()
         self._n_waiting = 0
-        self._rows: list[npt.NDArray[Any]] = []
-        self._first = self._n_rows = 0
+        self._splits_chunks = False  # a write that waits, perhaps, ends inside a chunk
+        self._chunks = array.chunk_shape or (1,) * len(array.shape)
+        maxshape = getattr(iterator, "maxshape", None)
+        self._assembler = ChunkAssembler(
+            self._chunks,
+            [None] * len(self._chunks) if maxshape is None else maxshape,
+            array.dtype,
+            self._store_box,
+            self._drain,
+            buffer_nbytes // 2,
+        )
         self._done = 0
 
     def step(self) -> bool:
@@ -88,9 +99,8 @@ class ArrayStream:
 
     def finish(self) -> None:
         """Store what was put together so far and wait until all is stored."""
-        self._store_rows(all=True)
-        while self._waiting:
-            self._wait()
+        self._assembler.flush()
+        self._drain()
 
     def abandon(self) -> None:
         """Wait for what was handed over, whatever becomes of it: no thread may be at it when Python ends."""
@@ -109,14 +119,15 @@ class ArrayStream:
         data = piece.data
         if any(bounds is None for bounds in box) or data is None:
             if data is not None:
+                self._assembler.flush()
+                self._drain()
+                self._splits_chunks = True
                 self._store(selection, self._stored(data))
         else:
-            whole: list[tuple[int, int]] = [b for b in box if b is not None]
+            whole: Box = tuple(b for b in box if b is not None)
             values = self._stored(data).reshape([stop - start for start, stop in whole])
-            if whole[1:] == [(0, n) for n in shape[1:]] and values.ndim:
-                self._add_rows(whole[0][0], values)
-            else:
-                self._store(tuple(slice(*b) for b in whole), values)
+            if values.size:
+                self._assembler.add(whole, values)
         if self._progress is not None:
             last = box[0][1] if box and box[0] is not None else self._done
             self._done = max(self._done, last)
@@ -125,7 +136,7 @@ class ArrayStream:
 
     def _stored(self, data: Any) -> npt.NDArray[Any]:
         values = as_values(np.asarray(data) if self.element.is_plain else data, self.element)
-        stored = self.convention.to_stored(values, self.element, self.array.dtype)
+        stored = self.convention.to_stored(values, self.element, self.array)
         # The iterator may use its memory again.
         return np.array(stored, copy=True) if np.shares_memory(stored, np.asarray(data)) else stored
 
@@ -134,55 +145,37 @@ class ArrayStream:
         shape = self.array.shape
         needed += shape[len(needed) :]
         if any(n > m for n, m in zip(needed, shape, strict=True)):
-            # Rows that wait may belong to axes that are about to grow.
-            self._store_rows(all=needed[1:] != shape[1:])
-            if needed[1:] != shape[1:]:
+            # What was a whole chunk at the end of the array is a part of one as soon as there is more.
+            if self._splits_chunks:
                 self._drain()
-            self._resize(tuple(max(n, m) for n, m in zip(needed, shape, strict=True)))
+            self.array.resize(tuple(max(n, m) for n, m in zip(needed, shape, strict=True)))
 
-    def _resize(self, shape: tuple[int, ...]) -> None:
-        self.array.resize(shape)
+    def _store_box(self, box: Box, values: npt.NDArray[Any]) -> None:
+        if any(stop % chunk for (_, stop), chunk in zip(box, self._chunks, strict=True)):
+            self._splits_chunks = True
+        # Of two writes at a time either may be the last.
+        if any(other is None or intersect(box, other) for _, _, other in self._waiting):
+            self._drain()
+        self._store(tuple(slice(*bounds) for bounds in box), values, box)
 
-    def _add_rows(self, start: int, values: npt.NDArray[Any]) -> None:
-        if start != self._first + self._n_rows or (
-            self._rows and values.shape[1:] != self._rows[0].shape[1:]
-        ):
-            self._store_rows(all=True)
-            self._first = start
-        self._rows.append(values)
-        self._n_rows += len(values)
-        self._store_rows(all=False)
-
-    def _store_rows(self, *, all: bool) -> None:
-        """Store the rows that wait, as far as they fill rows of chunks."""
-        chunks = self.array.chunk_shape
-        height = chunks[0] if chunks else 1
-        end = self._first + self._n_rows
-        stop = end if all else end - end % height
-        n = stop - self._first
-        if n <= 0 or not self._rows:
-            return
-        rows = self._rows[0] if len(self._rows) == 1 else np.concatenate(self._rows)
-        self._store(slice(self._first, stop), rows[:n])
-        self._rows = [rows[n:]] if n < len(rows) else []
-        self._first, self._n_rows = stop, self._n_rows - n
-
-    def _store(self, selection: Any, values: npt.NDArray[Any]) -> None:
+    def _store(self, selection: Any, values: npt.NDArray[Any], box: Box | None = None) -> None:
         nbytes = max(values.nbytes, 1)
-        while self._waiting and self._n_waiting + nbytes > self._limit:
+        limit = self._limit - self._assembler.nbytes
+        while self._waiting and (self._n_waiting + nbytes > limit or len(self._waiting) >= _MOST_WRITES):
             self._wait()
         future = self.array.write(selection, values)
-        self._waiting.append((future, nbytes))
+        self._waiting.append((future, nbytes, box))
         self._n_waiting += nbytes
 
     def _wait(self) -> None:
-        future, nbytes = self._waiting.popleft()
+        future, nbytes, _ = self._waiting.popleft()
         self._n_waiting -= nbytes
         future.result()
 
     def _drain(self) -> None:
         while self._waiting:
             self._wait()
+        self._splits_chunks = False
 
 
 class Piece:
