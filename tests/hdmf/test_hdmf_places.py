@@ -8,14 +8,16 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import zarr
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.build import DatasetBuilder, GroupBuilder
 from nwb_content import new_file
-from pynwb import get_manager
+from pynwb import TimeSeries, get_manager
 
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert, open_store
@@ -47,7 +49,7 @@ def test_what_is_no_place_is_told_by_type() -> None:
         pass
 
     with pytest.raises(
-        TypeError, match=r"LocalStore, but expected a local path, a URL, a chunkwise\.KvStore or one of"
+        TypeError, match=r"LocalStore, but expected a local path, a URL, a chunkwise\.KvStore or one "
     ):
         ZarrIO(LocalStore())  # type: ignore[arg-type]
 
@@ -145,6 +147,12 @@ def test_an_array_is_no_file(format: str, tmp_path: Path) -> None:
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.parametrize(("given", "codec"), [(None, "json2"), (numcodecs.Pickle, "pickle")])
+def test_the_codec_of_objects_is_told(given: Any, codec: str, tmp_path: Path) -> None:
+    with ZarrIO(tmp_path / "a", "w", object_codec_class=given) as io:
+        assert io.object_codec_class.codec_id == codec
+
+
 def store_of_zarr2(name: str, path: Path) -> Any:
     """A store object as zarr-python 2 has them; the release that is installed here has none."""
     return type(name, (), {"__module__": "zarr.storage", "path": str(path)})()
@@ -179,8 +187,60 @@ def test_store_objects_of_zarr_python_3(tmp_path: Path) -> None:
     for place in (zarr.storage.LocalStore(tmp_path / "a"), archive):
         with ZarrIO(place) as io:
             assert io.read_builder().datasets["d"].data[:].tolist() == [0, 1, 2]
-    with pytest.raises(TypeError, match=r"MemoryStore, but expected .* LocalStore, ZipStore"):
-        ZarrIO(zarr.storage.MemoryStore())
+
+
+def _fsspec_memory(name: str) -> Any:
+    fs = fsspec.filesystem("memory")
+    if fs.exists(name):
+        fs.rm(name, recursive=True)
+    return zarr.storage.FsspecStore.from_url(f"memory://{name}")
+
+
+def _fsspec_local(path: Path) -> Any:
+    return zarr.storage.FsspecStore.from_url(f"file://{path}")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["memory", "fsspec", "fsspec-local", "mapping-2"])
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_store_objects_in_memory_and_of_fsspec(kind: str, format: str, tmp_path: Path) -> None:
+    held: dict[str, Any] = {}
+    store: Any = {
+        "memory": lambda: zarr.storage.MemoryStore(held),
+        "fsspec": lambda: _fsspec_memory(f"{kind}-{format}"),
+        "fsspec-local": lambda: _fsspec_local(tmp_path / "a"),
+        "mapping-2": lambda: type("KVStore", (dict,), {"__module__": "zarr.storage"})(),
+    }[kind]()
+    with NWBZarrIO(store, "w", format=format) as io:
+        nwb = new_file()
+        nwb.add_acquisition(TimeSeries("ts", np.arange(5.0), "V", rate=1.0))
+        nwb.add_trial(start_time=0.0, stop_time=1.0, timeseries=[nwb.acquisition["ts"]])
+        io.write(nwb)
+    assert NWBZarrIO.can_read(store)
+    with NWBZarrIO(store, "r+") as io:
+        nwb = io.read()
+        nwb.acquisition["ts"].data.append(5.0)
+        nwb.add_trial(start_time=1.0, stop_time=2.0, timeseries=[nwb.acquisition["ts"]])
+        io.write(nwb)
+    with NWBZarrIO(store) as io:
+        nwb = io.read()
+        assert nwb.acquisition["ts"].data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+        assert nwb.trials["timeseries"][1][0].timeseries is nwb.acquisition["ts"]
+    if kind in ("memory", "fsspec") and format != "n5":
+        path = "acquisition/ts/data"
+        assert zarr.open_array(store, path=path, mode="r", zarr_format=int(format[-1]))[5] == 5.0
+    with pytest.raises(AlreadyExistsError):
+        NWBZarrIO(store, "w-")
+
+
+def test_a_read_only_store_object_is_not_written_to(tmp_path: Path) -> None:
+    for store in (
+        zarr.storage.LocalStore(tmp_path / "a", read_only=True),
+        zarr.storage.MemoryStore(read_only=True),
+    ):
+        for mode in ("w", "r+", "a"):
+            with pytest.raises(InvalidArgumentError, match="is read-only"):
+                ZarrIO(store, mode)
 
 
 def test_positional_arguments_have_the_order_of_hdmf(tmp_path: Path) -> None:

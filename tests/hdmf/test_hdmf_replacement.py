@@ -21,6 +21,7 @@ from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
 from nwb_content import file_of
 
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, open_store, validate
+from chunkwise.hdmf.copies import COPIES
 from chunkwise.hdmf.replace_dataset import finish_replacement
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.kvstore.key_range import KeyRange
@@ -94,7 +95,8 @@ def _index(place: Location, mode: str) -> np.ndarray[Any, Any]:
 def _keys(place: Location) -> list[str]:
     # The store of a local path is the whole file system.
     keys = KeyRange.of_prefix(place.path) if place.path else KeyRange()
-    return list(place.kv.list(keys.start, keys.stop))
+    # Copies of values are deleted by the first change, and written when the file is closed.
+    return [key for key in place.kv.list(keys.start, keys.stop) if not key.endswith(COPIES)]
 
 
 def _leftovers(place: Location) -> list[str]:

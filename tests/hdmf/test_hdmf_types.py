@@ -12,6 +12,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import DataChunkIterator
 from hdmf.spec import DtypeSpec
 
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf import ZarrIO, open_store
 
 FORMATS = ("zarr2", "zarr3", "n5")
@@ -87,3 +88,42 @@ def test_a_type_that_no_schema_gave_is_that_of_the_values(tmp_path: Path, value:
                 io.write_builder(GroupBuilder("root", datasets=[again]))
         for name in "abc":
             assert open_store(tmp_path / name).dataset("/d").read().tolist() == value
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_bytes_that_are_no_text_are_kept(format: str, tmp_path: Path) -> None:
+    raw = [b"plain", b"\xff\xfe\x00\x80", b""]
+    root = GroupBuilder(
+        "root",
+        datasets=[
+            DatasetBuilder("many", raw, dtype="ascii"),
+            DatasetBuilder("one", raw[1], dtype="ascii"),
+            DatasetBuilder("array", np.array(raw, "S6")),
+        ],
+    )
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        io.write_builder(root)
+    with ZarrIO(tmp_path / "a", "r+") as io:
+        found = {name: builder.data for name, builder in io.read_builder().datasets.items()}
+        assert list(found["many"][:]) == raw and found["one"] == raw[1]
+        assert list(found["array"][:]) == np.array(raw, "S6").tolist()
+        found["many"].append(b"\x81")
+        assert found["many"][3] == b"\x81"
+    with ZarrIO(tmp_path / "a") as source, ZarrIO(tmp_path / "b", "w", format="zarr3") as io:
+        io.export(source)
+    assert open_store(tmp_path / "b").dataset("/many").read().tolist() == [*raw, b"\x81"]
+
+
+@pytest.mark.parametrize("format", ["zarr2", "n5"])
+def test_bytes_that_are_no_text_in_compounds(format: str, tmp_path: Path) -> None:
+    dtype = [{"name": "n", "dtype": "int32"}, {"name": "raw", "dtype": "ascii"}]
+    rows = DatasetBuilder("rows", [(1, b"\xff"), (2, b"a")], dtype=dtype)
+    with ZarrIO(tmp_path / "a", "w", format=format) as io:
+        io.write_builder(GroupBuilder("root", datasets=[rows]))
+    assert open_store(tmp_path / "a").dataset("/rows").read()["raw"].tolist() == [b"\xff", b"a"]
+
+
+def test_bytes_that_are_no_text_are_told_where_text_is_expected(tmp_path: Path) -> None:
+    root = GroupBuilder("root", datasets=[DatasetBuilder("words", [b"\xff"], dtype="utf8")])
+    with ZarrIO(tmp_path / "a", "w") as io, pytest.raises(InvalidArgumentError, match=r"words.* not UTF-8"):
+        io.write_builder(root)

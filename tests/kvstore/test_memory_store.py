@@ -2,6 +2,7 @@
 
 import pytest
 
+from chunkwise.kvstore.mapping import MappingStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.testing.kvstore_contract import KvStoreContract
 
@@ -12,6 +13,15 @@ class TestMemoryStore(KvStoreContract):
     @pytest.fixture
     def store(self):
         return MemoryStore()
+
+
+class TestMapping(KvStoreContract):
+    pickles_reference = False
+    generations_of_content = True
+
+    @pytest.fixture
+    def store(self):
+        return MappingStore({})
 
 
 @pytest.mark.parametrize("key", ["", "/", "a//b", "..", "a/", "nul\0", "x.__lock"])

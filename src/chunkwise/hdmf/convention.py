@@ -29,6 +29,7 @@ from chunkwise.hdmf.chunks import checked_chunks, choose_chunks
 from chunkwise.hdmf.codecs import Settings
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import dump_identity, dump_reference
+from chunkwise.hdmf.physical import PhysicalArray
 from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.values import as_values
@@ -60,6 +61,8 @@ class NewArray:
     scalar : bool
     width : int
         Characters of the longest text in a compound.
+    binary : bool
+        Whether there are bytes that are not UTF-8.
     pickled : bool
         Whether references in Zarr v2 are stored in the form that hdmf-zarr writes by default.
     nested : bool
@@ -73,6 +76,7 @@ class NewArray:
     attributes: Mapping[str, Any]
     scalar: bool = False
     width: int = 0
+    binary: bool = False
     pickled: bool = False
     nested: bool = False
 
@@ -122,9 +126,9 @@ class Convention(ABC):
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         """Return the values to store for a node, by key relative to it."""
 
-    def consolidated(self, tree: Tree) -> dict[str, bytes]:
-        """Return the documents at the root that hold copies of all others."""
-        return {}
+    @abstractmethod
+    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
+        """Return the documents at the root that hold copies of all others, or the digest of the copies."""
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -133,14 +137,14 @@ class Convention(ABC):
         return as_values(values, element)
 
     @abstractmethod
-    def to_stored(self, values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Return values of users as they are stored, in an array of `dtype`."""
+    def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
+        """Return values of users as an array holds them."""
 
     def append(self, dataset: Dataset, rows: npt.NDArray[Any]) -> None:
         """Add rows to a dataset."""
         physical = dataset.physical
         n = physical.shape[0]
-        stored = self.to_stored(rows, dataset.element, physical.dtype)
+        stored = self.to_stored(rows, dataset.element, physical)
         physical.resize((n + len(rows), *physical.shape[1:]))
         physical.write(slice(n, n + len(rows)), stored).result()
 

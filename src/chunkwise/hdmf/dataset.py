@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, OutOfBoundsError, UnsupportedError, prefix
 from chunkwise.hdmf.attributes import load_attributes
-from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.declaration import Declaration, declare
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import infer_element, to_logical
@@ -171,10 +170,7 @@ class Dataset:
         try:
             if self.declaration.indirect:
                 return self._with_regions(self._stored_values(key), self.declaration.indirect)
-            if self.element.is_plain:
-                return to_logical(self._stored_values(key), self.element)
-            with many_objects():
-                return to_logical(self._stored_values(key), self.element)
+            return to_logical(self._stored_values(key), self.element)
         except ChunkwiseError as e:
             if f'"{self.path}"' in str(e):
                 raise
@@ -254,7 +250,7 @@ class Dataset:
         if not self.is_array:
             raise UnsupportedError(f'dataset "{self.path}" is encoded; it can only be written whole')
         self._kept = None
-        stored = self.store.convention.to_stored(values, self.element, self.physical.dtype)
+        stored = self.store.convention.to_stored(values, self.element, self.physical)
         self.physical.write(key, stored).result()
 
     def append(self, rows: Any) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numcodecs
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, TypeMap
@@ -16,7 +17,7 @@ from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, Invali
 from chunkwise.hdmf.absence import UNFINISHED, no_store
 from chunkwise.hdmf.builders import BuilderTree
 from chunkwise.hdmf.node_writer import NodeWriter
-from chunkwise.hdmf.place import Place, is_nested, is_store_of_zarr2, place_of, source_name
+from chunkwise.hdmf.place import Place, place_of, source_name
 from chunkwise.hdmf.reading import StoreReading
 from chunkwise.hdmf.replace_dataset import finish_replacement
 from chunkwise.hdmf.resolve import ExternalLinks, StoreSet
@@ -26,6 +27,7 @@ from chunkwise.hdmf.tree import Format, Tree, detect_format
 from chunkwise.hdmf.urls import with_storage_options
 from chunkwise.hdmf.writing import StoreWriting
 from chunkwise.hierarchy.location import Location
+from chunkwise.hdmf.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.url import is_url
 
@@ -49,7 +51,8 @@ class ZarrIO(StoreReading, StoreWriting):
     Parameters
     ----------
     path : str, path or KvStore
-        Local path, URL, or kvstore whose prefix is the store; or a store of zarr-python on local files.
+        Local path, URL, or kvstore whose prefix is the store; or a store object of zarr-python:
+        of local files, in memory, or in a file system of fsspec.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
         ``"r-"`` reads without consolidated metadata; ``"w-"`` and ``"x"`` fail if the store exists.  ``"w"``
         removes what is there when the first thing is written.
@@ -135,6 +138,8 @@ class ZarrIO(StoreReading, StoreWriting):
         ):
             if value not in known:
                 raise InvalidArgumentError(f"{name} is {value!r}, but expected one of {known}")
+        if mode not in ("r", "r-") and is_read_only(path):
+            raise InvalidArgumentError(f"{path} is read-only, so mode {mode!r} is impossible")
         self._place = with_storage_options(path, storage_options)
         self._path = path
         self._source = source_name(path)
@@ -187,6 +192,11 @@ class ZarrIO(StoreReading, StoreWriting):
     def mode(self) -> str:
         """How it was opened."""
         return self._mode
+
+    @property
+    def object_codec_class(self) -> type[numcodecs.abc.Codec]:
+        """Codec of references in Zarr v2 datasets that are written: ``numcodecs.JSON`` or ``Pickle``."""
+        return numcodecs.Pickle if self._pickled else numcodecs.JSON  # type: ignore[no-any-return]
 
     @property
     def writable(self) -> bool:

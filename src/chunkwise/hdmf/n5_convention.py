@@ -14,10 +14,12 @@ from chunkwise.driver.n5.version import NUMERIC_VERSION
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.codecs import Settings
 from chunkwise.hdmf.convention import Convention, NewArray
+from chunkwise.hdmf.copies import COPIES_MEMBER
 from chunkwise.hdmf.element import Element, number
 from chunkwise.hdmf.n5_encoded import as_items, encode_items, store_number
+from chunkwise.hdmf.physical import PhysicalArray
 from chunkwise.hdmf.reference import join_path
-from chunkwise.hdmf.tree import Format, StoredNode
+from chunkwise.hdmf.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.values import as_values
 from chunkwise.hdmf.zarr3_convention import text_of
 
@@ -84,7 +86,12 @@ class N5Convention(Convention):
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         return {"attributes.json": json.dumps(node.document, separators=(",", ":")).encode()}
 
-    def to_stored(self, values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
+        root = tree.nodes["/"]
+        marker = {**root.document["hdmf_n5"], COPIES_MEMBER: copies}
+        return self.documents(replace(root, document={**root.document, "hdmf_n5": marker}))
+
+    def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
         return store_number(as_values(values, element))
 
     def encoded(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.errors import AlreadyExistsError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError
 from chunkwise.hdmf.codecs import Settings
 from chunkwise.hdmf.convention import NewArray
+from chunkwise.hdmf.copies import COPIES, Copies, dump_copies, limited, read_values
 from chunkwise.hdmf.element import Element, Member, number, region
 from chunkwise.hdmf.n5_convention import N5Convention
 from chunkwise.hdmf.n5_encoded import store_number
@@ -19,11 +21,14 @@ from chunkwise.hdmf.physical import PhysicalArray
 from chunkwise.hdmf.reference import Reference, join_path
 from chunkwise.hdmf.store import HdmfStore
 from chunkwise.hdmf.tree import StoredNode
-from chunkwise.hdmf.zarr3_convention import longest_text
+from chunkwise.hdmf.zarr3_convention import is_utf8, longest_text
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["NodeWriter"]
+
+_MOST_ELEMENTS = 1 << 15
+"""Chunks of larger arrays have no copies."""
 
 WIDEST_REGION = 4096
 """Characters of region text that a Zarr v3 compound holds itself; longer ones go to a side dataset."""
@@ -76,6 +81,7 @@ class NodeWriter:
         self.store.changed(node.path)
         self.changed = True
         if node.path != "/":
+            self.store.before_change()
             self._write(node)
 
     def _write(self, node: StoredNode) -> None:
@@ -121,22 +127,45 @@ class NodeWriter:
         Consolidated metadata that is there is removed if it is not to be written: it would be stale.
         """
         self.flush()
-        tree, location = self.store.tree, self.store.location
+        tree, location, convention = self.store.tree, self.store.location, self.store.convention
         root = tree.nodes["/"]
-        documents = dict(self.store.convention.documents(root))
+        documents = dict(convention.documents(root))
         if consolidate:
-            documents |= self.store.convention.consolidated(tree)
-        elif self.store.format == "zarr2":
-            location.kv.delete(location.path + ".zmetadata")
+            documents |= convention.consolidated(tree, self._write_copies())
+        else:
+            self.store.before_change()
+            if self.store.format == "zarr2":
+                location.kv.delete(location.path + ".zmetadata")
         if self.store.format == "zarr3" and not consolidate and "consolidated_metadata" in root.document:
             root.document.pop("consolidated_metadata")
-            documents = dict(self.store.convention.documents(root))
+            documents = dict(convention.documents(root))
         # What makes a directory a store comes last.
         for key in sorted(documents, key=lambda key: key in (".zgroup", "zarr.json", "attributes.json")):
             self._writer.write(location.path + key, documents[key])
         tree.consolidated = consolidate
         self.changed = False
         self.flush()
+
+    def _write_copies(self) -> str:
+        """Write copies of small values, and in N5 of documents, and return their digest."""
+        store, root = self.store, self.store.location.path
+        keys = []
+        for node in store.tree.nodes.values():
+            if node.is_array:
+                with suppress(ChunkwiseError):  # an array that can't be read has no copy
+                    array = store.array_of(node)
+                    if array.size <= _MOST_ELEMENTS and (key := array.single_key) is not None:
+                        keys.append(key)
+        values = limited(
+            (key[len(root) :], value) for key, value in read_values(store.location.kv, store.pool, keys)
+        )
+        documents = {}
+        if store.format == "n5":
+            documents = {path: node.document for path, node in store.tree.nodes.items() if path != "/"}
+        digest, raw = dump_copies(Copies(values, documents))
+        store.location.kv.write(root + COPIES, raw)
+        store.has_copies = True
+        return digest
 
     # -- datasets ---------------------------------------------------------------------------------
 
@@ -172,10 +201,11 @@ class NodeWriter:
             element, values, extra = self._sided(path, element, values, settings)
             attributes = {**attributes, **extra}
             width = longest_text(values, element) if not element.is_plain else 0
-        new = NewArray(path, element, values.shape, settings, attributes, scalar, width)
+        binary = element.kind == "bytes" and self.store.format == "zarr3" and not is_utf8(values)
+        new = NewArray(path, element, values.shape, settings, attributes, scalar, width, binary)
         array = self.create(new)
         if values.size:
-            stored = convention.to_stored(values, element, array.dtype)
+            stored = convention.to_stored(values, element, array)
             if self.store.format == "n5":
                 stored = store_number(stored)
             array.write(..., stored.reshape(array.shape)).result()
@@ -193,9 +223,7 @@ class NodeWriter:
         settings = self._settings(new.settings)
         new = replace(new, pickled=self.pickled, nested=self.nested, settings=settings)
         node = self.store.convention.array(new)
-        array = PhysicalArray(
-            self.store.location, self.store.format, node, self.store.pool, self.store.shared
-        )
+        array = self.store.array_of(node)
         _ = array.stored  # what can't be opened must not be left behind
         self.put(node)
         return array
@@ -247,6 +275,7 @@ class NodeWriter:
 
     def delete(self, path: str) -> None:
         """Delete a group or dataset and everything below it."""
+        self.store.before_change()
         keys = KeyRange.of_prefix(self.store.location.path + path[1:] + "/")
         self.store.location.kv.delete_range(keys.start, keys.stop)
         tree = self.store.tree

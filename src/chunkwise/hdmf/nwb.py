@@ -8,7 +8,6 @@ import numpy as np
 from hdmf.build import BuildManager, DatasetBuilder, TypeMap
 
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.io import ZarrIO, check_mode
 from chunkwise.hdmf.manager import StoreBuildManager, StoreTypeMap
 from chunkwise.hdmf.place import Place, place_of
@@ -53,10 +52,9 @@ class NWBZarrIO(ZarrIO):
         check_mode(mode)
         if manager is not None and extensions is not None:
             raise ValueError("'manager' and 'extensions' cannot be specified together")
-        with many_objects():
-            if manager is None:
-                manager = self._manager(path, mode, load_namespaces, extensions, storage_options)
-            super().__init__(path, mode, manager, storage_options, force_overwrite, **options)
+        if manager is None:
+            manager = self._manager(path, mode, load_namespaces, extensions, storage_options)
+        super().__init__(path, mode, manager, storage_options, force_overwrite, **options)
 
     def _manager(
         self, path: Place, mode: str, load: bool, extensions: Any, storage_options: Any

@@ -7,7 +7,8 @@ arrays of a store whose documents differ in the shape only, of which there are m
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -86,18 +87,41 @@ class PhysicalArray:
         Who encodes and decodes.
     shared : dict
         What arrays of the store have in common.
+    values : mapping
+        Copies of values by key relative to the store, None for those that are missing.
+    before_change : callable, optional
+        Called before anything of the array is changed.
     """
 
-    __slots__ = ("_known", "_shared", "_stored", "format", "location", "node", "pool")
+    __slots__ = (
+        "_before_change",
+        "_known",
+        "_shared",
+        "_stored",
+        "_values",
+        "format",
+        "location",
+        "node",
+        "pool",
+    )
 
     def __init__(
-        self, location: Location, format: Format, node: StoredNode, pool: Pool, shared: dict[str, Any]
+        self,
+        location: Location,
+        format: Format,
+        node: StoredNode,
+        pool: Pool,
+        shared: dict[str, Any],
+        values: Mapping[str, bytes | None],
+        before_change: Callable[[], None],
     ) -> None:
         self.location = location
         self.format = format
         self.node = node
         self.pool = pool
         self._shared = shared
+        self._values = values
+        self._before_change = before_change
         self._stored: StoredArray | None = None
         self._known: _Shared | None = None
 
@@ -110,6 +134,11 @@ class PhysicalArray:
     def shape(self) -> tuple[int, ...]:
         """Shape in the order of axes that users see."""
         return self._ordered(self.stored.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.stored.shape)
 
     def _ordered(self, extents: tuple[int, ...]) -> tuple[int, ...]:
         # The dimensions of N5 begin with the one that changes fastest.
@@ -185,25 +214,44 @@ class PhysicalArray:
 
     def read(self, key: Any = Ellipsis) -> npt.NDArray[Any]:
         """Return what an index selects; see :func:`parse_selection`."""
-        if key is Ellipsis:
-            single = self._read_single()
-            if single is not None:
-                return single
+        single = self.single_key if self._is_simple(key) else None
+        if single is not None:
+            values = self._read_single(single)
+            return values if key is Ellipsis else np.asarray(values[key])
         return self.read_selection(parse_selection(key, self.shape))
 
-    def _read_single(self) -> npt.NDArray[Any] | None:
-        """Return all values of an array of one chunk, as scalars and most columns are; None for others."""
+    def _is_simple(self, key: Any) -> bool:
+        """Return True for an index that means the same as in NumPy."""
+        if key is Ellipsis:
+            return True
+        shape = self.stored.shape
+        if len(shape) != 1:
+            return False
+        if isinstance(key, slice):
+            return key.step is None
+        return type(key) is int and -shape[0] <= key < shape[0]
+
+    @property
+    def single_key(self) -> str | None:
+        """Key of the only chunk, which scalars and most columns have; None for other arrays."""
         stored = self.stored
         chunk = stored.grid.chunk_shape
         if stored.shard is not None or stored.part is not None or chunk is None:
             return None
         if any(n > c or n == 0 for n, c in zip(stored.shape, chunk, strict=True)):
             return None
-        assert self._known is not None
+        return stored.keys.key((0,) * len(chunk))
+
+    def _read_single(self, key: str) -> npt.NDArray[Any]:
+        """Return all values of an array of one chunk."""
+        stored = self.stored
+        chunk = stored.grid.chunk_shape
+        assert self._known is not None and chunk is not None
         out = np.empty(chunk, stored.numpy_dtype)
-        key = stored.keys.key((0,) * len(chunk))
+        relative = key[len(self.location.path) :]
         try:
-            raw = self.location.kv.read(key).value
+            known = self._values
+            raw = known[relative] if relative in known else self.location.kv.read(key).value
             if raw is None:
                 out[...] = stored.fill_value
             else:
@@ -242,6 +290,7 @@ class PhysicalArray:
         selection = parse_selection(key, self.shape)
         if selection.finish is not None:
             raise UnsupportedError("writing takes integers, slices of positive step and lists of indices")
+        self._before_change()
         transform = self._reversed(selection).transform(self.stored.shape)
         source = np.broadcast_to(values, self._ordered(tuple(transform.input_shape)))
         if self.format == "n5":
@@ -266,6 +315,7 @@ class PhysicalArray:
         FailedPreconditionError
             If the array has been deleted.
         """
+        self._before_change()
         before = self.stored
         wanted = [int(n) for n in shape]
         member = _SHAPES[self.format]

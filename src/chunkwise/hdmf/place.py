@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from chunkwise.api.kvstore import KvStore
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hdmf.zarr_python_stores import STORE_NAMES, kvstore_of, name_of, path_of_store
 from chunkwise.spec.context import Context
 from chunkwise.spec.url import is_url
 
@@ -18,8 +19,6 @@ __all__ = [
     "Place",
     "canonical_source",
     "is_absolute",
-    "is_nested",
-    "is_store_of_zarr2",
     "join_source",
     "place_of",
     "relative_source",
@@ -27,20 +26,12 @@ __all__ = [
 ]
 
 Place: TypeAlias = "str | os.PathLike[str] | KvStore | Location"
-"""A local path, a URL, or a kvstore whose prefix is the store; some store objects of zarr-python, too."""
+"""A local path, a URL, or a kvstore whose prefix is the store; a store object of zarr-python, too."""
 
 _FEW_RETRIES = {
     f"{protocol}_request_retries": {"max_retries": 1, "initial_delay": "100ms"}
     for protocol in ("http", "s3", "gcs", "azure")
 }
-
-_STORES_OF_2 = ("DirectoryStore", "NestedDirectoryStore", "TempStore")
-_STORES = {
-    **dict.fromkeys(_STORES_OF_2, ("path", "")),
-    "LocalStore": ("root", ""),
-    "ZipStore": ("path", "|zip:"),
-}
-"""Stores of zarr-python: which of their attributes is the path, and what its URL has behind that."""
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
@@ -66,34 +57,28 @@ def place_of(place: Place, *, patient: bool = True) -> Location:
     if isinstance(place, KvStore):
         return locate(place)
     text = _text(place)
+    if text is None:
+        held = kvstore_of(place)
+        assert held is not None
+        return locate(held)
     if not is_url(text):
         return locate(os.path.realpath(text))
     return locate(text, None if patient else Context(_FEW_RETRIES))
 
 
-def _text(place: Place) -> str:
+def _text(place: Place) -> str | None:
+    """Return the path or URL that a place is; None for a store object that has none."""
     if isinstance(place, str | os.PathLike):
         text = os.fspath(place)
         # What fsspec calls Google's.
         return "gs://" + text[6:] if text.startswith("gcs://") else text
-    kind = type(place)
-    if kind.__module__.partition(".")[0] == "zarr" and kind.__name__ in _STORES:
-        member, suffix = _STORES[kind.__name__]
-        return str(os.path.realpath(getattr(place, member))) + suffix
-    raise TypeError(
-        f"path is {kind.__name__}, but expected a local path, a URL, a chunkwise.KvStore or one of "
-        f"zarr-python's {', '.join(_STORES)}"
-    )
-
-
-def is_store_of_zarr2(place: Any) -> bool:
-    """Return whether a place is a store object of zarr-python 2, which knows nothing but Zarr v2."""
-    return type(place).__module__.partition(".")[0] == "zarr" and type(place).__name__ in _STORES_OF_2
-
-
-def is_nested(place: Any) -> bool:
-    """Return whether a place is a store object in which each chunk index is a directory."""
-    return is_store_of_zarr2(place) and type(place).__name__ == "NestedDirectoryStore"
+    found = path_of_store(place)
+    if found is None and kvstore_of(place) is None:
+        raise TypeError(
+            f"path is {type(place).__name__}, but expected a local path, a URL, a chunkwise.KvStore or one "
+            f"of zarr-python's {', '.join(STORE_NAMES)}"
+        )
+    return found
 
 
 def source_name(place: Place) -> str:
@@ -106,6 +91,8 @@ def source_name(place: Place) -> str:
         except (ValueError, NotImplementedError):
             return f"kvstore-{id(place)}"
     text = _text(place)
+    if text is None:
+        return name_of(place)
     if not text:
         raise InvalidArgumentError("the path is empty")
     if isinstance(place, Path) or not is_url(text):

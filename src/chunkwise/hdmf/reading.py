@@ -12,7 +12,6 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.attributes import is_typed
 from chunkwise.hdmf.builders import BuilderTree
-from chunkwise.hdmf.construction import many_objects
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.growing import let_grow
 from chunkwise.hdmf.lazy import LazyDataset
@@ -75,17 +74,16 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
                 f"Cannot read from file {self._source} in mode '{self._mode}'. "
                 "Please use mode 'r', 'r+', or 'a'."
             )
-        with many_objects():
-            try:
-                container = super().read(**kwargs)
-                if self.writable:
-                    self._let_columns_grow()
-                return container
-            except ValueError as e:
-                unknown = unknown_type(self.store, self.manager.namespace_catalog, e)
-                if unknown is None:
-                    raise
-                raise unknown from e
+        try:
+            container = super().read(**kwargs)
+            if self.writable:
+                self._let_columns_grow()
+            return container
+        except ValueError as e:
+            unknown = unknown_type(self.store, self.manager.namespace_catalog, e)
+            if unknown is None:
+                raise
+            raise unknown from e
 
     def _let_columns_grow(self) -> None:
         assert self._tree is not None
@@ -98,8 +96,7 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
         """Return the builder of the root, with all below; data is not read."""
         self.store  # noqa: B018 - raises if it is closed
         assert self._tree is not None
-        with many_objects():
-            return self._tree.root()
+        return self._tree.root()
 
     def builder_of(self, reference: Reference, holder: HdmfStore) -> Any:
         """Return the builder that a reference stored in `holder` means."""

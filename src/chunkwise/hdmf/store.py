@@ -10,6 +10,7 @@ from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundEr
 from chunkwise.hdmf.absence import no_store
 from chunkwise.hdmf.attributes import SPECLOC, load_attributes
 from chunkwise.hdmf.convention import Convention, convention_of
+from chunkwise.hdmf.copies import COPIES
 from chunkwise.hdmf.dataset import Dataset
 from chunkwise.hdmf.physical import PhysicalArray
 from chunkwise.hdmf.place import Place, place_of, source_name
@@ -48,6 +49,7 @@ class HdmfStore:
         self._datasets: dict[str, Dataset] = {}
         self._links: dict[str, dict[str, Reference]] = {}
         self._own_names: frozenset[str] | None = None
+        self.has_copies = True  # for all that is known
 
     @property
     def format(self) -> Format:
@@ -187,7 +189,20 @@ class HdmfStore:
         node = self.tree.nodes.get(path)
         if node is None or not node.is_array:
             raise NotFoundError(f"there is no array {path} in {self.source}")
-        return PhysicalArray(self.location, self.format, node, self.pool, self.shared)
+        return self.array_of(node)
+
+    def array_of(self, node: StoredNode) -> PhysicalArray:
+        """Return the array of a node, which need not be in the tree yet."""
+        return PhysicalArray(
+            self.location, self.format, node, self.pool, self.shared, self.tree.values, self.before_change
+        )
+
+    def before_change(self) -> None:
+        """Delete the copies of values, which may be out of date from now on."""
+        if self.has_copies:
+            self.tree.values.clear()
+            self.location.kv.delete(self.location.path + COPIES)
+            self.has_copies = False
 
     def contains(self, path: str) -> bool:
         """Whether there is a group or dataset at a canonical path, or a link on the way to it."""

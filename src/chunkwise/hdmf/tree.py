@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
+from chunkwise.hdmf.copies import COPIES_MEMBER, read_copies
 from chunkwise.hdmf.reference import canonical_path, join_path
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
@@ -63,12 +64,15 @@ class Tree:
         From the path of a group to the names in it.
     consolidated : bool
         Whether this comes from consolidated metadata.
+    values : dict
+        Copies of small values by key relative to the store; see :mod:`chunkwise.hdmf.copies`.
     """
 
     format: Format
     nodes: dict[str, StoredNode] = field(default_factory=dict)
     children: dict[str, list[str]] = field(default_factory=dict)
     consolidated: bool = False
+    values: dict[str, bytes | None] = field(default_factory=dict)
 
     def add(self, node: StoredNode) -> None:
         """Put a node in its place; a node that is there already is replaced."""
@@ -164,6 +168,7 @@ def read_tree(
     if root not in walked.nodes:
         raise NotFoundError(f"there is no {format} group at {location.text}")
     if tree is not None and _said(tree) == _said(walked):
+        tree.values.clear()  # which were not compared
         return tree
     return walked
 
@@ -203,7 +208,10 @@ def _read_consolidated(location: Location, format: Format) -> Tree | None:
     if format == "zarr2":
         document = _read_json(location, ".zmetadata")
         metadata = None if document is None else document.get("metadata")
-        return _from_zmetadata(metadata) if isinstance(metadata, dict) else None
+        tree = _from_zmetadata(metadata) if isinstance(metadata, dict) else None
+        if tree is not None and document is not None:
+            _add_values(tree, location, document)
+        return tree
     if format == "zarr3":
         document = _read_json(location, "zarr.json")
         assert document is not None
@@ -215,8 +223,28 @@ def _read_consolidated(location: Location, format: Format) -> Tree | None:
         tree.add(_zarr3_node("/", document))
         for path in _by_depth(metadata):
             tree.add(_zarr3_node(canonical_path(path), _object(metadata[path], f'consolidated "{path}"')))
+        _add_values(tree, location, inline)
         return tree
-    return None
+    document = _read_json(location, "attributes.json", load_document)
+    marker = None if document is None else document.get("hdmf_n5")
+    copies = read_copies(location.kv, location.path, _copies_of(marker))
+    if document is None or copies is None:
+        return None
+    tree = Tree("n5", consolidated=True, values=copies.values)
+    tree.add(_n5_node("/", document))
+    for path in _by_depth(copies.documents):
+        tree.add(_n5_node(canonical_path(path), _object(copies.documents[path], f'copy of "{path}"')))
+    return tree
+
+
+def _copies_of(holder: Any) -> Any:
+    return holder.get(COPIES_MEMBER) if isinstance(holder, dict) else None
+
+
+def _add_values(tree: Tree, location: Location, holder: Any) -> None:
+    copies = read_copies(location.kv, location.path, _copies_of(holder))
+    if copies is not None:
+        tree.values = copies.values
 
 
 def _by_depth(paths: Iterable[str]) -> list[str]:
@@ -292,5 +320,9 @@ def _read_node(at: Location, format: Format, path: str) -> StoredNode | None:
     document = _read_json(at, "attributes.json", load_document)
     if document is None:
         return None
+    return _n5_node(path, document)
+
+
+def _n5_node(path: str, document: dict[str, Any]) -> StoredNode:
     attributes = _object(document.get("hdmf_attributes", {}), f'hdmf_attributes of "{path}"')
     return StoredNode(path, is_dataset(document), document, attributes)

@@ -166,7 +166,12 @@ def _object(value: Any, element: Element) -> Any:
         if isinstance(value, str):
             return str(value)
         if isinstance(value, bytes):
-            return value.decode()
+            try:
+                return value.decode()
+            except UnicodeDecodeError as e:
+                raise InvalidArgumentError(
+                    f"Expected text, but received bytes that are not UTF-8: {value!r:.100} ({e})"
+                ) from None
         if value is None:
             return ""
         if isinstance(value, datetime | date):

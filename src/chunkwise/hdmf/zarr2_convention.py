@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.convention import Convention, NewArray, dump_json, json_number, record_bytes
+from chunkwise.hdmf.copies import COPIES_MEMBER
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import dump_identity, dump_reference, map_objects
+from chunkwise.hdmf.physical import PhysicalArray
 from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.values import as_values
@@ -110,18 +112,19 @@ class Zarr2Convention(Convention):
             out[".zattrs"] = dump_json(node.attributes, 4, sort=True)
         return out
 
-    def consolidated(self, tree: Tree) -> dict[str, bytes]:
+    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
         metadata: dict[str, Any] = {}
         for path, node in tree.nodes.items():
             prefix = "" if path == "/" else path[1:] + "/"
             metadata[prefix + (".zarray" if node.is_array else ".zgroup")] = node.document
             if node.attributes:
                 metadata[prefix + ".zattrs"] = node.attributes
-        return {".zmetadata": dump_json({"metadata": metadata, "zarr_consolidated_format": 1}, 4, sort=True)}
+        document = {"metadata": metadata, "zarr_consolidated_format": 1, COPIES_MEMBER: copies}
+        return {".zmetadata": dump_json(document, 4, sort=True)}
 
-    def to_stored(self, values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
         given = as_values(values, element)
-        if element.kind in ("number", "text", "bytes") or (element.is_plain and dtype.kind != "O"):
+        if element.kind in ("number", "text", "bytes") or (element.is_plain and array.dtype.kind != "O"):
             return given
         return map_objects(given, lambda value: _zarr2_object(value, element))
 
@@ -157,5 +160,5 @@ def _zarr2_object(value: Any, element: Element) -> Any:
     if isinstance(value, Reference):
         return dump_reference(value, full=True)
     if isinstance(value, bytes):
-        return value.decode()
+        return value.decode("utf-8", "surrogateescape")  # JSON has no bytes
     return value.item() if isinstance(value, np.generic) else value

@@ -15,13 +15,17 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.chunks import checked_chunks, choose_shards
 from chunkwise.hdmf.codecs import codec_document
 from chunkwise.hdmf.convention import OBJECT_NBYTES, Convention, NewArray, dump_json, json_number
+from chunkwise.hdmf.copies import COPIES_MEMBER
 from chunkwise.hdmf.element import Element
 from chunkwise.hdmf.logical import dump_reference, dump_text, map_objects
+from chunkwise.hdmf.physical import PhysicalArray
 from chunkwise.hdmf.reference import Reference
 from chunkwise.hdmf.tree import Format, StoredNode, Tree
 from chunkwise.hdmf.values import as_values
 
-__all__ = ["Zarr3Convention", "longest_text", "text_of"]
+__all__ = ["Zarr3Convention", "is_utf8", "longest_text", "text_of"]
+
+_BINARY = "variable_length_bytes"
 
 MIN_TEXT = 512
 """Characters of the narrowest text member of a Zarr v3 compound."""
@@ -76,6 +80,8 @@ class Zarr3Convention(Convention):
                 "region": "region_reference",
             }
             reserved["_DTYPE"] = words[new.element.kind]
+            if new.binary:  # text is UTF-8
+                data_type, serializer = _BINARY, {"name": "vlen-bytes", "configuration": {}}
         if new.settings.serializer is not None:
             serializer = codec_document(new.settings.serializer, "zarr3")
         # A filter on arrays comes before the serializer, as in numcodecs.delta.
@@ -119,7 +125,7 @@ class Zarr3Convention(Convention):
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         return {"zarr.json": dump_json(node.document, 2, sort=False)}
 
-    def consolidated(self, tree: Tree) -> dict[str, bytes]:
+    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
         metadata: dict[str, Any] = {}
         for node in tree.below("/"):
             if node.path == "/":
@@ -137,35 +143,46 @@ class Zarr3Convention(Convention):
         root = {
             "attributes": tree.nodes["/"].attributes,
             "zarr_format": 3,
-            "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": metadata},
+            "consolidated_metadata": {
+                "kind": "inline",
+                "must_understand": False,
+                "metadata": metadata,
+                COPIES_MEMBER: copies,
+            },
             "node_type": "group",
         }
         return {"zarr.json": dump_json(root, 2, sort=False)}
 
-    def to_stored(self, values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        given = as_values(values, element)
-        if element.kind in ("number", "text") or element.is_plain:
-            return given
-        if element.kind != "compound":
-            return map_objects(given, lambda value: text_of(value, element))
-        out = np.zeros(given.shape, dtype)
-        for m in element.members:
-            part = given[m.name]
-            if m.element.is_plain:
-                out[m.name] = part
-                continue
-            inner = dtype[m.name]
-            if m.element.kind == "compound":
-                out[m.name] = self.to_stored(part, m.element, inner)
-                continue
-            texts = map_objects(part, lambda value, m=m: text_of(value, m.element))  # type: ignore[misc]
-            longest = max((len(t) for t in texts.reshape(-1).tolist()), default=0)
-            if longest * 4 > inner.itemsize:
-                raise InvalidArgumentError(
-                    f'member "{m.name}" has room for {inner.itemsize // 4} characters, not for {longest}'
-                )
-            out[m.name] = texts.astype(inner)
-        return out
+    def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
+        if element.kind == "bytes" and array.node.document.get("data_type") == _BINARY:
+            return as_values(values, element)
+        return _to_dtype(values, element, array.dtype)
+
+
+def _to_dtype(values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    given = as_values(values, element)
+    if element.kind in ("number", "text") or element.is_plain:
+        return given
+    if element.kind != "compound":
+        return map_objects(given, lambda value: text_of(value, element))
+    out = np.zeros(given.shape, dtype)
+    for m in element.members:
+        part = given[m.name]
+        if m.element.is_plain:
+            out[m.name] = part
+            continue
+        inner = dtype[m.name]
+        if m.element.kind == "compound":
+            out[m.name] = _to_dtype(part, m.element, inner)
+            continue
+        texts = map_objects(part, lambda value, m=m: text_of(value, m.element))  # type: ignore[misc]
+        longest = max((len(t) for t in texts.reshape(-1).tolist()), default=0)
+        if longest * 4 > inner.itemsize:
+            raise InvalidArgumentError(
+                f'member "{m.name}" has room for {inner.itemsize // 4} characters, not for {longest}'
+            )
+        out[m.name] = texts.astype(inner)
+    return out
 
 
 _ARRAY_FILTERS = (
@@ -201,6 +218,16 @@ def _struct(element: Element, width: int) -> tuple[dict[str, Any], dict[str, Any
     return {"name": "struct", "configuration": {"fields": fields}}, fill
 
 
+def is_utf8(values: npt.NDArray[Any]) -> bool:
+    """Return whether bytes can be stored as text."""
+    try:
+        for value in values.reshape(-1).tolist():
+            value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def text_of(value: Any, element: Element) -> str:
     """Return what stands for a value where Zarr v3 has nothing but text."""
     if value is None:
@@ -210,7 +237,7 @@ def text_of(value: Any, element: Element) -> str:
             return value.decode()
         except UnicodeDecodeError as e:
             raise InvalidArgumentError(
-                f"Zarr v3 stores bytes as text, and {value!r:.80} is not UTF-8: {e}"
+                f"this Zarr v3 dataset stores bytes as text, and {value!r:.80} is not UTF-8: {e}"
             ) from None
     if isinstance(value, Reference):
         if element.kind == "region":

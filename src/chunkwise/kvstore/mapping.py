@@ -1,0 +1,127 @@
+"""A mutable mapping from text to bytes, used as a kvstore.
+
+Others may change the mapping as well, so the generation of a value is a digest of it.  Conditional writes
+exclude each other in one process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
+
+from chunkwise.binding import dump
+from chunkwise.fork import new_lock
+from chunkwise.kvstore.byte_range import resolve_range
+from chunkwise.kvstore.key_range import KeyRange, encode_key
+from chunkwise.kvstore.protocol import (
+    MISSING_GENERATION,
+    Buffer,
+    ByteRange,
+    Children,
+    Reader,
+    Stamped,
+)
+
+__all__ = ["MappingStore"]
+
+_lock = new_lock()  # of all mappings: two stores may have the same
+
+
+class MappingStore:
+    """The items of a mapping.
+
+    Parameters
+    ----------
+    mapping : MutableMapping
+        From text to bytes.
+    """
+
+    def __init__(self, mapping: MutableMapping[str, bytes]) -> None:
+        self._mapping = mapping
+
+    def _get(self, key: str) -> bytes | None:
+        value = self._mapping.get(key)
+        # Some mappings of zarr-python 2 hold arrays.
+        return value if value is None or isinstance(value, bytes) else memoryview(value).tobytes()
+
+    @property
+    def identity(self) -> Any:
+        """A value that is equal only for this very mapping."""
+        return "mapping", id(self._mapping)
+
+    def describe(self, key: str) -> str:
+        """Return the quoted key."""
+        return dump(key)
+
+    def read(
+        self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None
+    ) -> Stamped:
+        """Return the value of `key` or a part of it, with its generation."""
+        now = time.time()
+        value = self._get(key)
+        generation = _generation(value)
+        if value is None or generation == if_not_equal:
+            return Stamped(None, generation, now)
+        if byte_range is not None:
+            begin, end = resolve_range(byte_range.start, byte_range.stop, len(value))
+            value = value[begin:end]
+        return Stamped(value, generation, now)
+
+    def open_reader(self) -> Reader:
+        """Return a reader of values; what it returns stays valid."""
+
+        def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
+            value = self._get(key)
+            if value is None or (start == 0 and stop is None):
+                return value
+            begin, end = resolve_range(start, stop, len(value))
+            return value[begin:end]
+
+        return read
+
+    def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
+        """Return the bytes of each range of the value of `key`, None if that is missing."""
+        value = self._get(key)
+        if value is None:
+            return None
+        pairs = (resolve_range(*pair, len(value)) for pair in zip(starts, stops, strict=True))
+        return [value[begin:end] for begin, end in pairs]
+
+    def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
+        new = bytes(value)
+        with _lock:
+            if if_equal and _generation(self._get(key)) != if_equal:
+                return None
+            self._mapping[key] = new
+        return _generation(new)
+
+    def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
+        """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
+        with _lock:
+            if if_equal and _generation(self._get(key)) != if_equal:
+                return None
+            self._mapping.pop(key, None)
+        return MISSING_GENERATION
+
+    def delete_range(self, start: str = "", stop: str = "") -> None:
+        """Delete the keys in ``[start, stop)`` that there are now."""
+        with _lock:
+            for key in list(self.list(start, stop)):
+                self._mapping.pop(key, None)
+
+    def list(self, start: str = "", stop: str = "") -> Iterator[str]:
+        """Yield the keys in ``[start, stop)`` that there are now, in order."""
+        keys = KeyRange.between(start, stop)
+        return iter(sorted((key for key in list(self._mapping) if key in keys), key=encode_key))
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`, in order; keys and prefixes are whole."""
+        below = KeyRange.of_prefix(prefix)
+        return Children.of(prefix, self.list(below.start, below.stop))
+
+
+def _generation(value: bytes | None) -> bytes:
+    return MISSING_GENERATION if value is None else b"\0" + hashlib.blake2b(value, digest_size=16).digest()
