@@ -1,13 +1,21 @@
-"""chunkwise.hdmf next to hdmf-zarr: opening and writing NWB files.
+"""chunkwise.hdmf next to hdmf-zarr and HDF5: opening and writing NWB files.
 
-    python benchmarks/nwb.py [--release 0.14|0.13] [--repeat N] [--json FILE]
+    python benchmarks/nwb.py [--release 0.14|0.13] [--repeat N] [--only NAME] [--json FILE]
 
-Two files: 500 time series, and an electrodes table of 10,000 rows that refer to groups.  hdmf-zarr writes
-them, and both open the same files, each in a process of its own; they take turns.  Opening is
-`NWBZarrIO(path).read()`, for the second file with all references resolved.  `read_builder`, which is what
-the backend itself does, is told as well: the rest is hdmf's making of containers.
-Figures are ratios of processor time (medians), since a busy machine changes that less than the time on the
-clock.
+========== ==========================================================================================
+objects    500 time series
+electrodes 10,000 rows that refer to groups
+trials     5,000 rows that refer to time series
+series     one of 200 MB, noise of 12 bits
+text       a table of 200,000 rows with two columns of text
+========== ==========================================================================================
+
+hdmf-zarr and HDF5 write the files that they open; hdmf-zarr's are opened by both.  Each library is a
+process of its own, and they take turns.  Opening is `NWBZarrIO(path).read()`, with all references resolved.
+`read_builder` is what the backend itself does; the rest is hdmf's making of containers.  Figures are medians
+of processor time and of time on the clock; a busy machine changes the former less.
+
+Last comes how many requests opening a session in a bucket takes, against a server of the tests (`--only s3`).
 """
 
 from __future__ import annotations
@@ -23,20 +31,25 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "hdmf"))
+sys.path[:0] = [str(ROOT / "tests" / "hdmf"), str(ROOT / "tests" / "remote")]
 
-# Runs in either environment: reads "open PATH" and "write NAME PATH" lines, answers with seconds.
+NAMES = ("objects", "electrodes", "trials", "series", "text")
+
+# Runs in each environment: reads "open NAME PATH" and "write NAME PATH" lines, answers with seconds.
 WORKER = """
-import sys, time, warnings, datetime, shutil, json
+import sys, time, warnings, datetime, shutil, json, os
 warnings.simplefilter("ignore")
 import numpy as np, pynwb
+from hdmf.common import DynamicTable, VectorData
 from pynwb import NWBFile, TimeSeries
+options = {}
 if sys.argv[1] == "chunkwise":
-    from chunkwise.hdmf import NWBZarrIO
+    from chunkwise.hdmf import NWBZarrIO as IO
     options = {"format": sys.argv[2]}
+elif sys.argv[1] == "HDF5":
+    from pynwb import NWBHDF5IO as IO
 else:
-    from hdmf_zarr import NWBZarrIO
-    options = {}
+    from hdmf_zarr import NWBZarrIO as IO
 
 def make(name):
     start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
@@ -44,14 +57,45 @@ def make(name):
     if name == "objects":
         for i in range(500):
             nwb.add_acquisition(TimeSeries(name=f"ts{i:04d}", data=np.arange(100.0), unit="V", rate=1.0))
-    else:
+    elif name == "electrodes":
         device = nwb.create_device(name="device")
         groups = [nwb.create_electrode_group(f"g{k}", "d", "l", device) for k in range(4)]
         for i in range(10000):
             nwb.add_electrode(group=groups[i % 4], location="x")
+    elif name == "trials":
+        for k in range(4):
+            nwb.add_acquisition(TimeSeries(name=f"ts{k}", data=np.arange(9000.0), unit="V", rate=1.0))
+        series = list(nwb.acquisition.values())
+        for i in range(5000):
+            nwb.add_trial(start_time=float(i), stop_time=i + 1.0, timeseries=[series[i % 4]])
+    elif name == "series":
+        data = np.random.default_rng(1).integers(-2048, 2048, (1_000_000, 100), "i2")
+        nwb.add_acquisition(TimeSeries(name="raw", data=data, unit="V", rate=30000.0))
+    else:
+        columns = [VectorData(n, "d", data=[f"{n} {i % 977}" for i in range(200_000)]) for n in ("a", "b")]
+        nwb.add_scratch(DynamicTable("words", "d", columns=columns))
     return nwb
 
-now = time.process_time
+def timed(work):
+    wall, processor = time.perf_counter(), time.process_time()
+    out = work()
+    return out, [time.process_time() - processor, time.perf_counter() - wall]
+
+def write(nwb, path):
+    with IO(path, mode="w", **options) as io:
+        io.write(nwb)
+
+def read(io, name):
+    nwb = io.read()
+    if name == "electrodes":
+        assert nwb.electrodes["group"][:][5].name == "g1"
+    if name == "trials":
+        assert nwb.trials["timeseries"][4999][0].timeseries.name == "ts3"
+    if name == "series":
+        assert nwb.acquisition["raw"].data[:].shape == (1_000_000, 100)
+    if name == "text":
+        assert nwb.scratch["words"]["a"][:][977] == "a 0"
+
 pynwb.get_manager()
 print("ready", flush=True)
 for line in sys.stdin:
@@ -59,19 +103,13 @@ for line in sys.stdin:
     if action == "write":
         nwb = make(name)
         shutil.rmtree(path, ignore_errors=True)
-        began = now()
-        with NWBZarrIO(path, mode="w", **options) as io:
-            io.write(nwb)
-        print(json.dumps({"write": now() - began}), flush=True)
+        print(json.dumps({"write": timed(lambda: write(nwb, path))[1]}), flush=True)
         continue
-    began = now()
-    with NWBZarrIO(path, mode="r") as io:
-        io.read_builder()
-        backend = now() - began
-        nwb = io.read()
-        if name == "references":
-            assert nwb.electrodes["group"][:][5].name == "g1"
-        total = now() - began
+    began = time.perf_counter(), time.process_time()
+    with IO(path, mode="r") as io:
+        backend = timed(io.read_builder)[1]
+        read(io, name)
+        total = [time.process_time() - began[1], time.perf_counter() - began[0]]
     print(json.dumps({"read_builder": backend, "read": total}), flush=True)
 """
 
@@ -81,8 +119,9 @@ class Worker:
 
     def __init__(self, python: str, library: str, format: str) -> None:
         environment = {**os.environ, "NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
-        if library != "chunkwise":  # its environment has packages of its own
+        if library == "hdmf-zarr":  # its environment has packages of its own
             environment.pop("PYTHONPATH", None)
+        self.library = library
         self.process = subprocess.Popen(
             [python, "-c", WORKER, library, format],
             stdin=subprocess.PIPE,
@@ -94,10 +133,11 @@ class Worker:
         if self.process.stdout.readline() != "ready\n":
             raise RuntimeError(f"{library} did not start")
 
-    def ask(self, *words: str) -> dict[str, float]:
+    def ask(self, *words: str) -> dict[str, list[float]]:
+        """Return what took how many seconds of the processors, and on the clock."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(*words, file=self.process.stdin, flush=True)
-        answer: dict[str, float] = json.loads(self.process.stdout.readline())
+        answer: dict[str, list[float]] = json.loads(self.process.stdout.readline())
         return answer
 
     def close(self) -> None:
@@ -106,34 +146,69 @@ class Worker:
         self.process.wait(30)
 
 
-def measure(release: str, repeat: int, work: Path) -> list[dict[str, Any]]:
+def measure(release: str, repeat: int, names: list[str], work: Path) -> list[dict[str, Any]]:
+    """Return a row for each file, operation and library, with medians in seconds."""
     from peer_environment import peer_python
 
     format = "zarr3" if release == "0.14" else "zarr2"
     ours = Worker(sys.executable, "chunkwise", format)
     peer = Worker(peer_python(release), "hdmf-zarr", format)
+    workers = [peer, ours, Worker(sys.executable, "HDF5", format)]
     rows = []
     try:
-        for name in ("objects", "references"):
-            times: dict[str, dict[str, list[float]]] = {"ours": {}, "peer": {}}
-            file = str(work / f"{name}.nwb.zarr")
-            for _ in range(repeat):
-                for who, worker, path in (
-                    ("peer", peer, file),
-                    ("ours", ours, str(work / f"{name}-ours.nwb.zarr")),
-                ):
-                    for key, seconds in worker.ask("write", name, path).items():
-                        times[who].setdefault(key, []).append(seconds)
-            for _ in range(repeat):
-                for who, worker in (("peer", peer), ("ours", ours)):
-                    for key, seconds in worker.ask("open", name, file).items():
-                        times[who].setdefault(key, []).append(seconds)
-            for key in times["ours"]:
-                a, b = median(times["ours"][key]), median(times["peer"][key])
-                rows.append({"file": name, "what": key, "chunkwise": a, "hdmf-zarr": b, "ratio": b / a})
+        for name in names:
+            times: dict[tuple[str, str], list[list[float]]] = {}
+            own = {w.library: str(work / f"{name}-{w.library}.nwb") for w in workers}
+            opened = {**own, "chunkwise": own["hdmf-zarr"]}
+            for action, paths in (("write", own), ("open", opened)):
+                for _ in range(repeat):
+                    for worker in workers:
+                        for key, seconds in worker.ask(action, name, paths[worker.library]).items():
+                            times.setdefault((key, worker.library), []).append(seconds)
+            for (key, library), found in times.items():
+                processor, wall = (median(column) for column in zip(*found, strict=True))
+                rows.append(
+                    {"file": name, "what": key, "library": library, "processor": processor, "wall": wall}
+                )
     finally:
-        ours.close()
-        peer.close()
+        for worker in workers:
+            worker.close()
+    return rows
+
+
+def count_requests() -> list[dict[str, Any]]:
+    """Return how many requests opening a session in a bucket takes, in each format."""
+    from nwb_content import CONTENT, new_file
+    from servers import free_port, new_s3_bucket, server
+
+    import chunkwise as ts
+    from chunkwise.hdmf import NWBZarrIO
+
+    nwb = new_file("session")
+    for name in ("ecephys", "ophys", "intervals", "images", "series"):
+        CONTENT[name](nwb)
+    os.environ |= {"AWS_ACCESS_KEY_ID": "CWTESTKEY", "AWS_SECRET_ACCESS_KEY": "cwtestsecret"}
+    rows = []
+    with tempfile.TemporaryDirectory() as work:
+        port, front = free_port(), free_port()
+        remote = ROOT / "tests" / "remote"
+        url, between = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{front}"
+        moto = [sys.executable, str(remote / "moto_server.py"), str(port)]
+        proxy = [sys.executable, str(remote / "proxy.py"), str(front), url]
+        with server(moto, port, Path(work) / "moto"), server(proxy, front, Path(work) / "proxy"):
+            import urllib.request
+
+            for format in ("zarr2", "zarr3", "n5"):
+                spec = {"driver": "s3", "bucket": new_s3_bucket(url), "path": "session.nwb/"}
+                with NWBZarrIO(ts.KvStore.open({**spec, "endpoint": url}).result(), "w", format=format) as io:
+                    io.write(nwb)
+                body = json.dumps({"delay": 0, "faults": []}).encode()
+                reset = urllib.request.Request(f"{between}/proxy", data=body, method="PUT")
+                urllib.request.urlopen(reset, timeout=30).close()
+                with NWBZarrIO(ts.KvStore.open({**spec, "endpoint": between}).result()) as io:
+                    io.read()
+                    with urllib.request.urlopen(f"{between}/proxy", timeout=30) as answer:
+                        rows.append({"format": format, "requests": len(json.load(answer))})
     return rows
 
 
@@ -143,16 +218,26 @@ def main() -> None:
     )
     parser.add_argument("--release", choices=("0.14", "0.13"), default="0.14")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", choices=(*NAMES, "s3"))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as work:
-        rows = measure(arguments.release, arguments.repeat, Path(work))
-    print(f"processor time in seconds, median of {arguments.repeat}; hdmf-zarr {arguments.release}")
-    for row in rows:
-        print(
-            f"{row['file']:11s} {row['what']:13s} chunkwise {row['chunkwise']:7.3f}  "
-            f"hdmf-zarr {row['hdmf-zarr']:7.3f}  ratio {row['ratio']:5.2f}"
-        )
+    rows: list[dict[str, Any]] = []
+    if arguments.only != "s3":
+        names = list(NAMES) if arguments.only is None else [arguments.only]
+        with tempfile.TemporaryDirectory() as work:
+            rows = measure(arguments.release, arguments.repeat, names, Path(work))
+        print(f"seconds, median of {arguments.repeat}; hdmf-zarr {arguments.release}")
+        print(f"{'file':11s} {'what':13s} {'library':10s} processor    clock")
+        for row in rows:
+            print(
+                f"{row['file']:11s} {row['what']:13s} {row['library']:10s} "
+                f"{row['processor']:9.3f} {row['wall']:8.3f}"
+            )
+    if arguments.only in (None, "s3"):
+        requests = count_requests()
+        for row in requests:
+            print(f"opening a session in S3 as {row['format']}: {row['requests']} requests")
+        rows += requests
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1))
 

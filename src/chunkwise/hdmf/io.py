@@ -26,8 +26,8 @@ from chunkwise.hdmf.stream import BUFFER_NBYTES, StreamProgress
 from chunkwise.hdmf.tree import Format, Tree, detect_format
 from chunkwise.hdmf.urls import with_storage_options
 from chunkwise.hdmf.writing import StoreWriting
-from chunkwise.hierarchy.location import Location
 from chunkwise.hdmf.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
+from chunkwise.hierarchy.location import Location
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.url import is_url
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hdmf.build import BuildManager, DatasetBuilder, TypeMap
 
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.hdmf.io import ZarrIO, check_mode
 from chunkwise.hdmf.manager import StoreBuildManager, StoreTypeMap
 from chunkwise.hdmf.place import Place, place_of
@@ -34,6 +34,8 @@ class NWBZarrIO(ZarrIO):
         Whether cached specifications are used for types that no installed package has.
     extensions : str, path, TypeMap or list of such, optional
         Further extensions to load: files of namespaces, and type maps; not with a manager.
+    driver, aws_region : None
+        Options of HDF5, which ``pynwb.validate`` gives to every backend.
     **options
         Others of :class:`ZarrIO`.
     """
@@ -47,9 +49,14 @@ class NWBZarrIO(ZarrIO):
         force_overwrite: bool = False,
         load_namespaces: bool = True,
         extensions: Any = None,
+        driver: None = None,
+        aws_region: None = None,
         **options: Any,
     ) -> None:
         check_mode(mode)
+        for name, value in (("driver", driver), ("aws_region", aws_region)):
+            if value is not None:
+                raise InvalidArgumentError(f"{name} is an option of HDF5; it is {value!r}, but must be None")
         if manager is not None and extensions is not None:
             raise ValueError("'manager' and 'extensions' cannot be specified together")
         if manager is None:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from chunkwise.api.kvstore import KvStore
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hdmf.zarr_python_stores import STORE_NAMES, kvstore_of, name_of, path_of_store
+from chunkwise.hierarchy.location import Location, locate
 from chunkwise.spec.context import Context
 from chunkwise.spec.url import is_url
 

@@ -1,0 +1,81 @@
+"""nwbinspector says the same of Zarr and N5 stores as of the HDF5 file with the same content."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from nwb_content import CONTENT, file_of
+from peer_environment import NotInstalled, python_with
+from pynwb import NWBHDF5IO
+
+from chunkwise.hdmf import NWBZarrIO
+
+ROOT = Path(__file__).parents[2]
+FORMATS = ("zarr2", "zarr3", "n5")
+
+INSPECT = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import chunkwise
+chunkwise.install_as_hdmf_zarr()
+from nwbinspector import inspect_nwbfile, inspect_nwbfile_object
+import pynwb
+
+def told(messages):
+    return sorted(
+        [m.importance.name, m.check_function_name, m.object_type, m.object_name, m.location, m.message]
+        for m in messages
+    )
+
+out = {}
+for name in sys.argv[2:]:
+    path = f"{sys.argv[1]}/{name}"
+    out[name] = told(inspect_nwbfile(nwbfile_path=path, skip_validate=True))
+    again = told(inspect_nwbfile_object(pynwb.read_nwb(path)))
+    assert again == out[name], (name, again, out[name])
+print(json.dumps(out))
+"""
+
+
+@pytest.mark.slow  # it makes an environment the first time
+@pytest.mark.timeout(1500)
+@pytest.mark.filterwarnings("ignore")
+def test_it_says_the_same_of_every_format(tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    try:
+        python = python_with(
+            ("nwbinspector>=0.6", "pynwb>=4", *project["dependencies"]), "3.11", "nwbinspector"
+        )
+    except NotInstalled as e:
+        pytest.skip(f"not run: nwbinspector could not be installed: {e}")
+    names = []
+    for content in CONTENT:
+        nwb = file_of(content)
+        with NWBHDF5IO(tmp_path / f"{content}.nwb", "w") as io:
+            io.write(nwb)
+        names.append(f"{content}.nwb")
+        for format in FORMATS:
+            with (
+                NWBHDF5IO(tmp_path / f"{content}.nwb", "r") as source,
+                NWBZarrIO(tmp_path / f"{content}-{format}.nwb.zarr", "w", format=format) as io,
+            ):
+                io.export(source)
+            names.append(f"{content}-{format}.nwb.zarr")
+    done = subprocess.run(
+        [python, "-c", INSPECT, str(tmp_path), *names],
+        capture_output=True,
+        text=True,
+        timeout=1000,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    assert any(told.values())
+    for content in CONTENT:
+        for format in FORMATS:
+            assert told[f"{content}-{format}.nwb.zarr"] == told[f"{content}.nwb"]
