@@ -16,7 +16,7 @@ from nwb_fixtures import entries, name_of, plain, same, seen, without_ids
 
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf import BrokenLinkWarning, NWBZarrIO, open_store
-from chunkwise.hdmf.conversion import open_source
+from chunkwise.hdmf.backend.conversion import open_source
 
 NODES = entries("nodes")
 CHECKS = entries("container_checks")

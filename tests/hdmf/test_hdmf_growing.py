@@ -15,8 +15,8 @@ from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
 from nwb_content import file_of
 
 from chunkwise.hdmf import NWBZarrIO, ZarrIO, validate
-from chunkwise.hdmf.element import number
-from chunkwise.hdmf.replace_dataset import rewrite
+from chunkwise.hdmf.model.element import number
+from chunkwise.hdmf.replacement.replace import rewrite
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +107,7 @@ import hdmf.container, hdmf.term_set
 from hdmf.common import VectorData, VectorIndex
 parts = (hdmf.container, hdmf.term_set, VectorIndex, VectorData)
 before = [dict(vars(part)) for part in parts]
-import chunkwise.hdmf.io, chunkwise.hdmf.nwb
+import chunkwise.hdmf.backend.io, chunkwise.hdmf.backend.nwb
 assert before == [dict(vars(part)) for part in parts]
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

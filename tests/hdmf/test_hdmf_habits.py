@@ -15,7 +15,7 @@ from nwb_content import new_file
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert
-from chunkwise.hdmf.place import source_name
+from chunkwise.hdmf.model.place import source_name
 
 FORMATS = ("zarr2", "zarr3", "n5")
 DATA = np.arange(6000, dtype="i4").reshape(2000, 3)

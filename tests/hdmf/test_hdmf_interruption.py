@@ -13,7 +13,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import DataChunkIterator
 
 from chunkwise.hdmf import ZarrDataIO, ZarrIO
-from chunkwise.hdmf.physical import PhysicalArray
+from chunkwise.hdmf.model.physical import PhysicalArray
 
 
 class SlowFuture:

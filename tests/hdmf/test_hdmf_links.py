@@ -16,11 +16,11 @@ from pynwb import TimeSeries, get_manager
 
 from chunkwise.hdmf import BrokenLinkError, BrokenLinkWarning, NWBZarrIO, ZarrIO, convert, open_store
 from chunkwise.hdmf.check_links import broken_links
-from chunkwise.hdmf.place import join_source, relative_source
+from chunkwise.hdmf.model.place import join_source, relative_source
 
 FORMATS = ("zarr2", "zarr3", "n5")
 # pynwb warns of its own future; links are what counts here.
-pytestmark = pytest.mark.filterwarnings("ignore", "error::chunkwise.hdmf.resolve.BrokenLinkWarning")
+pytestmark = pytest.mark.filterwarnings("ignore", "error::chunkwise.hdmf.storage.resolve.BrokenLinkWarning")
 
 
 def write_raw(path: Path, format: str) -> None:

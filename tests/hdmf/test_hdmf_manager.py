@@ -13,9 +13,9 @@ from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, LinkBuilder
 from nwb_content import CONTENT, file_of
 
 from chunkwise.hdmf import NWBZarrIO
-from chunkwise.hdmf.manager import StoreBuildManager, StoreTypeMap
-from chunkwise.hdmf.place import place_of
-from chunkwise.hdmf.tree import read_tree
+from chunkwise.hdmf.backend.manager import StoreBuildManager, StoreTypeMap
+from chunkwise.hdmf.model.place import place_of
+from chunkwise.hdmf.model.tree import read_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from chunkwise.hdmf import RegionReference, ZarrIO, open_store
-from chunkwise.hdmf.h5_source import region_of_h5
-from chunkwise.hdmf.region import normalize_region, parse_region, select_region
+from chunkwise.hdmf.backend.h5_source import region_of_h5
+from chunkwise.hdmf.model.region import normalize_region, parse_region, select_region
 
 FORMATS = ("zarr2", "zarr3", "n5")
 SHAPE = (6, 4)

@@ -96,10 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from chunkwise.hdmf.absence import is_hdf5
-    from chunkwise.hdmf.h5_summary import summarize_h5
-    from chunkwise.hdmf.store import open_store
-    from chunkwise.hdmf.summary import summarize
+    from chunkwise.hdmf.opening import is_hdf5, open_store
+    from chunkwise.hdmf.summary import summarize, summarize_h5
 
     path = arguments.path
     found = summarize_h5(path) if is_hdf5(path) else summarize(open_store(path))
@@ -125,9 +123,9 @@ def _info(arguments: argparse.Namespace) -> int:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
+    from chunkwise.hdmf.backend.conversion import open_source
+    from chunkwise.hdmf.backend.io import ZarrIO
     from chunkwise.hdmf.check_links import check_links
-    from chunkwise.hdmf.conversion import open_source
-    from chunkwise.hdmf.io import ZarrIO
 
     broken: list[str] = []
     schema: list[str] = []
@@ -157,7 +155,7 @@ def _schema_errors(io: Any) -> list[str]:
         import pynwb
     except ImportError:
         raise UsageError(needs("validate", "pynwb")) from None
-    from chunkwise.hdmf.io import ZarrIO
+    from chunkwise.hdmf.backend.io import ZarrIO
 
     typed = not isinstance(io, ZarrIO) or "neurodata_type" in io.store.attributes("/")
     if not typed or "core" not in io.manager.namespace_catalog.namespaces:

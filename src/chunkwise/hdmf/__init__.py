@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 from chunkwise.extras import needs
 
 if TYPE_CHECKING:
-    from chunkwise.hdmf.conversion import convert
-    from chunkwise.hdmf.data_io import ZarrDataIO
-    from chunkwise.hdmf.io import ZarrIO
-    from chunkwise.hdmf.nwb import NWBZarrIO, read_nwb, validate
-    from chunkwise.hdmf.reference import Reference
-    from chunkwise.hdmf.region_builder import RegionReference
-    from chunkwise.hdmf.resolve import BrokenLinkError, BrokenLinkWarning
-    from chunkwise.hdmf.safe_pickle import UnsafePickleError
-    from chunkwise.hdmf.store import HdmfStore, open_store
+    from chunkwise.hdmf.backend.conversion import convert
+    from chunkwise.hdmf.backend.data_io import ZarrDataIO
+    from chunkwise.hdmf.backend.io import ZarrIO
+    from chunkwise.hdmf.backend.nwb import NWBZarrIO, read_nwb, validate
+    from chunkwise.hdmf.backend.region_builder import RegionReference
+    from chunkwise.hdmf.model.reference import Reference
+    from chunkwise.hdmf.opening import open_store
+    from chunkwise.hdmf.pickles.safe_pickle import UnsafePickleError
+    from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
+    from chunkwise.hdmf.storage.store import HdmfStore
 
 __all__ = [
     "BrokenLinkError",
@@ -39,19 +40,19 @@ __all__ = [
 ]
 
 _MODULES = {
-    "BrokenLinkError": "resolve",
-    "BrokenLinkWarning": "resolve",
-    "HdmfStore": "store",
-    "NWBZarrIO": "nwb",
-    "Reference": "reference",
-    "RegionReference": "region_builder",
-    "UnsafePickleError": "safe_pickle",
-    "ZarrDataIO": "data_io",
-    "ZarrIO": "io",
-    "convert": "conversion",
-    "open_store": "store",
-    "read_nwb": "nwb",
-    "validate": "nwb",
+    "BrokenLinkError": "storage.resolve",
+    "BrokenLinkWarning": "storage.resolve",
+    "HdmfStore": "storage.store",
+    "NWBZarrIO": "backend.nwb",
+    "Reference": "model.reference",
+    "RegionReference": "backend.region_builder",
+    "UnsafePickleError": "pickles.safe_pickle",
+    "ZarrDataIO": "backend.data_io",
+    "ZarrIO": "backend.io",
+    "convert": "backend.conversion",
+    "open_store": "opening",
+    "read_nwb": "backend.nwb",
+    "validate": "backend.nwb",
 }
 
 

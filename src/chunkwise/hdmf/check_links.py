@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hdmf.attributes import references_in
-from chunkwise.hdmf.dataset import Dataset
-from chunkwise.hdmf.element import Element
-from chunkwise.hdmf.place import Place, place_of
-from chunkwise.hdmf.reference import Reference
-from chunkwise.hdmf.region import parse_region
-from chunkwise.hdmf.resolve import StoreSet
-from chunkwise.hdmf.store import open_store
-from chunkwise.hdmf.tree import detect_format
+from chunkwise.hdmf.model.attributes import references_in
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.place import Place, place_of
+from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.region import parse_region
+from chunkwise.hdmf.model.tree import detect_format
+from chunkwise.hdmf.opening import open_store
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.resolve import StoreSet
 
 __all__ = ["BrokenLink", "broken_links", "check_links"]
 

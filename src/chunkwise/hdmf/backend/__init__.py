@@ -1,0 +1,1 @@
+"""hdmf's backend: I/O objects, builders, and data as hdmf handles it."""

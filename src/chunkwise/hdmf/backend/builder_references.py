@@ -1,0 +1,154 @@
+"""From builders to the references that a store keeps of them, and from those of one store to another's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from hdmf.build import LinkBuilder, ReferenceBuilder
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.backend.builders import ROOT
+from chunkwise.hdmf.backend.h5_source import h5_dataset_of
+from chunkwise.hdmf.backend.lazy import LazyDataset
+from chunkwise.hdmf.backend.region_builder import RegionReference
+from chunkwise.hdmf.model.place import canonical_source, relative_source
+from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
+from chunkwise.hdmf.model.region import normalize_region
+from chunkwise.hdmf.model.values import shape_of
+from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
+from chunkwise.hdmf.storage.store import HdmfStore
+
+__all__ = ["BuilderReferences", "identity_of", "path_of"]
+
+
+class BuilderReferences:
+    """How the store of an I/O object refers to builders.
+
+    Parameters
+    ----------
+    io : ZarrIO
+    export_source : str, optional
+        The file that is exported: what is in it counts as being in this store.
+
+    Attributes
+    ----------
+    root_id : str or None
+        Identity of the root that is being written.
+    """
+
+    def __init__(self, io: Any, export_source: str | None) -> None:
+        self.io = io
+        self.export_source = None if export_source is None else canonical_source(export_source)
+        self.root_id: str | None = None
+        self._here: dict[str, bool] = {}
+
+    def reference_to(self, value: Any) -> Reference:
+        """Return the record of a reference, or of a builder that is referred to.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the target is in a store that has no relative name.
+        """
+        region = None
+        target = value
+        if isinstance(value, ReferenceBuilder):
+            target = value.builder
+            given = value.get("region")
+            if isinstance(value, RegionReference):
+                region = value.region
+            elif given is not None:
+                region = self._foreign_region(given, target)
+        if isinstance(target, LinkBuilder):
+            target = target.builder
+        root = target
+        while root.parent is not None:
+            root = root.parent
+        here = self.is_here(target)
+        data = getattr(root, "data", None)  # a dataset of another store may come without its groups
+        root_id = data.dataset.store.object_id if isinstance(data, LazyDataset) else identity_of(root)
+        return Reference(
+            path_of(target),
+            "." if here else self.name_of(target.source),
+            identity_of(target),
+            root_id or (self.root_id if here else None),
+            region,
+        )
+
+    @staticmethod
+    def _foreign_region(given: Any, target: Any) -> dict[str, Any]:
+        """Return the region of an hdmf 3 ``RegionBuilder``, which may be one of h5py."""
+        shape = shape_of(target.data)
+        if type(given).__name__ == "RegionReference":
+            from chunkwise.hdmf.backend.h5_source import region_of_h5
+
+            return region_of_h5(h5_dataset_of(target.data).file, given, shape)
+        return normalize_region(given, shape)
+
+    def is_here(self, builder: Any) -> bool:
+        """Return whether a builder is one of this store, or of the file that is exported to it."""
+        source = builder.source
+        if source is None:
+            return True
+        here = self._here.get(source)
+        if here is None:
+            places = canonical_source(self.io.source), self.export_source
+            here = self._here[source] = canonical_source(source) in places
+        return here
+
+    def name_of(self, other: str) -> str:
+        """Return the name by which this store calls another.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it has no relative name, and absolute ones are not allowed.
+        """
+        source = relative_source(canonical_source(other), canonical_source(self.io.source))
+        if source is None:
+            if self.io.external_links == "any":
+                return str(other)
+            raise InvalidArgumentError(
+                f"{other} has no name relative to {self.io.source}; "
+                'absolute links are written only with allow_external_links="any"'
+            )
+        return source
+
+    def rebased(self, value: Reference, other_io: Any, holder: HdmfStore) -> Reference:
+        """Return what a reference stored in another store is in this one."""
+        try:
+            store, path = other_io.stores.resolve(value, holder)
+        except BrokenLinkError as e:
+            warnings.warn(f"reference to {value.path}: {e.message}", BrokenLinkWarning, stacklevel=2)
+            return value
+        here = canonical_source(store.source) in (canonical_source(self.io.source), self.export_source)
+        object_id = store.tree.nodes[path].attributes.get("object_id")
+        return Reference(
+            path,
+            "." if here else self.name_of(store.source),
+            value.object_id if not isinstance(object_id, str) else object_id,
+            store.object_id,
+            value.region,
+        )
+
+
+def path_of(builder: Any) -> str:
+    """Return the path of a builder in its store."""
+    if builder.parent is None and builder.name == ROOT:
+        return "/"
+    if builder.location is not None:
+        return join_path(canonical_path(builder.location), builder.name)
+    names = []
+    at = builder
+    while at is not None and not (at.parent is None and at.name == ROOT):
+        names.append(at.name)
+        at = at.parent
+    return "/" + "/".join(reversed(names))
+
+
+def identity_of(builder: Any) -> str | None:
+    """Return the identity of the object that a builder is of; None if it has none."""
+    attributes = getattr(builder, "attributes", None)
+    value = None if attributes is None else attributes.get("object_id")
+    return value if isinstance(value, str) else None

@@ -1,0 +1,183 @@
+"""Data of builders that is written piece by piece: data chunk iterators, and datasets of HDF5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.backend.builder_values import element_of_builder, with_references
+from chunkwise.hdmf.backend.h5_source import H5Source
+from chunkwise.hdmf.conventions.base import NewArray
+from chunkwise.hdmf.model.codecs import Settings, usable_settings
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.values import as_values, guess_element
+from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.stream import ArrayStream, Piece, StreamProgress
+
+__all__ = ["BuilderStreams"]
+
+
+class BuilderStreams:
+    """Writes data of builders to arrays that it makes.
+
+    Parameters
+    ----------
+    writer : NodeWriter
+    reference_to : callable
+        Gives the record of a reference that an iterator yields.
+    exhaust : bool
+        Whether an iterator is written to its end at once; otherwise all take turns in :meth:`run`.
+    buffer_nbytes : int
+        Limit on the data that waits to be stored.
+    progress : callable, optional
+        Called with path, rows done and rows expected.
+    """
+
+    def __init__(
+        self,
+        writer: NodeWriter,
+        reference_to: Callable[[Any], Reference],
+        *,
+        exhaust: bool,
+        buffer_nbytes: int,
+        progress: StreamProgress | None,
+    ) -> None:
+        self.writer = writer
+        self.store = writer.store
+        self._reference_to = reference_to
+        self._exhaust = exhaust
+        self._buffer_nbytes = buffer_nbytes
+        self._progress = progress
+        self._streams: list[ArrayStream] = []
+
+    def add(
+        self, path: str, dtype: Any, iterator: Any, settings: Settings, attributes: dict[str, Any]
+    ) -> None:
+        """Make a dataset of what a data chunk iterator yields.
+
+        Parameters
+        ----------
+        path : str
+        dtype : object
+            Of the builder; None if only the iterator knows it.
+        iterator : AbstractDataChunkIterator
+        settings : Settings
+        attributes : dict
+            JSON values.
+        """
+        element = _element(dtype, iterator)
+        shape = iterator.recommended_data_shape()
+        if shape is None:
+            shape = tuple(n or 0 for n in iterator.maxshape)
+        shape = tuple(0 if n is None else int(n) for n in shape)
+        if settings.chunks is None:
+            chunks = iterator.recommended_chunk_shape()
+            if chunks is not None:
+                settings = replace(settings, chunks=tuple(int(n) for n in chunks))
+            elif 0 in shape:
+                settings = replace(settings, chunks=_open_chunks(shape, element))
+        settings = usable_settings(settings, element, self.store.format)
+        if not element.is_plain or (self.store.format == "n5" and element.kind != "number"):
+            # Objects are few; they are collected and written whole.
+            rows = [item for piece in iterator for item in piece.data]
+            values = as_values(with_references(rows, self._reference_to), element)
+            self.writer.dataset(path, element, values, settings, attributes)
+            return
+        if self.store.format == "n5" and 0 in shape:
+            # An N5 dataset can't be empty; rows are added as they come.
+            shape = tuple(max(1, n) for n in shape)
+        stream = self._open(NewArray(path, element, shape, settings, attributes), iterator)
+        if self._exhaust:
+            stream.run()
+            self.store.changed(path)
+        else:
+            self._streams.append(stream)
+
+    def _open(self, new: NewArray, iterator: Any) -> ArrayStream:
+        return ArrayStream(
+            self.writer.create(new),
+            new.element,
+            self.store.convention,
+            iterator,
+            buffer_nbytes=self._buffer_nbytes,
+            progress=self._progress,
+        )
+
+    def run(self) -> None:
+        """Write the iterators that were put off, one piece of each in turn."""
+        running = list(self._streams)
+        try:
+            while running:
+                running = [stream for stream in running if stream.step()]
+            for stream in self._streams:
+                stream.finish()
+                self.store.changed(stream.array.node.path)
+        except BaseException:  # an interrupt too: no write may be under way when it is passed on
+            for stream in self._streams:
+                stream.abandon()
+            raise
+        self._streams = []
+
+    def copy_h5(self, path: str, source: H5Source, settings: Settings, attributes: dict[str, Any]) -> None:
+        """Make a copy of a dataset of HDF5.
+
+        Parameters
+        ----------
+        path : str
+        source : H5Source
+        settings : Settings
+        attributes : dict
+            JSON values.
+        """
+        element = source.element()
+        settings = usable_settings(settings, element, self.store.format)
+        if (
+            source.shape == ()
+            or not element.is_plain
+            or 0 in source.shape
+            or (self.store.format == "n5" and element.kind != "number")
+        ):
+            values = source.read((), element)
+            self.writer.dataset(path, element, values, settings, attributes, scalar=source.shape == ())
+            return
+        pieces = _Pieces(source, element, self._buffer_nbytes // 4)
+        self._open(NewArray(path, element, source.shape, settings, attributes), pieces).run()
+
+
+def _element(dtype: Any, iterator: Any) -> Element:
+    """Return the type that a builder has, else that of its iterator."""
+    if dtype is not None and dtype != "numeric":
+        return element_of_builder(dtype, None)
+    own = iterator.dtype
+    if own is None:
+        raise InvalidArgumentError("neither the dataset nor the iterator has a type")
+    if isinstance(own, np.dtype):
+        return guess_element(np.empty(0, own))
+    return element_of_builder(own, None)
+
+
+class _Pieces:
+    """The pieces of a dataset of HDF5, as those of a data chunk iterator."""
+
+    def __init__(self, source: H5Source, element: Element, nbytes: int) -> None:
+        self.source = source
+        self.element = element
+        self.maxshape = source.shape
+        self._slices = source.pieces(nbytes)
+
+    def __next__(self) -> Any:
+        part = next(self._slices)
+        return Piece(self.source.read(part, self.element), part, self.source.shape)
+
+
+def _open_chunks(shape: tuple[int, ...], element: Element) -> tuple[int, ...]:
+    """Return chunks for a dataset whose first axis has no length yet."""
+    row = element.memory_dtype.itemsize
+    for n in shape[1:]:
+        row *= max(1, n)
+    return (max(1, (1 << 20) // row), *(max(1, n) for n in shape[1:]))

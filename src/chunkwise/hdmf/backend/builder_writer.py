@@ -1,0 +1,268 @@
+"""From hdmf builders to a store: groups, datasets, attributes, links and references."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.data_utils import AbstractDataChunkIterator, DataIO
+
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
+from chunkwise.hdmf.backend.builder_references import BuilderReferences, identity_of, path_of
+from chunkwise.hdmf.backend.builder_streams import BuilderStreams
+from chunkwise.hdmf.backend.builder_values import element_of_builder, is_reference, is_scalar, with_references
+from chunkwise.hdmf.backend.data_io import settings_of, settings_of_h5
+from chunkwise.hdmf.backend.h5_source import H5Source, h5_dataset_of
+from chunkwise.hdmf.backend.lazy import LazyDataset
+from chunkwise.hdmf.conventions.base import NewArray
+from chunkwise.hdmf.model.attributes import RESERVED, dump_attributes, is_typed
+from chunkwise.hdmf.model.codecs import Settings, usable_settings
+from chunkwise.hdmf.model.element import Element, number
+from chunkwise.hdmf.model.place import canonical_source
+from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.model.values import as_values
+from chunkwise.hdmf.storage.copy_dataset import copy_dataset, stored_settings
+from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamProgress
+
+__all__ = ["BuilderWriter", "check_link_name"]
+
+_NARROW = (np.dtype("u1"), np.dtype("u2"))
+
+
+def check_link_name(name: str, group: str) -> None:
+    """Raise InvalidArgumentError if a link has no name of its own, as others can't read it."""
+    if not name:
+        raise InvalidArgumentError(f"a link in group {group} has the empty name")
+
+
+class BuilderWriter:
+    """Writes builders to the store of an I/O object.
+
+    Parameters
+    ----------
+    io : ZarrIO
+    writer : NodeWriter
+    link_data : bool
+        Whether datasets of other stores become links instead of copies.
+    exhaust : bool
+        Whether an iterator is written to its end at once; otherwise all take turns at the end.
+    export_source : str, optional
+        The file that is exported: what is in it counts as being in this store.
+    keep_types : bool
+        Whether types of attributes that JSON loses are recorded.
+    buffer_nbytes : int
+        Limit on the data that waits to be stored.
+    progress : callable, optional
+        Called with path, rows done and rows expected.
+    """
+
+    def __init__(
+        self,
+        io: Any,
+        writer: NodeWriter,
+        *,
+        link_data: bool = True,
+        exhaust: bool = True,
+        export_source: str | None = None,
+        keep_types: bool = True,
+        buffer_nbytes: int = BUFFER_NBYTES,
+        progress: StreamProgress | None = None,
+    ) -> None:
+        self.io = io
+        self.writer = writer
+        self.store = writer.store
+        self.link_data = link_data
+        self.keep_types = keep_types
+        self.buffer_nbytes = buffer_nbytes
+        self.progress = progress
+        self.references = BuilderReferences(io, export_source)
+        self.streams = BuilderStreams(
+            writer,
+            self.references.reference_to,
+            exhaust=exhaust,
+            buffer_nbytes=buffer_nbytes,
+            progress=progress,
+        )
+        self._extra_links: dict[str, dict[str, Reference]] = {}
+
+    def _stored_reference(self, value: Any) -> Any:
+        if not is_reference(value):
+            return None
+        convention = self.store.convention
+        return convention.reference_attribute(
+            self.references.reference_to(value), compat=self.writer.compat_regions
+        )
+
+    def attributes(self, builder: Any) -> dict[str, Any]:
+        """Return the attributes of a builder as JSON values."""
+        given = {k: v for k, v in builder.attributes.items() if v is not None}
+        labels = getattr(builder, "dimension_labels", None)
+        if labels is not None:
+            given["_ARRAY_DIMENSIONS"] = ["" if label is None else label for label in labels]
+        try:
+            return dump_attributes(given, self._stored_reference, self.keep_types)
+        except (ChunkwiseError, TypeError) as e:
+            raise prefix(e, f"object {path_of(builder)}") from None
+
+    # -- groups -----------------------------------------------------------------------------------
+
+    def root(self, builder: GroupBuilder) -> None:
+        """Write a whole file; the root's own documents are left to :meth:`NodeWriter.finish`."""
+        self.references.root_id = identity_of(builder)
+        self.group("/", builder)
+        self.streams.run()
+
+    def group(self, path: str, builder: GroupBuilder) -> None:
+        """Write a group and all below it that was not written yet."""
+        node = self.store.tree.nodes.get(path)
+        if node is not None and self.store.is_dataset(path):
+            raise InvalidArgumentError(f"{path} is a dataset in {self.store.source}, not a group")
+        # The group exists before what is in it; its links and attributes are complete only afterwards.
+        if node is None:
+            self.writer.group(path, {}, {})
+        for child in builder.groups.values():
+            self.group(join_path(path, child.name), child)
+        for dataset in builder.datasets.values():
+            self.dataset(path, dataset)
+        links = dict(self.store.links(path))
+        for name, link in builder.links.items():
+            check_link_name(name, path)
+            target = link.builder
+            links[name] = self.references.reference_to(target)
+        links |= self._extra_links.pop(path, {})
+        own = {k: v for k, v in self.store.tree.nodes[path].attributes.items() if k in RESERVED}
+        own.pop(self.store.convention.links_member, None)
+        own.pop("_ATTR_DTYPES", None)
+        self.writer.group(path, {**own, **self.attributes(builder)}, links)
+        self._written(path, builder)
+        for link in builder.links.values():
+            self.io.set_written(link)
+
+    def _written(self, path: str, builder: Any) -> None:
+        self.io.set_written(builder)
+        self.io.adopt(path, builder)
+
+    # -- datasets ---------------------------------------------------------------------------------
+
+    def dataset(self, parent: str, builder: DatasetBuilder, *, force: bool = False) -> None:
+        """Write a dataset, unless it was written or read before."""
+        path = join_path(parent, builder.name)
+        if not force and self.io.get_written(builder) and path in self.store.tree.nodes:
+            return
+        try:
+            self._dataset(path, builder)
+        except (ChunkwiseError, TypeError, ValueError) as e:
+            raise prefix(e, f"dataset {path}") from None
+        if path in self.store.tree.nodes:
+            self._written(path, builder)
+
+    def _dataset(self, path: str, builder: DatasetBuilder) -> None:
+        data, settings = builder.data, None
+        # A dataset with a type of its own, as columns are, would be an object of the other file as a link.
+        # Text, such as that of its experimenters, is what pynwb expects in the file itself.
+        text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
+        link = self.link_data and not is_typed(builder.attributes) and not text
+        while isinstance(data, DataIO):
+            link = bool(getattr(data, "link_data", False)) or link
+            settings = settings_of(data) if settings is None else settings
+            if data.data is None and data.shape is not None:  # an array that is filled later
+                self._reserve(path, builder, data, settings)
+                return
+            data = data.data
+        if type(data).__name__ == "TermSetWrapper":
+            data = data.value
+        attributes = self.attributes(builder)
+        if isinstance(data, LazyDataset):
+            self._copy(path, data, settings, attributes, link)
+            return
+        h5 = h5_dataset_of(data)
+        if h5 is not None:
+            self.streams.copy_h5(path, H5Source(h5), settings or self._h5_settings(h5), attributes)
+            return
+        if isinstance(data, AbstractDataChunkIterator):
+            self.streams.add(path, builder.dtype, data, settings or Settings(), attributes)
+            return
+        if data is None:
+            raise InvalidArgumentError("it has no data")
+        if type(data).__module__.partition(".")[0] in ("zarr", "hdmf_zarr") and hasattr(data, "__getitem__"):
+            data = np.asarray(data[...])
+        element = self._element(builder, data, wrapped=settings is not None)
+        data = with_references(data, self.references.reference_to)
+        scalar = is_scalar(data, element) or isinstance(data, Reference)
+        if not scalar and not hasattr(data, "shape") and not isinstance(data, list | tuple | range):
+            data = list(data)
+        values = as_values(data, element, () if scalar else None)
+        self.writer.dataset(
+            path,
+            element,
+            values,
+            usable_settings(settings, element, self.store.format),
+            attributes,
+            scalar=scalar,
+        )
+
+    def _element(self, builder: DatasetBuilder, data: Any, *, wrapped: bool) -> Element:
+        dtype, own = builder.dtype, getattr(data, "dtype", None)
+        if builder.location is not None and isinstance(own, np.dtype) and own.kind in "biuf":
+            dtype = own  # it was read: its type is that of its values, whatever its file calls it
+        try:
+            element = element_of_builder(dtype, data)
+            index = (
+                builder.attributes.get("neurodata_type", builder.attributes.get("data_type")) == "VectorIndex"
+            )
+            # An index grows with its column, and a wider type means that all of it is written again.  What is
+            # wrapped is stored as it is given.
+            return number("uint32") if index and not wrapped and element.dtype in _NARROW else element
+        except InvalidArgumentError as e:
+            above = "" if builder.parent is None else f" to {builder.parent.name}"
+            raise InvalidArgumentError(f"cannot add {builder.name}{above} - {e.message}") from None
+
+    def _copy(
+        self, path: str, data: LazyDataset, settings: Settings | None, attributes: dict[str, Any], link: bool
+    ) -> None:
+        source = data.dataset
+        same_file = canonical_source(source.store.source) == canonical_source(self.io.source)
+        if same_file and source.path == path:
+            return
+        if link or same_file:  # data that is shared
+            to = Reference(
+                source.path,
+                "." if same_file else self.references.name_of(source.store.source),
+                source.object_id,
+                source.store.object_id,
+            )
+            group, _, name = path.rpartition("/")
+            self._extra_links.setdefault(group or "/", {})[name] = to
+            return
+        if settings is None:
+            settings = stored_settings(source, self.store.format)
+        copy_dataset(
+            source,
+            self.writer,
+            path,
+            usable_settings(settings, source.element, self.store.format),
+            attributes,
+            lambda value: self.references.rebased(value, data.io, source.store),
+            buffer_nbytes=self.buffer_nbytes,
+            progress=self.progress,
+        )
+
+    def _h5_settings(self, h5: Any) -> Settings:
+        settings = settings_of_h5(H5Source(h5).dataset)
+        return replace(settings, fill_value=None) if self.store.format == "n5" else settings
+
+    def _reserve(self, path: str, builder: DatasetBuilder, data: DataIO, settings: Settings) -> None:
+        element = element_of_builder(data.dtype if builder.dtype is None else builder.dtype, None)
+        shape = tuple(0 if n is None else int(n) for n in data.shape)
+        self.writer.create(
+            NewArray(
+                path,
+                element,
+                shape,
+                usable_settings(settings, element, self.store.format),
+                self.attributes(builder),
+            )
+        )

@@ -1,0 +1,255 @@
+"""From the tree of a store to hdmf builders: one for each object, for the life of the I/O object.
+
+All groups and datasets of a tree are built first, then links and references, which find their targets
+there; so cycles end, and targets have their real parents.  Of another store only what is linked to and
+the groups above it are built.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+
+from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.backend.builder_factory import BuilderFactory
+from chunkwise.hdmf.backend.declared_type import declared_dtype
+from chunkwise.hdmf.backend.region_builder import RegionReference
+from chunkwise.hdmf.backend.resolvers import resolver_of
+from chunkwise.hdmf.model.attributes import is_typed, map_references, references_in
+from chunkwise.hdmf.model.element import bytes_
+from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning, StoreSet
+from chunkwise.hdmf.storage.store import HdmfStore
+
+__all__ = ["BuilderTree"]
+
+ROOT = "root"
+
+
+class BuilderTree:
+    """The builders of an I/O object.
+
+    Parameters
+    ----------
+    io : ZarrIO
+    stores : StoreSet
+    strict : bool
+        Whether a broken link or reference is an error; else it is left out with a warning.
+    """
+
+    def __init__(self, io: Any, stores: StoreSet, *, strict: bool) -> None:
+        self.io = io
+        self.stores = stores
+        self.strict = strict
+        self._builders: dict[tuple[str, str], Any] = {}
+        self._complete: set[tuple[str, str]] = set()
+        self._pending: list[tuple[HdmfStore, str]] = []
+        self._referring: dict[tuple[str, str], dict[str, Any]] = {}
+        self._targets: dict[tuple[str, Reference], Any] = {}
+        self.broken: list[str] = []
+        self._factory = BuilderFactory()
+
+    # -- finding ----------------------------------------------------------------------------------
+
+    def root(self) -> GroupBuilder:
+        """Return the builder of the root of the store that was opened, with all below."""
+        return self.at(self.stores.main, "/")
+
+    def at(self, store: HdmfStore, path: str) -> Any:
+        """Return the builder of an object that exists."""
+        key = (store.source, path)
+        if key not in self._complete:
+            self._build(store, path)
+            self._connect()
+        return self._builders[key]
+
+    def known(self) -> Iterator[Any]:
+        """Yield all builders that were made so far."""
+        return iter(self._builders.values())
+
+    def target(self, reference: Reference, holder: HdmfStore) -> Any:
+        """Return the builder that a reference means.
+
+        Raises
+        ------
+        BrokenLinkError
+            If there is none.
+        """
+        key = (holder.source, reference)
+        try:
+            found = self._targets.get(key)
+        except TypeError:  # a region can't be a key
+            return self.at(*self.stores.resolve(reference, holder))
+        if found is None:
+            found = self._targets[key] = self.at(*self.stores.resolve(reference, holder))
+        return found
+
+    def forget(self, store: HdmfStore, path: str) -> None:
+        """Forget the builder of an object that was deleted."""
+        self._builders.pop((store.source, path), None)
+        self._complete.discard((store.source, path))
+        self._referring.pop((store.source, path), None)
+
+    def adopt(self, store: HdmfStore, path: str, builder: Any) -> None:
+        """Take a builder that was written as that of the stored object."""
+        key = (store.source, path)
+        self._builders[key] = builder
+        self._complete.add(key)
+
+    # -- groups and datasets ----------------------------------------------------------------------
+
+    def _build(self, store: HdmfStore, path: str) -> None:
+        parent = None if self._stands_alone(store, path) else self._parent(store, path)
+        skip = store.specloc
+        pending = [(path, parent)]
+        while pending:
+            at, above = pending.pop()
+            key = (store.source, at)
+            if at == skip:
+                continue
+            if key in self._complete:
+                if above is not None and self._builders[key].parent is None:
+                    above.set_dataset(self._builders[key])  # it was linked to, before its group was
+                continue
+            builder = self._builders.get(key)
+            if builder is None:
+                builder = self._one(store, at, above)
+            self._complete.add(key)
+            self._pending.append((store, at))
+            if not store.is_dataset(at):
+                pending += [(join_path(at, name), builder) for name in reversed(store.names(at))]
+
+    def _stands_alone(self, store: HdmfStore, path: str) -> bool:
+        """Whether a linked object has no parent in the hands of hdmf: a dataset without a type.
+
+        pynwb makes the container above linked data, if there is one, of a group that may have been left out.
+        """
+        above = path.rpartition("/")[0] or "/"
+        if store is self.stores.main or (store.source, above) in self._complete:
+            return False
+        return store.is_dataset(path) and not is_typed(store.dataset(path).attributes)
+
+    def _parent(self, store: HdmfStore, path: str) -> GroupBuilder | None:
+        """Return the builder of the group above; if need be it and those above are made, empty."""
+        if path == "/":
+            return None
+        above = path.rpartition("/")[0] or "/"
+        found = self._builders.get((store.source, above))
+        return found if found is not None else self._one(store, above, self._parent(store, above))
+
+    def _one(self, store: HdmfStore, path: str, parent: GroupBuilder | None) -> Any:
+        name = path.rpartition("/")[2] or ROOT
+        attributes = store.attributes(path)
+        referring = {k: v for k, v in attributes.items() if any(references_in(v))}
+        if referring:
+            self._referring[(store.source, path)] = referring
+            attributes = {k: v for k, v in attributes.items() if k not in referring}
+        if store.is_dataset(path):
+            builder = self._dataset(store.dataset(path), name, attributes, parent)
+        else:
+            builder = self._factory.group(name, attributes, parent, store.source)
+        builder.location = path.rpartition("/")[0] or "/"
+        self._builders[(store.source, path)] = builder
+        self.io.set_written(builder)
+        return builder
+
+    def _dataset(
+        self, dataset: Dataset, name: str, attributes: dict[str, Any], parent: GroupBuilder | None
+    ) -> DatasetBuilder:
+        element, array = dataset.element, False
+        if element.kind in ("text", "bytes"):
+            declared = declared_dtype(self.io.manager.namespace_catalog, name, attributes, parent)
+            # Zarr v3 has no bytes, and hdmf-zarr 0.14 marks ASCII as text.
+            if element.kind == "text" and declared in ("ascii", "bytes") and dataset.store.format == "zarr3":
+                element = dataset.declare(bytes_)
+            array = declared in ("isodatetime", "datetime")  # hdmf parses dates in arrays only
+        word = element.describe()
+        data: Any
+        if dataset.scalar and element.kind in ("reference", "region"):
+            data = None  # set when its target is known
+        elif dataset.scalar and not element.has_references:
+            values = dataset.read()
+            data = values if element.kind == "compound" else values[()]  # as hdmf's own backend does
+        elif array:
+            data = dataset.read()
+        else:
+            data = resolver_of(element)(dataset, self.io)
+        return self._factory.dataset(name, data, word, attributes, parent, dataset.store.source)
+
+    # -- links and references ---------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        while self._pending:
+            store, path = self._pending.pop()
+            builder = self._builders[(store.source, path)]
+            for name, value in self._referring.pop((store.source, path), {}).items():
+                resolved = self._attribute(value, store, f'attribute "{name}" of {path}')
+                if resolved is not None:
+                    builder.set_attribute(name, resolved)
+            if store.is_dataset(path):
+                if builder.data is None:
+                    self._set_scalar(builder, store.dataset(path))
+                continue
+            try:
+                links = store.links(path)
+            except ChunkwiseError as e:
+                self._report(e, Reference(path), store, "links")
+                continue
+            for name, reference in links.items():
+                self._link(builder, store, path, name, reference)
+
+    def _attribute(self, value: Any, store: HdmfStore, what: str) -> Any:
+        """Return an attribute with its references resolved; None if one is broken."""
+        reference = None
+        try:
+            for reference in references_in(value):
+                self.target(reference, store)
+        except ChunkwiseError as e:
+            assert reference is not None
+            self._report(e, reference, store, what)
+            return None
+        # As in hdmf's own backend an object reference in an attribute is the builder itself.
+        return map_references(
+            value, lambda to: self.target(to, store) if to.region is None else self.reference(to, store)
+        )
+
+    def reference(self, value: Reference, store: HdmfStore) -> ReferenceBuilder:
+        """Return a reference as a builder."""
+        target = self.target(value, store)
+        return ReferenceBuilder(target) if value.region is None else RegionReference(value.region, target)
+
+    def _set_scalar(self, builder: DatasetBuilder, dataset: Dataset) -> None:
+        value = dataset.value()
+        if isinstance(value, Reference):
+            try:
+                builder.data = self.reference(value, dataset.store)
+            except ChunkwiseError as e:
+                self._report(e, value, dataset.store, dataset.path)
+
+    def _link(self, group: GroupBuilder, store: HdmfStore, path: str, name: str, to: Reference) -> None:
+        what = f'link "{name}" of group {path}'
+        try:
+            target = self.target(to, store)
+            link = LinkBuilder(target, name, source=store.source)
+            link.location = path
+            group.set_link(link)
+        except ChunkwiseError as e:
+            self._report(e, to, store, what)
+        except (ValueError, KeyError) as e:  # the name is that of a child
+            error = BrokenLinkError(f"there is another object of that name: {e}")
+            self._report(error, to, store, what)
+        else:
+            self.io.set_written(link)
+
+    def _report(self, error: ChunkwiseError, to: Reference, store: HdmfStore, what: str) -> None:
+        text = f"{what} in {store.source}: {error.message}"
+        self.broken.append(text)
+        if self.strict:
+            raise BrokenLinkError(
+                f"Found bad link to object {to.path} in file {store.source}: {text}"
+            ) from error
+        warnings.warn(text, BrokenLinkWarning, stacklevel=2)

@@ -1,0 +1,192 @@
+"""Converting NWB and HDMF files between Zarr v2, Zarr v3, N5 and HDF5."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from hdmf.backends.io import HDMFIO
+from hdmf.build import BuildManager, TypeMap
+from hdmf.spec import NamespaceCatalog
+
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
+from chunkwise.hdmf.backend.io import ZarrIO
+from chunkwise.hdmf.model.place import Place, place_of, source_name
+from chunkwise.hdmf.model.tree import detect_format
+from chunkwise.hdmf.opening import is_hdf5, no_store
+from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
+
+__all__ = ["convert", "open_source"]
+
+
+def _type_map() -> TypeMap:
+    """Return the types of NWB, or none if pynwb is not installed."""
+    try:
+        import pynwb
+    except ImportError:
+        return TypeMap(NamespaceCatalog())
+    return pynwb.get_type_map()
+
+
+def open_source(path: Place, **options: Any) -> HDMFIO:
+    """Open a file for reading, whatever its format, with the types that it has cached.
+
+    Parameters
+    ----------
+    path : str, path or KvStore
+    **options
+        Those of :class:`ZarrIO`; not for HDF5.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no file.
+    """
+    type_map = _type_map()
+    if isinstance(path, str | os.PathLike) and is_hdf5(path):
+        from hdmf.backends.hdf5 import HDF5IO
+
+        HDF5IO.load_namespaces(type_map, str(path))
+        return HDF5IO(str(path), mode="r", manager=BuildManager(type_map))
+    location = place_of(path)
+    if detect_format(location) is None:
+        raise no_store(location, source_name(path))
+    io = ZarrIO(path, "r", BuildManager(type_map), **options)
+    if io.store.specifications() is not None:
+        io.load_namespaces_io(type_map)
+    return io
+
+
+def convert(
+    source: Place,
+    target: Place,
+    *,
+    format: Literal["zarr2", "zarr3", "n5", "hdf5"] | None = None,
+    overwrite: bool = False,
+    drop_broken_links: bool = False,
+    source_options: dict[str, Any] | None = None,
+    codec: Any = None,
+    progress: Callable[[int], object] | None = None,
+    **options: Any,
+) -> None:
+    """Write a copy of a file in another format; all data is copied, and nothing is linked to the source.
+
+    Parameters
+    ----------
+    source, target : str, path or KvStore
+    format : {"zarr2", "zarr3", "n5", "hdf5"}, optional
+        Of the copy; by default HDF5 for a local path that ends in ``.nwb``, ``.h5`` or ``.hdf5``, N5 for one
+        that ends in ``.n5``, else Zarr v3.
+    overwrite : bool
+        Whether a store or file at `target` is replaced.
+    drop_broken_links : bool
+        Whether a file with broken links or references is copied without them; else it is not copied at all.
+    source_options : dict, optional
+        Those of :class:`ZarrIO` for reading.
+    codec : str, JSON or object, optional
+        The compressor of all arrays, in place of that which each has in `source`: as
+        :class:`~chunkwise.hdmf.backend.data_io.ZarrDataIO` takes it; False for none.  Not for HDF5.
+    progress : callable, optional
+        Called with a number of bytes whenever so much of a large dataset was written; not for HDF5.
+    **options
+        Those of :class:`ZarrIO` for writing.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If there is something at `target`.
+    InvalidArgumentError
+        If one of the two places is in the other, or both are the same.
+    BrokenLinkError
+        If a link or reference is broken; names each.  Nothing is written then.
+
+    Notes
+    -----
+    Of a copy that fails nothing is left at `target`.
+    """
+    _check_apart(source_name(source), source_name(target))
+    ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
+    if format is None and ending.endswith((".nwb", ".h5", ".hdf5")):
+        format = "hdf5"
+    with open_source(source, **(source_options or {})) as src:
+        if isinstance(src, ZarrIO) and not drop_broken_links:
+            _check_whole(src)
+        if format == "hdf5":
+            if codec is not None:
+                raise InvalidArgumentError("codec: HDF5 files are written with the compression that hdmf has")
+            _to_hdf5(src, target, overwrite)
+            return
+        mode = "w" if overwrite else "w-"
+        told = None if progress is None else _RowsAsBytes(progress)
+        if told is not None:
+            options["progress"] = told
+        manager = BuildManager(src.manager.type_map)
+        with ZarrIO(target, mode, manager, format=format, codec=codec, **options) as out:
+            if told is not None:
+                told.io = out
+            try:
+                out.export(src, write_args={"link_data": False})
+            except BaseException:  # an interrupt too
+                out.discard()
+                raise
+
+
+class _RowsAsBytes:
+    """Progress of streams, told as bytes."""
+
+    io: ZarrIO
+
+    def __init__(self, progress: Callable[[int], object]) -> None:
+        self._progress = progress
+        self._done: dict[str, int] = {}
+
+    def __call__(self, path: str, rows: int, expected: int | None) -> None:
+        dataset = self.io.store.dataset(path)
+        row = dataset.element.memory_dtype.itemsize * math.prod(dataset.shape[1:])
+        self._progress((rows - self._done.get(path, 0)) * row)
+        self._done[path] = rows
+
+
+def _check_whole(src: ZarrIO) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BrokenLinkWarning)  # the error names them
+        src.read_builder()
+    if src.broken_links:
+        listed = "\n".join(src.broken_links)
+        raise BrokenLinkError(
+            f"a copy of {src.source} would lack {len(src.broken_links)} broken links or references; "
+            f"drop_broken_links=True makes one without them:\n{listed}"
+        )
+
+
+def _check_apart(source: str, target: str) -> None:
+    # A store that is replaced is removed first; what is to be copied must not go with it.
+    a, b = source.rstrip("/") + "/", target.rstrip("/") + "/"
+    if a == b:
+        raise InvalidArgumentError(f"{source} can't be converted to itself")
+    if a.startswith(b) or b.startswith(a):
+        raise InvalidArgumentError(f"{source} and {target}: one is in the other")
+
+
+def _to_hdf5(src: HDMFIO, target: Place, overwrite: bool) -> None:
+    from hdmf.backends.hdf5 import HDF5IO
+
+    if not isinstance(target, str | os.PathLike):
+        raise InvalidArgumentError("HDF5 files are written to local paths only")
+    path = Path(target)
+    if path.exists() and not overwrite:
+        raise AlreadyExistsError(f"there is something at {path} already")
+    if not path.parent.is_dir():
+        raise NotFoundError(f"there is no directory {path.parent} for the HDF5 file {path.name}")
+    # Not under its own name before it is whole.
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with HDF5IO(str(part), mode="w", manager=BuildManager(src.manager.type_map)) as out:
+            out.export(src, write_args={"link_data": False})
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,257 @@
+"""How a dataset is to be stored, wrapped around its data: ``ZarrDataIO``, and hdmf's own for HDF5."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numcodecs
+import numpy as np
+from hdmf.data_utils import DataIO
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.model.codecs import Settings
+
+__all__ = ["ZarrDataIO", "settings_of", "settings_of_h5"]
+
+_UNSET: Any = object()
+
+# Filters of HDF5 by their registered numbers; Blosc's compressors by their order there.
+_DEFLATE, _SHUFFLE, _BLOSC, _ZSTD = 1, 2, 32001, 32015
+_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+
+
+class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
+    """Data together with how it is to be stored.
+
+    Parameters
+    ----------
+    data : array_like or iterator
+    chunks : tuple of int or True, optional
+        Chunk shape; by default about 1 MiB.
+    fillvalue : scalar, optional
+        What is read where nothing was written.
+    compressor, compressors : codec, list, bool or None
+        Two names of one option.  True, the default, is the usual compressor of the format, False or None is
+        none.  A codec is a name, JSON in the form of any format, or an object of numcodecs or zarr-python.
+    filters : list of codec, optional
+        What comes before the compressor.
+    serializer : codec, optional
+        What makes bytes of a chunk; Zarr v3.
+    shards : tuple of int or "auto", optional
+        Zarr v3.
+    link_data : bool
+        Whether data that is a dataset of another store becomes a link to it.
+    dtype, shape
+        Of data that is set later.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both `compressor` and `compressors` are given.
+    """
+
+    def __init__(
+        self,
+        data: Any = None,
+        chunks: Any = None,
+        fillvalue: Any = None,
+        compressor: Any = _UNSET,
+        filters: Any = None,
+        link_data: bool = False,
+        *,
+        compressors: Any = _UNSET,
+        serializer: Any = None,
+        shards: Any = None,
+        dtype: Any = None,
+        shape: Any = None,
+    ) -> None:
+        given = {k: v for k, v in (("data", data), ("dtype", dtype), ("shape", shape)) if v is not None}
+        super().__init__(**given)
+        if compressor is not _UNSET and compressors is not _UNSET:
+            raise InvalidArgumentError('"compressor" and "compressors" are one option; give one of them')
+        codec = compressors if compressor is _UNSET else compressor
+        self._compressor = True if codec is _UNSET else codec
+        self._chunks = chunks
+        self._fillvalue = fillvalue
+        self._filters = filters
+        self._link_data = bool(link_data)
+        self._serializer = serializer
+        self._shards = shards
+        options = {
+            "chunks": chunks,
+            "fill_value": fillvalue,
+            "filters": filters,
+            "serializer": serializer,
+            "shards": shards,
+        }
+        self._given = {name: value for name, value in options.items() if value is not None}
+        if codec is not _UNSET:
+            self._given["compressor"] = codec
+
+    @property
+    def link_data(self) -> bool:
+        """Whether data of another store becomes a link."""
+        return self._link_data
+
+    @property
+    def io_settings(self) -> dict[str, Any]:
+        """The options that were given for how the data is stored."""
+        return dict(self._given)
+
+    @property
+    def settings(self) -> Settings:
+        """The same as the store takes it."""
+        chunks = None if self._chunks in (None, True, False) else self._chunks
+        return Settings(
+            chunks=chunks if chunks is None or isinstance(chunks, int) else tuple(chunks),
+            shards=self._shards,
+            compressor=self._compressor,
+            filters=self._filters,
+            serializer=self._serializer,
+            fill_value=self._fillvalue,
+        )
+
+    def get_io_params(self) -> dict[str, Any]:
+        """Return the arguments that make this again, without the data."""
+        given = {"fillvalue" if name == "fill_value" else name: value for name, value in self._given.items()}
+        return {**given, "link_data": self._link_data}
+
+    @staticmethod
+    def is_h5py_dataset(obj: Any) -> bool:
+        """Return whether an object is a dataset of h5py."""
+        return (type(obj).__module__, type(obj).__name__) == ("h5py._hl.dataset", "Dataset")
+
+    @staticmethod
+    def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
+        """Return codecs of numcodecs that do what the filters of a dataset of h5py do, in their order.
+
+        Parameters
+        ----------
+        h5dataset : h5py.Dataset
+
+        Warns
+        -----
+        UserWarning
+            For a filter that numcodecs does not have; it is left out.
+        """
+        return codecs_of_h5(h5dataset)
+
+    @classmethod
+    def from_h5py_dataset(cls, h5dataset: Any, **options: Any) -> ZarrDataIO:
+        """Return a dataset of h5py, to be stored with the chunks and compression that it has.
+
+        Parameters
+        ----------
+        h5dataset : h5py.Dataset
+        **options
+            Those of this class; they take precedence.
+        """
+        settings = settings_of_h5(h5dataset)
+        own = {"chunks": settings.chunks, "fillvalue": settings.fill_value, "filters": settings.filters}
+        if not {"compressor", "compressors"} & options.keys():
+            own["compressor"] = settings.compressor
+        return cls(h5dataset, **{**own, **options})
+
+    def __copy__(self) -> ZarrDataIO:
+        return type(self)(self.data, **self.get_io_params())
+
+
+def settings_of(data: DataIO) -> Settings:
+    """Return how data in a wrapper of any backend is to be stored."""
+    if isinstance(data, ZarrDataIO):
+        return data.settings
+    given = getattr(data, "io_settings", None)
+    if type(data).__name__ == "H5DataIO" and isinstance(given, dict):
+        return _from_h5_options(given)
+    if type(data).__name__ == "ZarrDataIO" and isinstance(given, dict):  # hdmf-zarr's
+        compressor = given.get("compressor", given.get("compressors", True))
+        return Settings(
+            chunks=given.get("chunks") or None,
+            shards=given.get("shards"),
+            compressor=compressor,
+            filters=given.get("filters"),
+            serializer=None if given.get("serializer") == "auto" else given.get("serializer"),
+            fill_value=given.get("fill_value"),
+        )
+    return Settings()
+
+
+def _from_h5_options(given: dict[str, Any]) -> Settings:
+    known = {
+        "chunks",
+        "compression",
+        "compression_opts",
+        "shuffle",
+        "fillvalue",
+        "maxshape",
+        "fletcher32",
+        "dtype",
+        "shape",
+    }
+    for name, value in given.items():
+        if name not in known and value is not None:
+            warnings.warn(f'HDF5 option "{name}" has no meaning here and is left out', stacklevel=3)
+    if given.get("fletcher32"):
+        warnings.warn("the checksum fletcher32 of HDF5 is left out", stacklevel=3)
+    chunks = given.get("chunks")
+    compression, level = given.get("compression"), given.get("compression_opts")
+    compressor: Any = True
+    filters: list[Any] = []
+    if compression is True:
+        compression = "gzip"
+    if isinstance(compression, int) and not isinstance(compression, bool) and 0 <= compression <= 9:
+        compression, level = "gzip", compression
+    if compression == "gzip":
+        compressor = {"id": "gzip", "level": 4 if level is None else int(level)}
+    elif compression is not None:
+        warnings.warn(f"HDF5 compression {compression!r} is not known; the default is used", stacklevel=3)
+    if given.get("shuffle"):
+        filters.append("shuffle")
+    return Settings(
+        chunks=None if chunks in (None, True, False) else tuple(chunks),
+        compressor=compressor,
+        filters=filters or None,
+        fill_value=given.get("fillvalue"),
+    )
+
+
+def settings_of_h5(dataset: Any) -> Settings:
+    """Return how a dataset of h5py is stored: its chunks, compression, other filters and fill value.
+
+    The compression becomes the compressor, with nothing on top of it.  A dataset that is not compressed gets
+    the default.
+    """
+    filters = codecs_of_h5(dataset)
+    compressor: Any = True
+    if filters and filters[-1].codec_id != "shuffle":
+        compressor = filters.pop()
+        if compressor.codec_id == "zlib":  # the same compression, in the frame that Zarr v3 and N5 have
+            compressor = {"id": "gzip", "level": compressor.level}
+    filters = ["shuffle" if codec.codec_id == "shuffle" else codec for codec in filters]
+    fill = None
+    if dataset.dtype.kind in "biuf":
+        fill = np.asarray(dataset.fillvalue).item()
+    return Settings(chunks=dataset.chunks, compressor=compressor, filters=filters or None, fill_value=fill)
+
+
+def codecs_of_h5(dataset: Any) -> list[Any]:
+    """Return codecs of numcodecs that do what the filters of a dataset of h5py do; warn of others."""
+    plist, codecs = dataset.id.get_create_plist(), []
+    for i in range(plist.get_nfilters()):
+        number, _, values, name = plist.get_filter(i)
+        codec = None
+        if number == _SHUFFLE and dataset.dtype.kind != "O":
+            codec = numcodecs.Shuffle(dataset.dtype.itemsize)
+        elif number == _DEFLATE:
+            codec = numcodecs.Zlib(values[0])
+        elif number == _BLOSC and len(values) > 6 and values[6] < len(_BLOSC_NAMES):
+            codec = numcodecs.Blosc(_BLOSC_NAMES[values[6]], values[4], values[5])
+        elif number == _ZSTD:
+            codec = numcodecs.Zstd(values[0] if values else 3)
+        elif number != _SHUFFLE:
+            text = name.decode(errors="replace")
+            warnings.warn(f"filter {number} ({text}) of {dataset.name} is left out", stacklevel=3)
+        if codec is not None:
+            codecs.append(codec)
+    return codecs

@@ -1,0 +1,172 @@
+"""Datasets of HDF5 files that are exported: their element type, values and regions.
+
+h5py is used only through the objects that hdmf hands over; this module imports it when there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
+from chunkwise.hdmf.model.reference import Reference
+
+__all__ = ["H5Source", "h5_dataset_of", "region_of_h5"]
+
+
+def h5_dataset_of(data: Any) -> Any:
+    """Return the h5py dataset that data is, or wraps; None if there is none."""
+    for _ in range(3):
+        module = type(data).__module__
+        if module.startswith("h5py.") and type(data).__name__ == "Dataset":
+            return data
+        if module == "hdmf.utils" and type(data).__name__ == "StrDataset":
+            return data
+        if not module.startswith("hdmf.backends.hdf5"):
+            return None
+        data = getattr(data, "dataset", None)
+    return None
+
+
+def region_of_h5(file: Any, value: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return the canonical region of an HDF5 region reference.
+
+    Parameters
+    ----------
+    file : h5py.File
+        In which the reference is.
+    value : h5py.RegionReference
+    shape : tuple of int
+        Of its target.
+    """
+    from h5py import h5r, h5s
+
+    space = h5r.get_region(value, file.id)
+    kind = space.get_select_type()
+    head = {"shape": list(shape)}
+    if kind == h5s.SEL_ALL:
+        return {"type": "all", **head}
+    if kind == h5s.SEL_NONE:
+        return {"type": "none", "ndim": len(shape), **head}
+    if kind == h5s.SEL_POINTS:
+        points = [[int(i) for i in point] for point in space.get_select_elem_pointlist()]
+        return {"type": "points", "points": points, **head}
+    if space.is_regular_hyperslab():
+        names = ("start", "stride", "count", "block")
+        numbers = [[int(i) for i in part] for part in space.get_regular_hyperslab()]
+        return {"type": "hyperslab", **dict(zip(names, numbers, strict=True)), **head}
+    blocks = [[[int(i) for i in corner] for corner in box] for box in space.get_select_hyper_blocklist()]
+    return {"type": "blocks", "blocks": blocks, **head}
+
+
+class H5Source:
+    """A dataset of h5py as the writer reads it.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset or StrDataset
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = getattr(dataset, "dset", None) or dataset
+        self.dtype = self.dataset.dtype
+        self.shape = tuple(self.dataset.shape or ())
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """Chunk shape."""
+        return self.dataset.chunks  # type: ignore[no-any-return]
+
+    def element(self) -> Element:
+        """Return the element type."""
+        return self._element(self.dtype)
+
+    def _element(self, dtype: np.dtype[Any]) -> Element:
+        import h5py
+
+        if dtype.names is not None and dtype.fields is not None:
+            return compound([(name, self._element(dtype.fields[name][0])) for name in dtype.names])
+        kind = h5py.check_ref_dtype(dtype)
+        if kind is not None:
+            return region if kind is h5py.RegionReference else reference
+        info = h5py.check_string_dtype(dtype)
+        if info is not None:
+            return text if info.encoding == "utf-8" or info.length is None else bytes_
+        base = h5py.check_enum_dtype(dtype)
+        if base is not None and set(base) == {"FALSE", "TRUE"}:
+            return number("bool")
+        return number(dtype)
+
+    def read(self, key: Any, element: Element) -> npt.NDArray[Any]:
+        """Return values of an index, with references as records and text decoded."""
+        values = self.dataset[key]
+        if not isinstance(values, np.ndarray):
+            boxed = np.empty((), element.memory_dtype)
+            if isinstance(values, np.void):
+                return self._plain(np.array(values, self.dtype), element)
+            boxed[()] = self._object(values, element)
+            return boxed
+        return self._plain(values, element)
+
+    def _plain(self, values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
+        if element.kind == "compound":
+            out = np.empty(values.shape, element.memory_dtype)
+            for m in element.members:
+                out[m.name] = self._plain(values[m.name], m.element)
+            return out
+        if element.kind == "number":
+            return values.astype(element.memory_dtype)
+        out = np.empty(values.shape, object)
+        flat = out.reshape(-1)
+        for i, value in enumerate(values.reshape(-1)):
+            flat[i] = self._object(value, element)
+        return out
+
+    def _object(self, value: Any, element: Element) -> Any:
+        if element.kind == "text":
+            return value.decode() if isinstance(value, bytes) else str(value)
+        if element.kind == "bytes":
+            return bytes(value) if isinstance(value, bytes | np.bytes_) else str(value).encode()
+        if element.kind in ("reference", "region"):
+            return self.reference(value)
+        return value
+
+    def reference(self, value: Any) -> Reference | None:
+        """Return an HDF5 reference as a record; None if it is null."""
+        import h5py
+
+        if not value:
+            return None
+        file = self.dataset.file
+        target = file[value]
+        if target.name is None:
+            raise InvalidArgumentError(
+                f"a reference in {self.dataset.name} leads to an object without a name"
+            )
+        found = None
+        if isinstance(value, h5py.RegionReference):
+            found = region_of_h5(file, value, tuple(target.shape))
+        object_id = target.attrs.get("object_id")
+        root_id = file.attrs.get("object_id")
+        return Reference(target.name, ".", _text(object_id), _text(root_id), found)
+
+    def pieces(self, nbytes: int) -> Iterator[slice]:
+        """Yield slices along the first axis, of whole chunks and about so many bytes."""
+        n = self.shape[0]
+        row = max(1, self.dtype.itemsize)
+        for extent in self.shape[1:]:
+            row *= max(1, extent)
+        height = self.chunks[0] if self.chunks else 1
+        step = max(height, nbytes // row // height * height)
+        for start in range(0, n, step):
+            yield slice(start, min(n, start + step))
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if isinstance(value, str) else None

@@ -1,0 +1,354 @@
+"""``ZarrIO``: hdmf containers in Zarr v2, Zarr v3 and N5 stores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numcodecs
+from hdmf.backends.errors import UnsupportedOperation
+from hdmf.backends.utils import WriteStatusTracker
+from hdmf.build import BuildManager, TypeMap
+from hdmf.spec import NamespaceCatalog
+
+from chunkwise.engine.pool import Pool
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
+from chunkwise.hdmf.backend.builders import BuilderTree
+from chunkwise.hdmf.backend.reading import StoreReading
+from chunkwise.hdmf.backend.writing import StoreWriting
+from chunkwise.hdmf.model.place import Place, place_of, source_name, with_storage_options
+from chunkwise.hdmf.model.tree import Format, detect_format
+from chunkwise.hdmf.model.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
+from chunkwise.hdmf.opening import UNFINISHED, new_store, no_store, open_store
+from chunkwise.hdmf.replacement.replace import finish_replacement
+from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.resolve import ExternalLinks, StoreSet
+from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamProgress
+from chunkwise.hierarchy.location import Location
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.spec.url import is_url
+
+__all__ = ["MODES", "ZarrIO", "check_mode"]
+
+MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
+
+
+def check_mode(mode: Any) -> None:
+    """Raise InvalidArgumentError if there is no such mode."""
+    if mode not in MODES:
+        raise InvalidArgumentError(f"mode is {mode!r}, but expected one of {', '.join(MODES)}")
+
+
+_FORMATS: dict[Any, Format] = {"zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", 2: "zarr2", 3: "zarr3"}
+
+
+class ZarrIO(StoreReading, StoreWriting):
+    """Reads and writes hdmf containers in a Zarr v2, Zarr v3 or N5 store.
+
+    Parameters
+    ----------
+    path : str, path or KvStore
+        Local path, URL, or kvstore whose prefix is the store; or a store object of zarr-python:
+        of local files, in memory, or in a file system of fsspec.
+    mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
+        ``"r-"`` reads without consolidated metadata; ``"w-"`` and ``"x"`` fail if the store exists.  ``"w"``
+        removes what is there when the first thing is written.
+    manager : BuildManager, optional
+        By default one that knows no types.
+    storage_options : dict, optional
+        ``{"anon": True}`` for public buckets.
+    force_overwrite : bool
+        Whether mode ``"w"`` may replace what is no store.
+    format : {"zarr2", "zarr3", "n5"}, 2 or 3, optional
+        Of a new store; by default Zarr v3, N5 for a path that ends in ``.n5``, and Zarr v2 for a store
+        object of zarr-python 2.
+    object_codec : {"json", "pickle"}
+        How references in Zarr v2 datasets are written; pickles, which are never executed here, are for
+        readers that take nothing else.
+    allow_external_links : {"siblings", "any", "none"}
+        Which other stores links may lead to; see :class:`chunkwise.hdmf.storage.resolve.StoreSet`.
+    link_roots : sequence of str
+        Directories or URLs below which they may always lead.
+    strict_links : bool
+        Whether a broken link is an error; else it is left out with a :class:`BrokenLinkWarning`.
+    consolidated : bool or "check"
+        Whether consolidated metadata is used in mode ``"r"``.
+    attribute_types : bool
+        Whether types of attributes that JSON loses, such as uint32, are recorded.
+    region_attributes : {"spec", "compat"}
+        Form of region references in attributes of Zarr v2; hdmf-zarr opens files with the second only.
+    buffer_nbytes : int
+        Limit on the data that waits to be stored while it is streamed.
+    progress : callable, optional
+        Called with path, rows done and rows expected.
+    codec : str, JSON or object, optional
+        The compressor of all arrays that are made, whatever their data asks for; False for none.
+    herd_path : str, optional
+        Of hdmf's file of external resources.
+
+    Raises
+    ------
+    FileExistsError
+        In modes ``"w-"`` and ``"x"`` if there is something; in ``"w"`` if it is no store.
+    FileNotFoundError
+        In modes that read if there is no store.
+    """
+
+    _found: HdmfStore | None = None
+    """What is at the path, if that was looked up already: it is parsed once."""
+
+    _replaces: str | None = None  # "nothing", "file", "keys"
+    """What a new store takes the place of, as long as nothing of it is written."""
+
+    def __init__(
+        self,
+        path: Place,
+        mode: str = "r",
+        manager: BuildManager | None = None,
+        storage_options: dict[str, Any] | None = None,
+        force_overwrite: bool = False,
+        *,
+        format: str | int | None = None,
+        object_codec: Literal["json", "pickle"] = "json",
+        object_codec_class: Any = None,
+        allow_external_links: ExternalLinks = "siblings",
+        link_roots: Sequence[str] = (),
+        strict_links: bool = False,
+        consolidated: bool | Literal["check"] = True,
+        attribute_types: bool = True,
+        region_attributes: Literal["spec", "compat"] = "spec",
+        buffer_nbytes: int = BUFFER_NBYTES,
+        progress: StreamProgress | None = None,
+        codec: Any = None,
+        herd_path: str | None = None,
+    ) -> None:
+        check_mode(mode)
+        if format is not None and format not in _FORMATS:
+            raise InvalidArgumentError(f"format is {format!r}, but expected zarr2, zarr3 or n5")
+        if object_codec_class is not None:
+            object_codec = _codec_of_class(object_codec_class)
+        for name, value, known in (
+            ("object_codec", object_codec, ("json", "pickle")),
+            ("allow_external_links", allow_external_links, ("siblings", "any", "none")),
+            ("region_attributes", region_attributes, ("spec", "compat")),
+            ("consolidated", consolidated, (True, False, "check")),
+        ):
+            if value not in known:
+                raise InvalidArgumentError(f"{name} is {value!r}, but expected one of {known}")
+        if mode not in ("r", "r-") and is_read_only(path):
+            raise InvalidArgumentError(f"{path} is read-only, so mode {mode!r} is impossible")
+        self._place = with_storage_options(path, storage_options)
+        self._path = path
+        self._source = source_name(path)
+        self._mode = mode
+        self._force = force_overwrite
+        self._format = None if format is None else _FORMATS[format]
+        self._pickled = object_codec == "pickle"
+        self.external_links = allow_external_links
+        self._roots = tuple(link_roots)
+        self._strict = strict_links
+        self._consolidated: bool | Literal["check"] = False if mode == "r-" else consolidated
+        self._keep_types = attribute_types
+        self._compat_regions = region_attributes == "compat"
+        self._buffer_nbytes = buffer_nbytes
+        self._progress = progress
+        self._codec = codec
+        self._pool = Pool()
+        self._store: HdmfStore | None = None
+        self._stores: StoreSet | None = None
+        self._tree: BuilderTree | None = None
+        self._writer: NodeWriter | None = None
+        self._consolidate = True
+        self._failed = False
+        self._tracker = WriteStatusTracker()
+        self._containers: dict[int, tuple[Any, Any]] = {}
+        if manager is None:
+            manager = BuildManager(TypeMap(NamespaceCatalog()))
+        super().__init__(manager=manager, source=self._source, herd_path=herd_path)
+        # hdmf takes URLs whose schemes it doesn't know for local paths.
+        self._HDMFIO__source = self._source
+
+    # -- what it is -------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> str:
+        """Name of the store, which all its builders carry."""
+        return self._source
+
+    @property
+    def path(self) -> Any:
+        """The path, URL or kvstore that was given."""
+        return self._path
+
+    @property
+    def abspath(self) -> str:
+        """Absolute path or URL of the store."""
+        return self._source
+
+    @property
+    def mode(self) -> str:
+        """How it was opened."""
+        return self._mode
+
+    @property
+    def object_codec_class(self) -> type[numcodecs.abc.Codec]:
+        """Codec of references in Zarr v2 datasets that are written: ``numcodecs.JSON`` or ``Pickle``."""
+        return numcodecs.Pickle if self._pickled else numcodecs.JSON  # type: ignore[no-any-return]
+
+    @property
+    def writable(self) -> bool:
+        """Whether the store may be changed."""
+        return self._mode not in ("r", "r-")
+
+    @property
+    def store(self) -> HdmfStore:
+        """The open store: its groups, datasets and links without hdmf.
+
+        Raises
+        ------
+        UnsupportedOperation
+            If it is closed.
+        """
+        if self._store is None:
+            raise UnsupportedOperation(f"{self._source} is closed")
+        return self._store
+
+    @property
+    def _file(self) -> HdmfStore | None:
+        # pynwb hands it to load_namespaces.
+        return self._store
+
+    @staticmethod
+    def can_read(path: Any) -> bool:
+        """Return whether there is a store with HDMF data at a path or URL; raises nothing."""
+        try:
+            root = open_store(place_of(path, patient=False)).tree.nodes["/"].attributes
+            return bool(root) and any(
+                k in root for k in ("namespace", "neurodata_type", "data_type", ".specloc")
+            )
+        except Exception:  # hdmf asks each backend about any file: whatever goes wrong, it is not this one's
+            return False
+
+    def is_open(self) -> bool:
+        """Return whether it is open."""
+        return getattr(self, "_store", None) is not None
+
+    def is_remote(self) -> bool:
+        """Return whether the store is not in a local file system."""
+        from chunkwise.kvstore.file import FileStore
+
+        return not isinstance(self.store.location.kv, FileStore)
+
+    # -- opening and closing ----------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the store if it is closed."""
+        if self._store is not None:
+            return
+        location = place_of(self._place)
+        found = detect_format(location) if self._found is None else self._found.format
+        mode = "w" if self._mode in ("w-", "x") else self._mode
+        if mode == "a":
+            mode = "w" if found is None else "r+"
+        children = None
+        if mode == "w" or found is None:
+            children = location.kv.list_children(location.path)
+        is_file = not is_url(self._source) and os.path.isfile(self._source)
+        occupied = is_file or found is not None or bool(children and (children.keys or children.prefixes))
+        if mode == "w":
+            if occupied and self._mode in ("w-", "x", "a"):
+                raise AlreadyExistsError(
+                    f"there is something at {self._source} already (mode {self._mode!r})"
+                )
+            if occupied and found is None and not self._force and UNFINISHED not in _names(children):
+                raise AlreadyExistsError(
+                    f"what is at {self._source} is {'a file, ' if is_file else ''}no store; "
+                    "it is replaced only with force_overwrite=True"
+                )
+            self._store = self._create(location)
+            self._replaces = ("file" if is_file else "keys") if occupied else "nothing"
+        elif found is None:
+            raise no_store(location, self._source)
+        else:
+            store = self._open_own(location, mode)
+            if store.is_dataset("/"):
+                raise FailedPreconditionError(f"{self._source} is an array, not a group with HDMF data")
+            self._store, store.source = store, self._source
+            if self.writable:
+                finish_replacement(store)
+        self._stores = StoreSet(self._store, self._open_other, self.external_links, self._roots)
+        self._tree = BuilderTree(self, self._stores, strict=self._strict)
+        if self.writable:
+            self._writer = NodeWriter(
+                self._store,
+                pickled=self._pickled,
+                compat_regions=self._compat_regions,
+                nested=is_nested(self._path),
+                codec=self._codec,
+            )
+
+    def _open_own(self, location: Location, mode: str) -> HdmfStore:
+        found, self._found = self._found, None
+        if found is not None and mode == "r" and self._consolidated is True:
+            found.pool = self._pool
+            return found
+        return open_store(
+            location, consolidated=self._consolidated if mode == "r" else False, pool=self._pool
+        )
+
+    def _create(self, location: Location) -> HdmfStore:
+        default: Format = "zarr2" if is_store_of_zarr2(self._path) else "zarr3"
+        format = self._format or ("n5" if self._source.endswith(".n5") else default)
+        return new_store(location, self._source, format, self._pool)
+
+    def _begin(self) -> None:
+        if self._replaces is None:
+            return
+        location = self.store.location
+        if self._replaces == "file":
+            os.unlink(self._source)
+        elif self._replaces == "keys":
+            keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+            location.kv.delete_range(keys.start, keys.stop)
+        location.kv.write(location.path + UNFINISHED, b"")
+        self._replaces = None
+
+    def _open_other(self, name: str) -> HdmfStore | None:
+        try:
+            return open_store(name, pool=self._pool)
+        except NotFoundError:
+            return None
+
+    def close(self) -> None:
+        """Bring consolidated metadata up to date if data was changed, and close the store."""
+        store, writer = getattr(self, "_store", None), getattr(self, "_writer", None)
+        if store is None:
+            return
+        try:
+            if writer is not None and writer.changed and not self._failed:
+                self._finish(self._consolidate)
+        finally:
+            self._store = self._stores = self._tree = self._writer = self._replaces = None
+            self._containers.clear()
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        self.close()
+
+
+def _codec_of_class(given: Any) -> Literal["json", "pickle"]:
+    name = getattr(given, "codec_id", None) or getattr(given, "__name__", str(given))
+    known: dict[str, Literal["json", "pickle"]] = {
+        "json2": "json",
+        "pickle": "pickle",
+        "JSON": "json",
+        "Pickle": "pickle",
+    }
+    if name not in known:
+        raise InvalidArgumentError(f"object_codec_class is {given!r}, but expected numcodecs' JSON or Pickle")
+    return known[name]
+
+
+def _names(children: Any) -> set[str]:
+    return set() if children is None else {key.rpartition("/")[2] for key in children.keys}

@@ -1,0 +1,207 @@
+"""Datasets of a store as hdmf handles them: arrays that are read when they are indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hdmf.build import ObjectMapper
+from hdmf.query import HDMFDataset
+
+from chunkwise.api.array_view import ArrayInfo
+from chunkwise.errors import UnsupportedError
+from chunkwise.hdmf.model.element import number
+from chunkwise.hdmf.replacement.replace import finish_replacement, rewrite
+from chunkwise.hdmf.replacement.successor import is_replacing
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.stored_form import codec_objects, dataset_info, stored_codecs, stored_nbytes
+
+__all__ = ["LazyDataset"]
+
+
+class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
+    """A dataset that is read when it is indexed, as h5py's are.
+
+    Integers, slices, lists and masks select as in h5py; ``dataset[()]`` and ``numpy.asarray`` read all.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    io : ZarrIO
+        Through which it was read, and which says whether it may be changed.
+    """
+
+    def __init__(self, dataset: Dataset, io: Any) -> None:
+        self._dataset = dataset
+        self._io = io
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset of the store."""
+        return self._dataset
+
+    @property
+    def io(self) -> Any:
+        """The I/O object that it was read through."""
+        return self._io
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each axis."""
+        return self._dataset.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._dataset.size
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy type of the elements; object for text and bytes."""
+        return self._dataset.element.memory_dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """Shape of the smallest piece that is read by itself; None if it is not stored as one array."""
+        return self._dataset.physical.inner_chunk_shape if self._dataset.is_array else None
+
+    @property
+    def name(self) -> str:
+        """Path in the store."""
+        return self._dataset.path
+
+    @property
+    def maxshape(self) -> tuple[int, ...]:
+        """The shape: hdmf takes it for the shape of data where there is one."""
+        return self.shape
+
+    @property
+    def compressors(self) -> tuple[Any, ...]:
+        """What chunks are compressed with: objects of numcodecs, or JSON of what it lacks."""
+        return tuple(codec_objects(stored_codecs(self._dataset)[1]))
+
+    @property
+    def compressor(self) -> Any:
+        """The last of the compressors; None if there is none."""
+        return next(reversed(self.compressors), None)
+
+    @property
+    def filters(self) -> list[Any]:
+        """What comes before the compressors, in the form of these."""
+        return codec_objects(stored_codecs(self._dataset)[0])
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """A copy of the attributes; references are records."""
+        return dict(self._dataset.attributes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values in memory; of text and bytes those of the pointers to them."""
+        return self.size * self._dataset.element.memory_dtype.itemsize
+
+    @property
+    def nbytes_stored(self) -> int:
+        """Bytes that are stored, documents included; lists the store."""
+        self._check_open()
+        return stored_nbytes(self._dataset)
+
+    @property
+    def info(self) -> ArrayInfo:
+        """What is known of the dataset: a mapping, whose text is a table; lists the store."""
+        self._check_open()
+        return dataset_info(self._dataset)
+
+    def _check_open(self) -> None:
+        if not self._io.is_open():
+            raise ValueError(f"{self._io.source} is closed: dataset {self.name} can't be used")
+
+    def _read(self, key: Any) -> Any:
+        self._check_open()
+        values = self._dataset.read(key)
+        return values[()] if values.ndim == 0 else values
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._read(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._check_writable()
+        self._dataset.write(key, value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"dataset {self.name} is a scalar and has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return not self.shape or self.shape[0] > 0
+
+    def __iter__(self) -> Iterator[Any]:
+        # Chunk by chunk: one read for each row would decode each chunk as often as it has rows.
+        step = max(1, (self.chunks or (1024,))[0]) if self.shape else 1
+        for start in range(0, len(self), step):
+            yield from self[start : start + step]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        self._check_open()
+        values = np.asarray(self._read(...))
+        return values if dtype is None else values.astype(dtype)
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if not self._io.writable:
+            raise UnsupportedError(f"{self._io.source} is open for reading only")
+        if is_replacing(self._dataset.store.tree):  # a request failed meanwhile
+            finish_replacement(self._dataset.store)
+
+    def append(self, arg: Any) -> None:
+        """Add one row at the end, in the store too.
+
+        Raises
+        ------
+        NotImplementedError
+            If the store is open for reading only.
+        """
+        self._check_writable()
+        self._append_rows(np.asarray(arg)[np.newaxis] if self._plain() else [arg])
+
+    def extend(self, arg: Any) -> None:
+        """Add rows at the end, in the store too."""
+        self._check_writable()
+        if len(arg):
+            self._append_rows(arg)
+
+    def widen(self, dtype: np.dtype[Any]) -> None:
+        """Store the dataset with an integer type that is no narrower than `dtype`.
+
+        Raises
+        ------
+        NotImplementedError
+            If the store is open for reading only.
+        """
+        self._check_writable()
+        if self.dtype.itemsize < dtype.itemsize:
+            rewrite(self._dataset, number(dtype), self._dataset.read().astype(dtype))
+            self._io.data_changed(self._dataset)
+
+    def _plain(self) -> bool:
+        return self._dataset.element.kind == "number"
+
+    def _append_rows(self, rows: Any) -> None:
+        self._dataset.append(rows)
+        self._io.data_changed(self._dataset)
+
+    def __repr__(self) -> str:
+        state = "" if self._io.is_open() else " (closed)"
+        return f"<{type(self).__name__} {self.name}: shape {self.shape}, {self._dataset.element.name}{state}>"
+
+
+# hdmf takes the type of such values from their dtype then, and leaves the data alone.
+ObjectMapper.no_convert(LazyDataset)

@@ -1,0 +1,228 @@
+"""Datasets that hold references: indexing gives what they mean, as builders or as containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from hdmf.build import ObjectMapper
+from hdmf.query import BuilderResolver, ContainerResolver
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.backend.lazy import LazyDataset
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.reference import Reference
+
+__all__ = [
+    "BuilderReferences",
+    "BuilderRegions",
+    "BuilderTable",
+    "ContainerReferences",
+    "ContainerRegions",
+    "ContainerTable",
+    "resolver_of",
+]
+
+
+class _Resolving(LazyDataset):
+    """What all have in common: ``_resolve`` turns one reference into a builder or container."""
+
+    _builders = True
+    _inverse: ClassVar[type[_Resolving]]
+
+    def _resolve(self, reference: Reference | None) -> Any:
+        if reference is None:
+            return None
+        find = self._io.builder_of if self._builders else self._io.container_of
+        return find(reference, self._dataset.store)
+
+    def invert(self) -> Any:
+        """Return the dataset that resolves to containers instead of builders, or the other way round."""
+        return self.get_inverse_class()(self._dataset, self._io)
+
+    @classmethod
+    def get_inverse_class(cls) -> type[_Resolving]:
+        """Return the class of :meth:`invert`."""
+        return cls._inverse
+
+    def _reference_to(self, value: Any) -> Any:
+        return self._io.reference_to(value, self._dataset.store)
+
+    def _stored(self, row: Any) -> Any:
+        """Return what is stored for a row that is added."""
+        return self._reference_to(row)
+
+    def append(self, arg: Any) -> None:
+        self._check_writable()
+        self._append_rows([self._stored(arg)])
+
+    def extend(self, arg: Any) -> None:
+        self._check_writable()
+        self._append_rows([self._stored(row) for row in arg])
+
+    def __iter__(self) -> Iterator[Any]:
+        for i in range(len(self)):
+            yield self[i]
+
+
+class _References(_Resolving):
+    """Object references."""
+
+    @property
+    def dtype(self) -> Any:
+        return "object"
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._read(key)
+        if isinstance(found, np.ndarray):
+            return _nested(found, self._resolve)
+        return self._resolve(found)
+
+    def ref(self, i: int) -> Reference | None:
+        """Return one reference as it is stored."""
+        return self._read(i)  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        out = np.empty(self.shape, object)
+        flat, stored = out.reshape(-1), np.asarray(self._read(...), object).reshape(-1)
+        for i, reference in enumerate(stored):
+            flat[i] = self._resolve(reference)
+        return out
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._check_writable()
+        listed = isinstance(value, list | tuple)
+        self._dataset.write(
+            key, [self._reference_to(v) for v in value] if listed else self._reference_to(value)
+        )
+
+
+def _nested(values: npt.NDArray[Any], resolve: Any) -> Any:
+    if values.ndim == 0:
+        return resolve(values[()])
+    return [_nested(v, resolve) if isinstance(v, np.ndarray) else resolve(v) for v in values]
+
+
+class BuilderReferences(_References, BuilderResolver):  # type: ignore[misc, unused-ignore]
+    """Object references that resolve to builders."""
+
+
+class ContainerReferences(_References, ContainerResolver):  # type: ignore[misc, unused-ignore]
+    """Object references that resolve to containers."""
+
+    _builders = False
+
+
+class _Regions(_References):
+    """Region references: indexing gives the selected data."""
+
+    @property
+    def dtype(self) -> Any:
+        return "region"
+
+    def _resolve(self, reference: Reference | None) -> Any:
+        return None if reference is None else self._io.region_data(reference, self._dataset.store)
+
+    def ref(self, i: int) -> Any:
+        """Return one region reference: its target's builder, and what is selected of it."""
+        reference = self._read(i)
+        return None if reference is None else self._io.region_reference(reference, self._dataset.store)
+
+
+class BuilderRegions(_Regions, BuilderResolver):  # type: ignore[misc, unused-ignore]
+    """Region references in the hands of builders."""
+
+
+class ContainerRegions(_Regions, ContainerResolver):  # type: ignore[misc, unused-ignore]
+    """Region references in the hands of containers."""
+
+    _builders = False
+
+
+class _Table(_Resolving):
+    """Records with members that are references."""
+
+    @property
+    def dtype(self) -> Any:
+        return [m["dtype"] for m in self._dataset.element.describe()]
+
+    @property
+    def record_dtype(self) -> np.dtype[Any]:
+        """NumPy type of a row."""
+        return self._dataset.element.memory_dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            column = np.asarray(self._read(...)[key], self._element(key).memory_dtype)
+            return _nested(column, lambda v: self._member(v, self._element(key)))
+        rows = self._read(key)
+        out = np.array(rows, self.record_dtype, copy=True)
+        self._swap(out, self._dataset.element)
+        return out[()] if out.ndim == 0 else out
+
+    def _element(self, name: str) -> Element:
+        for m in self._dataset.element.members:
+            if m.name == name:
+                return m.element
+        raise InvalidArgumentError(f"dataset {self.name} has no member {name!r}")
+
+    def _swap(self, rows: npt.NDArray[Any], element: Element) -> None:
+        for m in element.members:
+            if m.element.kind == "compound":
+                self._swap(rows[m.name], m.element)
+            elif m.element.has_references:
+                column = rows[m.name]
+                for index in np.ndindex(rows.shape):
+                    column[index] = self._member(column[index], m.element)
+
+    def _member(self, value: Any, element: Element) -> Any:
+        if element.kind == "region" and value is not None:
+            return self._io.region_data(value, self._dataset.store)
+        return self._resolve(value) if element.kind == "reference" else value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.asarray(self[...])
+
+    def _stored(self, row: Any) -> tuple[Any, ...]:
+        members = self._dataset.element.members
+        return tuple(
+            self._reference_to(value) if m.element.has_references and m.element.kind != "compound" else value
+            for value, m in zip(tuple(row), members, strict=True)
+        )
+
+    def resolve(self, manager: Any) -> Any:
+        """Return all rows."""
+        return self[...]
+
+
+class BuilderTable(_Table, BuilderResolver):  # type: ignore[misc, unused-ignore]
+    """Records whose references resolve to builders."""
+
+
+class ContainerTable(_Table, ContainerResolver):  # type: ignore[misc, unused-ignore]
+    """Records whose references resolve to containers."""
+
+    _builders = False
+
+
+_Pair = tuple[type[_Resolving], type[_Resolving]]
+_PAIRS: tuple[_Pair, ...] = (
+    (BuilderReferences, ContainerReferences),
+    (BuilderRegions, ContainerRegions),
+    (BuilderTable, ContainerTable),
+)
+for _to_builders, _to_containers in _PAIRS:
+    _to_builders._inverse, _to_containers._inverse = _to_containers, _to_builders
+    ObjectMapper.no_convert(_to_builders)
+    ObjectMapper.no_convert(_to_containers)
+
+
+def resolver_of(element: Element) -> type[LazyDataset]:
+    """Return the class of builder data for an element type."""
+    if element.kind == "reference":
+        return BuilderReferences
+    if element.kind == "region":
+        return BuilderRegions
+    return BuilderTable if element.has_references else LazyDataset

@@ -1,0 +1,326 @@
+"""The half of ``ZarrIO`` that writes: containers, builders, exports, and what is remembered of them."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from typing import Any
+
+from hdmf.backends.errors import UnsupportedOperation
+from hdmf.backends.io import HDMFIO
+from hdmf.backends.utils import WriteStatusTracker
+from hdmf.build import GroupBuilder, ReferenceBuilder
+from hdmf.container import AbstractContainer
+from hdmf.spec import NamespaceCatalog
+
+from chunkwise.engine.pool import Pool
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.backend.builder_references import path_of
+from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
+from chunkwise.hdmf.backend.builders import BuilderTree
+from chunkwise.hdmf.backend.spec_cache import copy_specifications, write_specifications
+from chunkwise.hdmf.model.place import canonical_source
+from chunkwise.hdmf.model.reference import Reference, canonical_path
+from chunkwise.hdmf.opening import UNFINISHED
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.stream import StreamProgress
+from chunkwise.kvstore.key_range import KeyRange
+
+__all__ = ["StoreWriting"]
+
+
+class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
+    """Writes to the store that :class:`chunkwise.hdmf.backend.io.ZarrIO` has opened."""
+
+    _source: str
+    _mode: str
+    _pool: Pool
+    _store: HdmfStore | None
+    _tree: BuilderTree | None
+    _writer: NodeWriter | None
+    _tracker: WriteStatusTracker
+    _consolidate: bool
+    _failed: bool
+    _replaces: str | None
+    _keep_types: bool
+    _buffer_nbytes: int
+    _progress: StreamProgress | None
+
+    @property
+    @abstractmethod
+    def store(self) -> HdmfStore:
+        """The open store."""
+
+    @property
+    @abstractmethod
+    def writable(self) -> bool:
+        """Whether the store may be changed."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Make room for a new store, before the first thing is written to it."""
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def write(self, container: Any, **kwargs: Any) -> None:
+        """Write a container as the root of the store.
+
+        Parameters
+        ----------
+        container : Container
+        cache_spec : bool
+            Whether the specification is stored as well.
+        link_data : bool
+            Whether data that was read from another store becomes a link to it, not a copy.
+        exhaust_dci : bool
+            Whether data chunk iterators are written one after the other, not in turns.
+        number_of_jobs : int
+            Threads that encode and store data, if more than 1; by default one for each processor.
+        max_threads_per_process : int, optional
+            Multiplies `number_of_jobs`.
+        consolidate_metadata : bool
+            Whether all documents are also stored in one.
+        """
+        cache_spec = kwargs.pop("cache_spec", True)
+        self._use_threads(kwargs)
+        consolidate = kwargs.pop("consolidate_metadata", True)
+        super().write(container=container, **kwargs, consolidate_metadata=consolidate, _finish=False)
+        self._complete(self.manager.namespace_catalog if cache_spec else None, consolidate)
+
+    def _use_threads(self, kwargs: dict[str, Any]) -> None:
+        jobs = kwargs.pop("number_of_jobs", 1)
+        threads = kwargs.pop("max_threads_per_process", None)
+        if kwargs.pop("multiprocessing_context", None) is not None:
+            raise InvalidArgumentError("data is written by threads; there is no multiprocessing_context")
+        if jobs > 1:
+            self._pool = self.store.pool = Pool(jobs * (threads or 1), bounded=True)
+
+    def write_builder(
+        self,
+        builder: GroupBuilder,
+        link_data: bool = True,
+        exhaust_dci: bool = True,
+        export_source: str | None = None,
+        consolidate_metadata: bool = True,
+        *,
+        _finish: bool = True,
+    ) -> None:
+        """Write the builder of a root.
+
+        Parameters
+        ----------
+        builder : GroupBuilder
+        link_data : bool
+        exhaust_dci : bool
+        export_source : str, optional
+            The file that is exported: what is in it counts as being in this store.
+        consolidate_metadata : bool
+
+        Raises
+        ------
+        UnsupportedOperation
+            If the store is open for reading only.
+        """
+        writer = self._builder_writer(link_data, exhaust_dci, export_source)
+        self._failed = True
+        writer.root(builder)
+        self._failed = False
+        if _finish:
+            self._complete(None, consolidate_metadata)
+
+    def _builder_writer(
+        self, link_data: bool = True, exhaust: bool = True, export_source: str | None = None
+    ) -> BuilderWriter:
+        if not self.writable:
+            raise UnsupportedOperation(f"Cannot write to {self._source} in mode '{self._mode}'")
+        self.store  # noqa: B018 - raises if it is closed
+        assert self._writer is not None
+        self._begin()
+        return BuilderWriter(
+            self,
+            self._writer,
+            link_data=link_data,
+            exhaust=exhaust,
+            export_source=export_source,
+            keep_types=self._keep_types,
+            buffer_nbytes=self._buffer_nbytes,
+            progress=self._progress,
+        )
+
+    def _complete(self, catalog: NamespaceCatalog | None, consolidate: bool) -> None:
+        assert self._writer is not None
+        self._failed = True
+        if catalog is not None:
+            write_specifications(self._writer, catalog)
+        self._finish(consolidate)
+
+    def _finish(self, consolidate: bool) -> None:
+        assert self._writer is not None
+        self._consolidate = consolidate
+        self._failed = True
+        self._writer.finish(consolidate=consolidate)
+        self._failed = False
+        if self._mode in ("w", "w-", "x", "a"):
+            location = self.store.location
+            location.kv.delete(location.path + UNFINISHED)
+
+    def write_group(self, parent: str, builder: GroupBuilder, **kwargs: Any) -> None:
+        """Write a group below the group at the path `parent`; arguments as for :meth:`write_builder`."""
+        self._builder_writer(**_renamed(kwargs)).group(canonical_path(f"{parent}/{builder.name}"), builder)
+
+    def write_dataset(self, parent: str, builder: Any, force_data: Any = None, **kwargs: Any) -> None:
+        """Write a dataset below the group at the path `parent`; arguments as for :meth:`write_builder`.
+
+        Parameters
+        ----------
+        force_data : array_like, optional
+            Written in the place of the builder's own data.
+        """
+        writer = self._builder_writer(**_renamed(kwargs))
+        if force_data is not None:
+            from hdmf.build import DatasetBuilder
+
+            builder = DatasetBuilder(
+                builder.name,
+                force_data,
+                dtype=builder.dtype,
+                attributes=builder.attributes,
+                source=self._source,
+            )
+        writer.dataset(canonical_path(parent), builder)
+        writer.streams.run()
+
+    def write_link(self, parent: str, builder: Any, **kwargs: Any) -> None:
+        """Write a link into the group at the path `parent`."""
+        check_link_name(builder.name, parent)
+        writer = self._builder_writer(**_renamed(kwargs))
+        path = canonical_path(parent)
+        links = {**self.store.links(path), builder.name: writer.references.reference_to(builder.builder)}
+        attributes = dict(self.store.tree.nodes[path].attributes)
+        attributes.pop(self.store.convention.links_member, None)
+        writer.writer.group(path, attributes, links)
+        self.set_written(builder)
+
+    def export(self, src_io: HDMFIO, **kwargs: Any) -> None:
+        """Write the contents of another file, of any backend, as this store.
+
+        Parameters
+        ----------
+        src_io : HDMFIO
+            Open for reading.
+        container : Container, optional
+            The root that was read from it, perhaps modified since.
+        write_args : dict, optional
+            Arguments of :meth:`write_builder`.  ``link_data``, False by default here, makes links to the
+            data of the source instead of copies.
+        cache_spec : bool
+        number_of_jobs, max_threads_per_process : int
+            As for :meth:`write`.
+        consolidate_metadata : bool
+        """
+        if self._mode not in ("w", "w-", "x"):
+            raise UnsupportedOperation(
+                f"Cannot export to file {self._source} in mode '{self._mode}'. Please use mode 'w'."
+            )
+        if _same_source(src_io.source, self._source):
+            raise UnsupportedOperation(f"Cannot export {self._source} to itself")
+        cache_spec = kwargs.pop("cache_spec", True)
+        consolidate = kwargs.pop("consolidate_metadata", True)
+        self._use_threads(kwargs)
+        args = dict(kwargs.pop("write_args", None) or {})
+        link_data = args.setdefault("link_data", False)
+        if link_data and not isinstance(src_io, StoreWriting):
+            raise UnsupportedOperation(
+                f"Cannot export from {type(src_io).__name__} with link_data=True: its data can't be linked to"
+            )
+        if src_io.source is not None:
+            args["export_source"] = str(src_io.source)
+        args |= {"consolidate_metadata": consolidate, "_finish": False}
+        super().export(src_io=src_io, write_args=args, **kwargs)
+        catalog = None
+        if cache_spec:
+            assert self._writer is not None
+            catalog = self.manager.namespace_catalog
+            if isinstance(src_io, StoreWriting):
+                copy_specifications(src_io.store, self._writer)
+            others = None if src_io.manager is None else src_io.manager.namespace_catalog
+            if others is not None and list(others.namespaces):
+                catalog = others
+        self._complete(catalog, consolidate)
+
+    def discard(self) -> None:
+        """Remove what was written of a new store that is not complete; does nothing in other modes."""
+        writer = self._writer
+        if self._mode not in ("w", "w-", "x") or writer is None or self._replaces is not None:
+            return  # nothing was written yet
+        if self._failed or writer.changed:
+            location = self.store.location
+            keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+            location.kv.delete_range(keys.start, keys.stop)
+
+    # -- what was written -------------------------------------------------------------------------
+
+    def set_written(self, builder: Any) -> None:
+        """Remember that a builder is stored."""
+        self._tracker.set_written(builder)
+
+    def get_written(self, builder: Any, check_on_disk: bool = False) -> bool:
+        """Return whether a builder was written or read; with `check_on_disk` whether it is there now."""
+        written = bool(self._tracker.get_written(builder))
+        return written and (not check_on_disk or self.get_builder_exists_on_disk(builder))
+
+    def get_builder_exists_on_disk(self, builder: Any) -> bool:
+        """Return whether there is an object at the path of a builder; looks into the store."""
+        path = path_of(builder)
+        if path not in self.store.tree.nodes:
+            return self.store.contains(path)  # a link
+        return self.store.is_stored(path)
+
+    def get_builder_disk_path(self, builder: Any, filepath: str | None = None) -> str:
+        """Return where a builder is stored: the path of the store and that of the object."""
+        base = self._source if filepath is None else os.fspath(filepath)
+        return base.rstrip("/") + path_of(builder)
+
+    def adopt(self, path: str, builder: Any) -> None:
+        """Remember which builder an object was written from."""
+        assert self._tree is not None
+        self._tree.adopt(self.store, path, builder)
+
+    def data_changed(self, dataset: Dataset) -> None:
+        """Remember that a dataset has another shape, so that consolidated metadata is written again."""
+        if self._writer is not None and dataset.store is self._store:
+            self._writer.changed = True
+
+    def reference_to(self, value: Any, holder: HdmfStore) -> Reference | None:
+        """Return the record by which `holder` refers to a container, builder or region."""
+        if value is None or isinstance(value, Reference):
+            return value
+        if isinstance(value, AbstractContainer):
+            value = self._builder_for(value)
+        if not isinstance(value, ReferenceBuilder) and not hasattr(value, "location"):
+            raise InvalidArgumentError(f"Expected a container or builder, but received: {value!r:.100}")
+        return self._builder_writer().references.reference_to(value)
+
+    def _builder_for(self, container: Any) -> Any:
+        found = self.manager.get_builder(container)
+        if found is not None:
+            return found
+        root = container
+        while root.parent is not None:
+            root = root.parent
+        self.manager.build(root, source=self._source, root=True)
+        return self.manager.build(container)
+
+
+def _same_source(a: Any, b: str) -> bool:
+    return a is not None and canonical_source(str(a)) == canonical_source(b)
+
+
+def _renamed(kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = {"link_data": "link_data", "exhaust_dci": "exhaust", "export_source": "export_source"}
+    unknown = set(kwargs) - set(names)
+    if unknown:
+        raise TypeError(f"unexpected arguments: {', '.join(sorted(unknown))}")
+    return {names[k]: v for k, v in kwargs.items()}

@@ -1,0 +1,180 @@
+"""The three storage conventions as far as writing is concerned: documents of nodes, stored values.
+
+================= ======================== ============================ ============================
+what              Zarr v2                  Zarr v3                      N5
+================= ======================== ============================ ============================
+text              ``|O``, ``vlen-utf8``    ``string``                   encoded group
+bytes             ``|O``, ``vlen-bytes``   ``string``, ``_DTYPE bytes`` encoded group
+reference         ``|O``, ``json2``        ``string``, a path           encoded group
+compound          struct, or JSON rows     ``struct``                   encoded group
+scalar            ``[1]``                  ``[]``                       ``[1]``, ``_SCALAR``
+================= ======================== ============================ ============================
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.model.chunks import checked_chunks, choose_chunks
+from chunkwise.hdmf.model.codecs import Settings
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.logical import dump_identity, dump_reference
+from chunkwise.hdmf.model.physical import PhysicalArray
+from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
+from chunkwise.hdmf.model.values import as_values
+
+__all__ = ["Convention", "NewArray", "dump_json", "json_number", "record_bytes"]
+
+OBJECT_NBYTES = 64
+"""What an object counts when chunks are chosen."""
+
+_SMALL_DOCUMENT = 1 << 12
+
+
+@dataclass(frozen=True)
+class NewArray:
+    """What is asked of an array that is to be made.
+
+    Attributes
+    ----------
+    path : str
+    element : Element
+    shape : sequence of int
+        As users see it.
+    settings : Settings
+    attributes : mapping
+        JSON of the attributes of users; what the storage needs is added.
+    scalar : bool
+    width : int
+        Characters of the longest text in a compound.
+    binary : bool
+        Whether there are bytes that are not UTF-8.
+    pickled : bool
+        Whether references in Zarr v2 are stored in the form that hdmf-zarr writes by default.
+    nested : bool
+        Whether each index of a chunk of Zarr v2 is a directory.
+    """
+
+    path: str
+    element: Element
+    shape: Sequence[int]
+    settings: Settings
+    attributes: Mapping[str, Any]
+    scalar: bool = False
+    width: int = 0
+    binary: bool = False
+    pickled: bool = False
+    nested: bool = False
+
+
+class Convention(ABC):
+    """One storage convention.
+
+    Attributes
+    ----------
+    format : {"zarr2", "zarr3", "n5"}
+    links_member : str
+        Attribute of a group that lists its links.
+    scalar_shape : tuple of int
+        Stored shape of scalar datasets.
+    """
+
+    format: Format
+    links_member = "_LINKS"
+    scalar_shape: tuple[int, ...] = (1,)
+
+    # -- references -------------------------------------------------------------------------------
+
+    def reference_attribute(self, value: Reference, *, compat: bool = False) -> dict[str, Any]:
+        """Return an attribute that is a reference; `compat` concerns regions in Zarr v2."""
+        key = "_REFERENCE" if value.region is None else "_REGION_REFERENCE"
+        return {key: dump_reference(value, full=False)}
+
+    def link(self, name: str, value: Reference) -> dict[str, Any]:
+        """Return an entry of the list of links."""
+        return {"source": value.source, "path": value.path, "name": name} | dump_identity(value)
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
+        """Return the node of a group."""
+
+    @abstractmethod
+    def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
+        """Return a node with other attributes."""
+
+    @abstractmethod
+    def array(self, new: NewArray) -> StoredNode:
+        """Return the node of a new array."""
+
+    @abstractmethod
+    def documents(self, node: StoredNode) -> dict[str, bytes]:
+        """Return the values to store for a node, by key relative to it."""
+
+    @abstractmethod
+    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
+        """Return the documents at the root that hold copies of all others, or the digest of the copies."""
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def as_values(self, values: Any, element: Element) -> npt.NDArray[Any]:
+        """Return values of users as an array; see :func:`chunkwise.hdmf.model.values.as_values`."""
+        return as_values(values, element)
+
+    @abstractmethod
+    def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
+        """Return values of users as an array holds them."""
+
+    # -- shared -----------------------------------------------------------------------------------
+
+    def _stored_shape(self, new: NewArray) -> tuple[int, ...]:
+        return self.scalar_shape if new.scalar else tuple(int(n) for n in new.shape)
+
+    def _chunks(self, new: NewArray) -> tuple[int, ...]:
+        shape, element = self._stored_shape(new), new.element
+        if new.settings.chunks is not None and not new.scalar:
+            return checked_chunks(new.settings.chunks, shape)
+        return choose_chunks(shape, element.memory_dtype.itemsize if element.is_plain else OBJECT_NBYTES)
+
+
+def dump_json(value: Any, indent: int, *, sort: bool) -> bytes:
+    """Return a small document as the writers of the format lay it out, a large one compactly."""
+    # Python's encoder of indented text takes ten times as long.  Many small documents of a file are the same.
+    compact = json.dumps(value, sort_keys=sort, separators=(",", ":"))
+    return _laid_out(compact, indent) if len(compact) <= _SMALL_DOCUMENT else compact.encode()
+
+
+@lru_cache(maxsize=256)
+def _laid_out(compact: str, indent: int) -> bytes:
+    return json.dumps(json.loads(compact), indent=indent, separators=(",", ": ")).encode()
+
+
+def record_bytes(fill: Any, dtype: np.dtype[Any]) -> str:
+    """Return the base64 form of a fill value of records; None is zero."""
+    return base64.b64encode(
+        np.zeros((), dtype).tobytes() if fill is None else np.asarray(fill, dtype).tobytes()
+    ).decode()
+
+
+def json_number(fill: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the JSON form of a fill value of numbers; None is zero."""
+    given = np.asarray(0 if fill is None else fill)
+    with np.errstate(all="ignore"):
+        value = given.astype(dtype).item()
+    if dtype.kind in "biu" and given.dtype.kind in "biuf" and given.item() != value:
+        raise InvalidArgumentError(f"fill value {fill!r} is no {dtype.name}")
+    if isinstance(value, float) and not np.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    return value

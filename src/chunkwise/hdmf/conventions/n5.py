@@ -1,0 +1,147 @@
+"""HDMF in N5: numbers as datasets, all else as encoded groups, attributes in an object of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.driver.n5.version import NUMERIC_VERSION
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.hdmf.conventions.base import Convention, NewArray
+from chunkwise.hdmf.conventions.zarr3 import text_of
+from chunkwise.hdmf.model.codecs import Settings
+from chunkwise.hdmf.model.copies import COPIES_MEMBER
+from chunkwise.hdmf.model.element import Element, number
+from chunkwise.hdmf.model.n5_encoded import as_items, encode_items, store_number
+from chunkwise.hdmf.model.physical import PhysicalArray
+from chunkwise.hdmf.model.reference import join_path
+from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
+from chunkwise.hdmf.model.values import as_values
+
+__all__ = ["N5Convention"]
+
+_KINDS = {"text": "text", "bytes": "bytes", "reference": "object_reference", "region": "region"}
+_STORED = {"bool": "uint8", "float16": "uint16"}
+
+
+class N5Convention(Convention):
+    """The mapping of HDMF to N5; the axes of a dataset are in the reverse order on disk."""
+
+    format: Format = "n5"
+
+    def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
+        document: dict[str, Any] = {}
+        if path == "/":
+            document = {"n5": NUMERIC_VERSION, "hdmf_n5": {"version": 1}}
+        return self._node(path, False, document, attributes)
+
+    def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
+        changed = self._node(node.path, node.is_array, node.document, attributes)
+        return replace(changed, stored_at=node.stored_at)
+
+    @staticmethod
+    def _node(
+        path: str, is_array: bool, document: Mapping[str, Any], attributes: Mapping[str, Any]
+    ) -> StoredNode:
+        attributes = dict(attributes)
+        document = {k: v for k, v in document.items() if k != "hdmf_attributes"}
+        if attributes:
+            document["hdmf_attributes"] = attributes
+        return StoredNode(path, is_array, document, attributes)
+
+    def array(self, new: NewArray) -> StoredNode:
+        if new.settings.shards is not None or new.settings.serializer is not None:
+            raise UnsupportedError("N5 has neither shards nor serializers")
+        if new.element.kind != "number":
+            raise InvalidArgumentError("only numbers are arrays in N5")
+        stored_shape = self._stored_shape(new)
+        chunks = self._chunks(new)
+        compressors = new.settings.compressors("n5")
+        if new.settings.filters not in (None, "auto", [], ()):
+            raise UnsupportedError("N5 has no filters")
+        if new.settings.fill_value is not None and np.any(new.settings.fill_value):
+            raise UnsupportedError("N5 has no fill value, what is not stored is 0")
+        name = new.element.memory_dtype.name
+        document = {
+            "dimensions": list(stored_shape[::-1]),
+            "blockSize": list(chunks[::-1]),
+            "dataType": _STORED.get(name, name),
+            "compression": compressors[-1] if compressors else {"type": "raw"},
+        }
+        reserved: dict[str, Any] = {"_DTYPE": new.element.name}
+        if name in _STORED:
+            reserved["_DTYPE"] = name
+        if new.scalar:
+            reserved["_SCALAR"] = True
+        return self._node(new.path, True, document, {**new.attributes, **reserved})
+
+    def documents(self, node: StoredNode) -> dict[str, bytes]:
+        return {"attributes.json": json.dumps(node.document, separators=(",", ":")).encode()}
+
+    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
+        root = tree.nodes["/"]
+        marker = {**root.document["hdmf_n5"], COPIES_MEMBER: copies}
+        return self.documents(replace(root, document={**root.document, "hdmf_n5": marker}))
+
+    def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
+        return store_number(as_values(values, element))
+
+    def encoded(
+        self,
+        path: str,
+        element: Element,
+        values: npt.NDArray[Any],
+        scalar: bool,
+        settings: Settings,
+        attributes: Mapping[str, Any],
+    ) -> list[tuple[StoredNode, npt.NDArray[Any] | None]]:
+        """Return the nodes of an encoded or empty dataset, each with the values to be stored in it.
+
+        Parameters
+        ----------
+        values : ndarray
+            Of users, of ``element.memory_dtype``.
+        """
+        shape = [] if scalar else list(values.shape)
+        if element.kind == "number":
+            empty = {"shape": shape, "dtype": element.memory_dtype.name}
+            return [(self.group(path, {**attributes, "_EMPTY": empty, "_DTYPE": element.name}), None)]
+        if element.kind != "compound":
+            kind = {"kind": _KINDS[element.kind], "shape": shape, "version": 1}
+            head = self.group(path, {**attributes, "_ENCODED": kind})
+            if not values.size:
+                return [(head, None)]
+            data, offsets = encode_items(as_items(values, lambda value: _item(value, element)))
+            plain = Settings(compressor=settings.compressor)
+            out: list[tuple[StoredNode, npt.NDArray[Any] | None]] = [(head, None)]
+            for name, column in (("data", data), ("offsets", offsets)):
+                if column.size:
+                    node = self.array(
+                        NewArray(join_path(path, name), number(column.dtype), column.shape, plain, {})
+                    )
+                    out.append((node, column))
+            return out
+        fields = {"kind": "compound", "fields": element.describe(), "shape": shape, "version": 1}
+        out = [(self.group(path, {**attributes, "_ENCODED": fields}), None)]
+        for i, m in enumerate(element.members):
+            at = join_path(path, str(i))
+            # The member of the void record of a scalar is no array.
+            column = np.asarray(values[m.name], m.element.memory_dtype).reshape(-1)
+            if m.element.kind == "number" and column.size:
+                plain = Settings(compressor=settings.compressor)
+                node = self.array(NewArray(at, m.element, column.shape, plain, {}))
+                out.append((node, store_number(column)))
+            else:
+                out += self.encoded(at, m.element, column, False, settings, {})
+        return out
+
+
+def _item(value: Any, element: Element) -> bytes:
+    if element.kind == "bytes":
+        return bytes(value)
+    return text_of(value, element).encode()

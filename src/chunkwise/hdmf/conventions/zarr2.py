@@ -1,0 +1,164 @@
+"""HDMF in Zarr v2, as hdmf-zarr 0.13 reads it: references and rows with text are JSON objects."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import UnsupportedError
+from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, json_number, record_bytes
+from chunkwise.hdmf.model.copies import COPIES_MEMBER
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.logical import dump_identity, dump_reference, map_objects
+from chunkwise.hdmf.model.physical import PhysicalArray
+from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
+from chunkwise.hdmf.model.values import as_values
+
+__all__ = ["JSON2", "Zarr2Convention"]
+
+JSON2 = {
+    "allow_nan": True,
+    "check_circular": True,
+    "encoding": "utf-8",
+    "ensure_ascii": True,
+    "id": "json2",
+    "indent": None,
+    "separators": [",", ":"],
+    "skipkeys": False,
+    "sort_keys": True,
+    "strict": True,
+}
+
+_PICKLED_ZERO = base64.b64encode(b"\x80\x05K\x00.").decode()
+"""The fill value of records with objects."""
+
+
+class Zarr2Convention(Convention):
+    """``zarr_dtype``, ``zarr_link``: what hdmf-zarr 0.2 to 0.13 write."""
+
+    format: Format = "zarr2"
+    links_member = "zarr_link"
+
+    def reference_attribute(self, value: Reference, *, compat: bool = False) -> dict[str, Any]:
+        if value.region is not None and compat:
+            return {"_REGION_REFERENCE": dump_reference(value, full=True)}
+        word = "object" if value.region is None else "region"
+        return {"value": dump_reference(value, full=True), "zarr_dtype": word}
+
+    def link(self, name: str, value: Reference) -> dict[str, Any]:
+        return {"name": name, "path": value.path, "source": value.source} | dump_identity(value)
+
+    def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
+        return StoredNode(path, False, {"zarr_format": 2}, dict(attributes))
+
+    def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
+        return replace(node, attributes=dict(attributes))
+
+    def array(self, new: NewArray) -> StoredNode:
+        if new.settings.shards is not None:
+            raise UnsupportedError("Zarr v2 has no shards")
+        if new.settings.serializer is not None:
+            raise UnsupportedError("Zarr v2 has no serializer")
+        stored_shape = self._stored_shape(new)
+        compressors = new.settings.compressors("zarr2")
+        filters = [*new.settings.filter_documents("zarr2"), *compressors[:-1]]
+        fill: Any = 0
+        dtype: Any = "|O"
+        if new.element.kind == "text":
+            filters.insert(0, {"id": "vlen-utf8"})
+        elif new.element.kind == "bytes":
+            filters.insert(0, {"id": "vlen-bytes"})
+        elif new.element.is_plain:
+            memory = new.element.memory_dtype
+            dtype = _zarr2_dtype(memory)
+            if new.element.kind == "number":
+                fill = json_number(new.settings.fill_value, memory)
+            else:
+                fill = record_bytes(new.settings.fill_value, memory.newbyteorder("<"))
+        elif new.pickled and not _has_regions(new.element):
+            filters.insert(0, {"id": "pickle", "protocol": 5})
+            if new.element.kind == "compound":  # JSON has objects only, for which others know no members
+                dtype, fill = _zarr2_dtype(new.element.memory_dtype), _PICKLED_ZERO
+        else:
+            filters.insert(0, JSON2)
+        document = {
+            "chunks": list(self._chunks(new)),
+            "compressor": compressors[-1] if compressors else None,
+            "dtype": dtype,
+            "fill_value": fill,
+            "filters": filters or None,
+            "order": "C",
+            "shape": list(stored_shape),
+            "zarr_format": 2,
+        }
+        if new.nested:
+            document["dimension_separator"] = "/"
+        reserved: dict[str, Any] = {"zarr_dtype": _zarr2_word(new.element)}
+        if new.scalar and (new.element.kind == "compound" or new.element.has_references):
+            reserved["_SCALAR"] = True
+        elif new.scalar:
+            reserved["zarr_dtype"] = "scalar"
+        return StoredNode(new.path, True, document, {**new.attributes, **reserved})
+
+    def documents(self, node: StoredNode) -> dict[str, bytes]:
+        out = {".zarray" if node.is_array else ".zgroup": dump_json(node.document, 4, sort=True)}
+        if node.attributes:
+            out[".zattrs"] = dump_json(node.attributes, 4, sort=True)
+        return out
+
+    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
+        metadata: dict[str, Any] = {}
+        for path, node in tree.nodes.items():
+            prefix = "" if path == "/" else path[1:] + "/"
+            metadata[prefix + (".zarray" if node.is_array else ".zgroup")] = node.document
+            if node.attributes:
+                metadata[prefix + ".zattrs"] = node.attributes
+        document = {"metadata": metadata, "zarr_consolidated_format": 1, COPIES_MEMBER: copies}
+        return {".zmetadata": dump_json(document, 4, sort=True)}
+
+    def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
+        given = as_values(values, element)
+        if element.kind in ("number", "text", "bytes") or (element.is_plain and array.dtype.kind != "O"):
+            return given
+        return map_objects(given, lambda value: _zarr2_object(value, element))
+
+
+def _zarr2_dtype(dtype: np.dtype[Any]) -> Any:
+    if dtype.names is None or dtype.fields is None:
+        return "|O" if dtype.kind == "O" else dtype.newbyteorder("<").str
+    return [[name, _zarr2_dtype(dtype.fields[name][0])] for name in dtype.names]
+
+
+def _has_regions(element: Element) -> bool:
+    return element.kind == "region" or any(_has_regions(m.element) for m in element.members)
+
+
+def _zarr2_word(element: Element) -> Any:
+    if element.kind != "compound":
+        return element.name
+    words = {"text": "str_", "bytes": "bytes", "reference": "object", "region": "region"}
+    return [
+        {
+            "dtype": _zarr2_word(m.element)
+            if m.element.kind == "compound"
+            else words.get(m.element.kind, m.element.memory_dtype.name),
+            "name": m.name,
+        }
+        for m in element.members
+    ]
+
+
+def _zarr2_object(value: Any, element: Element) -> Any:
+    if element.kind == "compound":
+        return [_zarr2_object(v, m.element) for v, m in zip(tuple(value), element.members, strict=True)]
+    if isinstance(value, Reference):
+        return dump_reference(value, full=True)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")  # JSON has no bytes
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,261 @@
+"""HDMF in Zarr v3, as hdmf-zarr 0.14 reads it: references are text, compounds structures of fixed width."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.driver.zarr3.codec_constraints import as_written
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.conventions.base import OBJECT_NBYTES, Convention, NewArray, dump_json, json_number
+from chunkwise.hdmf.model.chunks import checked_chunks, choose_shards
+from chunkwise.hdmf.model.codecs import codec_document
+from chunkwise.hdmf.model.copies import COPIES_MEMBER
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.logical import dump_reference, dump_text, map_objects
+from chunkwise.hdmf.model.physical import PhysicalArray
+from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
+from chunkwise.hdmf.model.values import as_values
+
+__all__ = ["Zarr3Convention", "is_utf8", "longest_text", "text_of"]
+
+_BINARY = "variable_length_bytes"
+
+MIN_TEXT = 512
+"""Characters of the narrowest text member of a Zarr v3 compound."""
+
+
+class Zarr3Convention(Convention):
+    """``_DTYPE``, ``_LINKS``, ``_REFERENCE``: what hdmf-zarr 0.14 writes."""
+
+    format: Format = "zarr3"
+    scalar_shape = ()
+
+    def group(self, path: str, attributes: Mapping[str, Any]) -> StoredNode:
+        attributes = dict(attributes)
+        return StoredNode(
+            path, False, {"attributes": attributes, "zarr_format": 3, "node_type": "group"}, attributes
+        )
+
+    def with_attributes(self, node: StoredNode, attributes: Mapping[str, Any]) -> StoredNode:
+        attributes = dict(attributes)
+        return replace(node, document={**node.document, "attributes": attributes}, attributes=attributes)
+
+    def array(self, new: NewArray) -> StoredNode:
+        stored_shape = self._stored_shape(new)
+        chunks = self._chunks(new)
+        reserved: dict[str, Any] = {}
+        fill: Any = ""
+        memory = new.element.memory_dtype
+        compressors = [*new.settings.filter_documents("zarr3"), *new.settings.compressors("zarr3")]
+        serializer: dict[str, Any] = {"name": "bytes", "configuration": {"endian": "little"}}
+        data_type: Any = "string"
+        if new.element.kind == "compound":
+            data_type, fill = _struct(new.element, max(new.width, MIN_TEXT))
+            for member, kind in (
+                ("_REFERENCE_FIELDS", "reference"),
+                ("_REGION_FIELDS", "region"),
+                ("_BYTES_FIELDS", "bytes"),
+            ):
+                names = [m.name for m in new.element.members if m.element.kind == kind]
+                if names and not isinstance(new.attributes.get(member), dict):
+                    reserved[member] = names
+        elif new.element.kind == "number":
+            data_type, fill = memory.name, json_number(new.settings.fill_value, memory)
+            if memory.itemsize == 1:
+                serializer = {"name": "bytes"}
+            reserved["_DTYPE"] = new.element.name
+        else:
+            serializer = {"name": "vlen-utf8", "configuration": {}}
+            words = {
+                "text": "str",
+                "bytes": "bytes",
+                "reference": "object_reference",
+                "region": "region_reference",
+            }
+            reserved["_DTYPE"] = words[new.element.kind]
+            if new.binary:  # text is UTF-8
+                data_type, serializer = _BINARY, {"name": "vlen-bytes", "configuration": {}}
+        if new.settings.serializer is not None:
+            serializer = codec_document(new.settings.serializer, "zarr3")
+        # A filter on arrays comes before the serializer, as in numcodecs.delta.
+        before, after = _split_filters(compressors)
+        codecs = [*before, serializer, *after]
+        grid = chunks
+        shards = new.settings.shards if not new.scalar else None
+        if shards is not None:
+            size = memory.itemsize if new.element.is_plain else OBJECT_NBYTES
+            if isinstance(shards, str):
+                if shards != "auto":
+                    raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
+                grid = choose_shards(stored_shape, chunks, size)
+            else:
+                grid = checked_chunks(shards, stored_shape)
+            if any(s % c for s, c in zip(grid, chunks, strict=True)):
+                raise InvalidArgumentError(f"shards {grid} are not whole chunks {chunks}")
+            index = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+            configuration = {
+                "chunk_shape": list(chunks),
+                "codecs": codecs,
+                "index_codecs": index,
+                "index_location": "end",
+            }
+            codecs = [{"name": "sharding_indexed", "configuration": configuration}]
+        own = {**new.attributes, **reserved}
+        document = {
+            "shape": list(stored_shape),
+            "data_type": data_type,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(grid)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": fill,
+            "codecs": as_written(codecs),
+            "attributes": own,
+            "zarr_format": 3,
+            "node_type": "array",
+            "storage_transformers": [],
+        }
+        return StoredNode(new.path, True, document, own)
+
+    def documents(self, node: StoredNode) -> dict[str, bytes]:
+        return {"zarr.json": dump_json(node.document, 2, sort=False)}
+
+    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
+        metadata: dict[str, Any] = {}
+        for node in tree.below("/"):
+            if node.path == "/":
+                continue
+            document = {k: v for k, v in node.document.items() if k != "consolidated_metadata"}
+            if not node.is_array:
+                empty = {"kind": "inline", "must_understand": False, "metadata": {}}
+                document = {
+                    "attributes": document.get("attributes", {}),
+                    "zarr_format": 3,
+                    "consolidated_metadata": empty,
+                    "node_type": "group",
+                }
+            metadata[node.path[1:]] = document
+        root = {
+            "attributes": tree.nodes["/"].attributes,
+            "zarr_format": 3,
+            "consolidated_metadata": {
+                "kind": "inline",
+                "must_understand": False,
+                "metadata": metadata,
+                COPIES_MEMBER: copies,
+            },
+            "node_type": "group",
+        }
+        return {"zarr.json": dump_json(root, 2, sort=False)}
+
+    def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
+        if element.kind == "bytes" and array.node.document.get("data_type") == _BINARY:
+            return as_values(values, element)
+        return _to_dtype(values, element, array.dtype)
+
+
+def _to_dtype(values: Any, element: Element, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    given = as_values(values, element)
+    if element.kind in ("number", "text") or element.is_plain:
+        return given
+    if element.kind != "compound":
+        return map_objects(given, lambda value: text_of(value, element))
+    out = np.zeros(given.shape, dtype)
+    for m in element.members:
+        part = given[m.name]
+        if m.element.is_plain:
+            out[m.name] = part
+            continue
+        inner = dtype[m.name]
+        if m.element.kind == "compound":
+            out[m.name] = _to_dtype(part, m.element, inner)
+            continue
+        texts = map_objects(part, lambda value, m=m: text_of(value, m.element))  # type: ignore[misc]
+        longest = max((len(t) for t in texts.reshape(-1).tolist()), default=0)
+        if longest * 4 > inner.itemsize:
+            raise InvalidArgumentError(
+                f'member "{m.name}" has room for {inner.itemsize // 4} characters, not for {longest}'
+            )
+        out[m.name] = texts.astype(inner)
+    return out
+
+
+_ARRAY_FILTERS = (
+    "numcodecs.delta",
+    "numcodecs.fixedscaleoffset",
+    "numcodecs.quantize",
+    "numcodecs.bitround",
+    "numcodecs.astype",
+    "numcodecs.packbits",
+    "transpose",
+    "bitround",
+    "cast_value",
+    "scale_offset",
+)
+
+
+def _split_filters(codecs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    before = [c for c in codecs if c["name"] in _ARRAY_FILTERS]
+    return before, [c for c in codecs if c["name"] not in _ARRAY_FILTERS]
+
+
+def _struct(element: Element, width: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    fields, fill = [], {}
+    for m in element.members:
+        if m.element.kind == "compound":
+            data_type, fill[m.name] = _struct(m.element, width)
+        elif m.element.kind == "number":
+            data_type, fill[m.name] = m.element.memory_dtype.name, json_number(None, m.element.memory_dtype)  # type: ignore[assignment]
+        else:
+            data_type = {"name": "fixed_length_utf32", "configuration": {"length_bytes": 4 * width}}
+            fill[m.name] = ""  # type: ignore[assignment]
+        fields.append({"name": m.name, "data_type": data_type})
+    return {"name": "struct", "configuration": {"fields": fields}}, fill
+
+
+def is_utf8(values: npt.NDArray[Any]) -> bool:
+    """Return whether bytes can be stored as text."""
+    try:
+        for value in values.reshape(-1).tolist():
+            value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def text_of(value: Any, element: Element) -> str:
+    """Return what stands for a value where Zarr v3 has nothing but text."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as e:
+            raise InvalidArgumentError(
+                f"this Zarr v3 dataset stores bytes as text, and {value!r:.80} is not UTF-8: {e}"
+            ) from None
+    if isinstance(value, Reference):
+        if element.kind == "region":
+            return dump_text(value)
+        if value.internal:
+            return value.path
+        return json.dumps(dump_reference(value, full=False), sort_keys=True, separators=(",", ":"))
+    return str(value)
+
+
+def longest_text(values: npt.NDArray[Any], element: Element) -> int:
+    """Return the number of characters of the longest text that a compound needs in Zarr v3."""
+    longest = 0
+    for m in element.members:
+        part = values[m.name]
+        if m.element.kind == "compound":
+            longest = max(longest, longest_text(part, m.element))
+        elif not m.element.is_plain:
+            texts = (len(text_of(v, m.element)) for v in part.reshape(-1).tolist())
+            longest = max(longest, max(texts, default=0))
+    return longest

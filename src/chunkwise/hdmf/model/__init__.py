@@ -1,0 +1,1 @@
+"""Storage model: nodes, elements, values, references and stored arrays."""

@@ -1,0 +1,271 @@
+"""Attributes: JSON values, with references and the NumPy types that JSON loses.
+
+JSON keeps integers, floats, booleans, text, lists and null.  What else a value was is written next to
+the attributes, as ``_ATTR_DTYPES``, from name to ``"uint32"``, ``"float32"``, ``"bytes"`` and the like, and
+restored when they are read.  Records are lists there, with their members and shape in ``_ATTR_DTYPES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
+from chunkwise.hdmf.model.element import Element, bytes_, compound, element_of_word, number, reference, text
+from chunkwise.hdmf.model.reference import Reference, parse_reference
+from chunkwise.hdmf.model.values import as_values
+
+__all__ = [
+    "ATTR_DTYPES",
+    "REPLACING",
+    "RESERVED",
+    "SPECLOC",
+    "dump_attribute",
+    "dump_attributes",
+    "is_typed",
+    "load_attributes",
+    "map_references",
+    "references_in",
+]
+
+SPECLOC = ".specloc"
+"""Attribute of the root that names the group of cached specifications."""
+
+ATTR_DTYPES = "_ATTR_DTYPES"
+
+REPLACING = "_REPLACING"
+"""Attribute of the root that names a dataset which is being replaced; see ``replacement``."""
+
+RESERVED = frozenset(
+    {
+        "zarr_dtype",
+        "zarr_link",
+        "_LINKS",
+        "_DTYPE",
+        "_REFERENCE",
+        "_REFERENCE_FIELDS",
+        "_REGION_FIELDS",
+        "_BYTES_FIELDS",
+        "_SCALAR",
+        "_EMPTY",
+        "_ENCODED",
+        REPLACING,
+        ATTR_DTYPES,
+        SPECLOC,
+    }
+)
+"""Names that the storage itself uses; never reported as attributes and refused as names of new ones."""
+
+# Types that a JSON number or text comes back as.
+_NATURAL = ("int64", "float64", "bool")
+
+
+def is_typed(attributes: Mapping[str, Any]) -> bool:
+    """Return whether an object with these attributes has a data type, as what becomes a container has."""
+    return "neurodata_type" in attributes or "data_type" in attributes
+
+
+def load_attributes(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of users; references are :class:`Reference`, those of regions with a region.
+
+    Raises
+    ------
+    DataCorruptionError
+        If a reference is malformed; names the attribute.
+    """
+    types = stored.get(ATTR_DTYPES)
+    out: dict[str, Any] = {}
+    for name, value in stored.items():
+        if name in RESERVED:
+            continue
+        if isinstance(value, dict | list):
+            try:
+                value = _load(value, 0)
+            except ChunkwiseError as e:
+                raise prefix(e, f'attribute "{name}"') from None
+        word = types.get(name) if isinstance(types, dict) else None
+        out[name] = value if word is None else _restored(value, word)
+    return out
+
+
+def _load(value: Any, depth: int) -> Any:
+    if isinstance(value, list):
+        # Lists of plain values are the rule, and may be long.
+        if depth > 64 or not any(isinstance(item, dict | list) for item in value):
+            return value
+        return [_load(item, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "value" in value and value.get("zarr_dtype") in ("object", "region"):
+        return _reference(value["value"], region=value["zarr_dtype"] == "region")
+    if set(value) == {"_REFERENCE"}:
+        return _reference(value["_REFERENCE"], region=False)
+    if set(value) == {"_REGION_REFERENCE"}:
+        return _reference(value["_REGION_REFERENCE"], region=True)
+    return value
+
+
+def _reference(value: Any, *, region: bool) -> Reference:
+    reference = parse_reference(value)
+    if region and reference.region is None:
+        raise DataCorruptionError("a region reference has no region")
+    return reference
+
+
+def references_in(value: Any) -> Iterator[Reference]:
+    """Yield the references in a value of an attribute: it may be one, a list, or records."""
+    if isinstance(value, Reference):
+        yield value
+    elif isinstance(value, np.ndarray | np.void):
+        if value.dtype.hasobject:
+            yield from references_in(value.tolist())
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from references_in(item)
+
+
+def map_references(value: Any, convert: Callable[[Reference], Any]) -> Any:
+    """Return a value of an attribute with something else in the place of each reference."""
+    if isinstance(value, Reference):
+        return convert(value)
+    if isinstance(value, list):
+        return [map_references(item, convert) for item in value]
+    if isinstance(value, np.ndarray | np.void) and value.dtype.hasobject:
+        out = np.array(value)
+        for name in out.dtype.names or ():
+            for at in np.ndindex(out.shape):
+                out[name][at] = map_references(out[name][at], convert)
+        return out[()]
+    return value
+
+
+def _restored(value: Any, word: Any) -> Any:
+    try:
+        if isinstance(word, dict):
+            shape = tuple(word["shape"])
+            rows = as_values(_as_rows(value, len(shape)), element_of_word(word["members"]), shape)
+            return rows[()]
+        if word == "bytes":
+            return _as_bytes(value)
+        dtype = np.dtype(word)
+        if dtype.kind not in "biuf":
+            return value
+        return np.asarray(value, dtype) if isinstance(value, list) else dtype.type(value)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return value  # written by something else; what JSON says is the best there is
+
+
+def _as_rows(value: Any, depth: int) -> Any:
+    """Return lists of that depth with tuples in them, which records are made of."""
+    return [_as_rows(item, depth - 1) for item in value] if depth else tuple(value)
+
+
+def _as_bytes(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_bytes(item) for item in value]
+    return value.encode() if isinstance(value, str) else value
+
+
+# -- writing ------------------------------------------------------------------------------------------
+
+
+def dump_attributes(
+    attributes: Mapping[str, Any], as_reference: Callable[[Any], Any], keep_types: bool
+) -> dict[str, Any]:
+    """Return attributes as JSON values.
+
+    Parameters
+    ----------
+    attributes : mapping
+        Of users; those whose value is None are left out.
+    as_reference : callable
+        Gives the stored form of a value that is a reference; None for any other.
+    keep_types : bool
+        Whether types that JSON loses are recorded.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a reserved name.
+    TypeError
+        For a value that has no JSON form; names attribute, type and value.
+    """
+    out: dict[str, Any] = {}
+    types: dict[str, Any] = {}
+    for name, value in attributes.items():
+        if name in RESERVED:
+            raise InvalidArgumentError(f'attribute name "{name}" is reserved')
+        if value is None:
+            continue
+        out[name] = dump_attribute(name, value, as_reference)
+        word = _lost_type(value, as_reference)
+        if word is not None:
+            types[name] = word
+    if types and keep_types:
+        out[ATTR_DTYPES] = types
+    return out
+
+
+def _lost_type(value: Any, as_reference: Callable[[Any], Any]) -> Any:
+    if isinstance(value, bytes):
+        return "bytes"
+    if isinstance(value, list | tuple) and value:
+        words = [_lost_type(item, as_reference) for item in value]
+        return words[0] if all(type(word) is str and word == words[0] for word in words) else None
+    if isinstance(value, np.generic | np.ndarray):
+        if value.dtype.names is not None:
+            records = np.asarray(value)
+            return {"members": _members(records, as_reference).describe(), "shape": list(records.shape)}
+        if value.dtype.kind == "S":
+            return "bytes"
+        if value.dtype.kind in "biuf" and value.dtype.name not in _NATURAL:
+            return value.dtype.name
+    return None
+
+
+def _members(records: Any, as_reference: Callable[[Any], Any]) -> Element:
+    """Return the type of records; what objects are, the first of each member tells."""
+    members = []
+    for name in records.dtype.names:
+        dtype, column = records.dtype[name], records[name]
+        if dtype.names is not None:
+            element = _members(column, as_reference)
+        elif dtype.kind in "SU":
+            element = bytes_ if dtype.kind == "S" else text
+        elif dtype.kind != "O":
+            element = number(dtype)
+        else:
+            first = column.reshape(-1)[0] if column.size else None
+            element = bytes_ if isinstance(first, bytes) else text
+            element = element if as_reference(first) is None else reference
+        members.append((name, element))
+    return compound(members)
+
+
+def dump_attribute(name: str, value: Any, as_reference: Callable[[Any], Any]) -> Any:
+    """Return the JSON form of one value."""
+    reference = as_reference(value)
+    if reference is not None:
+        return reference
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind not in "biufSUO" and value.dtype.names is None:
+            raise TypeError(f'attribute "{name}" of type {value.dtype} has no JSON form: {value!r:.100}')
+        value = value.tolist()
+    if isinstance(value, set | frozenset):
+        value = list(value)
+    if isinstance(value, list | tuple):
+        return [dump_attribute(name, item, as_reference) for item in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as e:
+            raise TypeError(f'attribute "{name}" is bytes that are not UTF-8: {value!r:.100} ({e})') from None
+    if isinstance(value, Mapping):
+        return {str(k): dump_attribute(name, v, as_reference) for k, v in value.items()}
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise TypeError(f'attribute "{name}" of type {type(value).__name__} has no JSON form: {value!r:.100}')

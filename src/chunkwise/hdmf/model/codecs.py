@@ -1,0 +1,211 @@
+"""Compressors and filters as users name them, in the words of each format."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chunkwise.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.errors import (
+    ChunkwiseError,
+    InvalidArgumentError,
+    SpecError,
+    UnknownExtensionError,
+    UnsupportedError,
+)
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.tree import Format
+
+__all__ = ["DEFAULT_COMPRESSOR", "Settings", "codec_document", "usable_settings"]
+
+DEFAULT_COMPRESSOR: dict[str, dict[str, Any]] = {
+    "zarr2": {"blocksize": 0, "clevel": 5, "cname": "lz4", "id": "blosc", "shuffle": 1},
+    "zarr3": {"name": "zstd", "configuration": {"level": 0}},
+    "n5": {"type": "gzip", "level": 6, "useZlib": False},
+}
+"""What hdmf-zarr compresses with; gzip, which every N5 reader has, for N5."""
+
+_NAMED: dict[str, dict[str, Any]] = {
+    "gzip": {"name": "gzip", "configuration": {"level": 5}},
+    "zstd": DEFAULT_COMPRESSOR["zarr3"],
+    "blosc": {
+        "name": "blosc",
+        "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
+    },
+}
+"""What a name alone means in Zarr v3, where the options may not be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a dataset is to be stored.
+
+    Attributes
+    ----------
+    chunks : tuple of int or None
+    shards : tuple of int, "auto" or None
+        Zarr v3 only.
+    compressor : object
+        True for the default, None or False for none, else a codec or a list of codecs: JSON of any format,
+        a name, or an object of numcodecs or zarr.
+    filters : sequence
+        Codecs that come before the compressor.
+    serializer : object
+        The codec that makes bytes of an array, Zarr v3 only; None for the usual one.
+    fill_value : object
+        What is read where nothing was written; None for zero.
+    """
+
+    chunks: tuple[int, ...] | int | None = None
+    shards: tuple[int, ...] | str | None = None
+    compressor: Any = True
+    filters: Sequence[Any] | None = None
+    serializer: Any = None
+    fill_value: Any = None
+
+    def compressors(self, format: Format) -> list[dict[str, Any]]:
+        """Return the compressors as `format` writes them."""
+        if self.compressor is True or self.compressor == "auto":
+            return [DEFAULT_COMPRESSOR[format]]
+        if self.compressor is None or self.compressor is False:
+            return []
+        given = self.compressor if isinstance(self.compressor, list | tuple) else [self.compressor]
+        return _documents(given, format)
+
+    def filter_documents(self, format: Format) -> list[dict[str, Any]]:
+        """Return the filters as `format` writes them."""
+        if self.filters is None or self.filters == "auto":
+            return []
+        return _documents(self.filters, format)
+
+
+def _documents(given: Sequence[Any], format: Format) -> list[dict[str, Any]]:
+    out = []
+    for codec in given:
+        try:
+            out.append(codec_document(codec, format))
+        except SpecError as e:
+            if format != "n5":
+                raise
+            warnings.warn(f"N5 has no such codec, gzip is used: {e.message}", stacklevel=2)
+            out.append(DEFAULT_COMPRESSOR["n5"])
+    if format == "n5" and len(out) > 1:
+        raise UnsupportedError(f"N5 has one compressor, but {len(out)} are given")
+    return out
+
+
+def codec_document(codec: Any, format: Format) -> dict[str, Any]:
+    """Return one codec as `format` writes it.
+
+    Parameters
+    ----------
+    codec : str, mapping, or object
+        A name; JSON in the form of any format; an object with ``get_config`` (numcodecs) or ``to_dict``
+        (zarr-python).
+    format : {"zarr2", "zarr3", "n5"}
+
+    Raises
+    ------
+    SpecError
+        If the format has no such codec.
+    InvalidArgumentError
+        If it is no codec.
+    """
+    if hasattr(codec, "to_dict"):
+        codec = codec.to_dict()
+    elif hasattr(codec, "get_config"):
+        codec = codec.get_config()
+    if isinstance(codec, str):
+        codec = _named(codec, format)
+    if not isinstance(codec, Mapping):
+        raise InvalidArgumentError(f"Expected a codec, but received: {codec!r:.100}")
+    forms = {"name": "zarr3", "id": "zarr2", "type": "n5"}
+    member = next((m for m in forms if m in codec), None)
+    if member is None:
+        raise InvalidArgumentError(f"codec has none of the members name, id, type: {dict(codec)!r:.100}")
+    written = forms[member]
+    if codec.get("id") == "pickle" or codec.get("name") == "pickle":
+        raise InvalidArgumentError('"pickle" is refused')
+    if format == "n5" and written != format:
+        codec = _for_n5(codec[member], codec.get("configuration", codec)) or codec
+        written = "n5" if "type" in codec else written
+    if format == "zarr3" and codec.get("id") == "zlib":
+        # The same compression, under a name that readers other than zarr-python know.
+        codec = {"id": "gzip", "level": codec.get("level", 1)}
+    parsed = parse_codec(dict(codec), written)
+    try:
+        return codec_to_json(parsed, format)
+    except ChunkwiseError:
+        if written == format:
+            raise
+        # The same name may exist in the other format without a translation of its options.
+        try:
+            return _same_name(codec, member, format)
+        except UnknownExtensionError:
+            pass
+        raise
+
+
+def _named(name: str, format: Format) -> dict[str, Any]:
+    if format == "zarr2":
+        return {"id": name}
+    if format == "n5":
+        return _for_n5(name, {}) or {"type": name}
+    if name in _NAMED:
+        return _NAMED[name]
+    try:  # one of numcodecs, with its options
+        return codec_to_json(parse_codec({"id": name}, "zarr2"), "zarr3")
+    except ChunkwiseError:
+        return {"name": name}
+
+
+def _for_n5(name: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what N5 calls a compressor of numcodecs that it has under another name."""
+    name = str(name).removeprefix("numcodecs.")
+    if name == "zlib":
+        return {"type": "gzip", "level": options.get("level", 1), "useZlib": True}
+    if name == "bz2":
+        return {"type": "bzip2", "blockSize": options.get("level", 1)}
+    if name == "lzma" and options.get("format", 1) == 1 and options.get("filters") is None:
+        preset = options.get("preset")
+        return {"type": "xz", "preset": 6 if preset is None else preset}
+    return None
+
+
+def _same_name(codec: Mapping[str, Any], member: str, format: Format) -> dict[str, Any]:
+    plain = {k: v for k, v in codec.items() if k != member}
+    name = str(codec[member])
+    if format == "zarr3":
+        return codec_to_json(parse_codec({"name": name, "configuration": plain}, format), format)
+    flat = dict(plain.get("configuration", plain))
+    return codec_to_json(parse_codec({"id" if format == "zarr2" else "type": name, **flat}, format), format)
+
+
+def usable_settings(settings: Settings | None, element: Element, format: Format) -> Settings:
+    """Return settings without what the format or the type can't have."""
+    settings = settings or Settings()
+    width = element.memory_dtype.itemsize if element.is_plain else 0
+    shuffled = settings.filters is not None and "shuffle" in settings.filters and width > 1
+    deflate = isinstance(settings.compressor, Mapping) and settings.compressor.get("id") in ("gzip", "zlib")
+    if format == "zarr3" and shuffled and (deflate or settings.compressor is True):
+        # Zarr v3 has a shuffle of bytes in Blosc only; that of numcodecs is known to zarr-python alone.
+        options = {
+            "cname": "zlib" if deflate else "zstd",
+            "clevel": settings.compressor.get("level", 5) if deflate else 5,
+            "shuffle": "shuffle",
+            "typesize": width,
+            "blocksize": 0,
+        }
+        compressor = {"name": "blosc", "configuration": options}
+        filters = [f for f in settings.filters or () if f != "shuffle"]
+        return replace(settings, compressor=compressor, filters=filters or None)
+    if settings.filters and "shuffle" in settings.filters:
+        filters = [
+            {"id": "shuffle", "elementsize": width} if f == "shuffle" else f
+            for f in settings.filters
+            if f != "shuffle" or (width > 1 and format != "n5")
+        ]
+        settings = replace(settings, filters=filters or None)
+    return settings

@@ -1,0 +1,373 @@
+"""One stored array: its document, its chunks through the engine, nothing of HDMF's meaning.
+
+An array is opened when it is first used.  What has to be worked out from a document is shared by all
+arrays of a store whose documents differ in the shape only, of which there are many.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.binding import Members
+from chunkwise.codec.protocol import DecodeInto
+from chunkwise.driver.n5.format import N5Format
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.zarr2.format import Zarr2Format
+from chunkwise.driver.zarr3.format import Zarr3Format
+from chunkwise.engine.count_stored import delete_outside
+from chunkwise.engine.future import Future
+from chunkwise.engine.pool import Pool
+from chunkwise.engine.read import read_into
+from chunkwise.engine.write import write_from
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, UnsupportedError, prefix
+from chunkwise.hdmf.model.selection import Selection, parse_selection
+from chunkwise.hdmf.model.tree import Format, StoredNode
+from chunkwise.hdmf.pickles.codec import SafePickle
+from chunkwise.hdmf.pickles.safe_pickle import UnsafePickleError
+from chunkwise.hierarchy.document import change_document
+from chunkwise.hierarchy.location import Location
+
+__all__ = ["DOCUMENT_KEYS", "PhysicalArray", "object_filter"]
+
+DOCUMENT_KEYS: dict[str, str] = {"zarr2": ".zarray", "zarr3": "zarr.json", "n5": "attributes.json"}
+"""Key of an array's document in each format."""
+
+_FORMATS: dict[str, Any] = {"zarr2": Zarr2Format(), "zarr3": Zarr3Format(), "n5": N5Format()}
+_SHAPES = {"zarr2": "shape", "zarr3": "shape", "n5": "dimensions"}
+
+
+def object_filter(document: dict[str, Any]) -> str | None:
+    """Return the id of the filter that makes the objects of a Zarr v2 array; None if it has no objects."""
+    dtype, filters = document.get("dtype"), document.get("filters")
+    holds_objects = dtype == "|O" or (isinstance(dtype, list) and _has_object(dtype))
+    if not holds_objects or not isinstance(filters, list) or not filters or not isinstance(filters[0], dict):
+        return None
+    name = filters[0].get("id")
+    return name if isinstance(name, str) else None
+
+
+def _has_object(fields: list[Any], depth: int = 0) -> bool:
+    return depth < 16 and any(
+        isinstance(f, list)
+        and len(f) > 1
+        and (f[1] == "|O" or (isinstance(f[1], list) and _has_object(f[1], depth + 1)))
+        for f in fields
+    )
+
+
+class _Shared:
+    """What arrays have in common whose documents differ in nothing but the shape."""
+
+    __slots__ = ("decoders", "metadata", "stored")
+
+    def __init__(self, metadata: Any, stored: StoredArray) -> None:
+        self.metadata = metadata
+        self.stored = stored
+        self.decoders: list[DecodeInto] = []  # that nobody uses at the moment
+
+
+class PhysicalArray:
+    """An array of a store.
+
+    Parameters
+    ----------
+    location : Location
+        Of the root of the store.
+    format : {"zarr2", "zarr3", "n5"}
+    node : StoredNode
+        Whose document is replaced by a resize.
+    pool : Pool
+        Who encodes and decodes.
+    shared : dict
+        What arrays of the store have in common.
+    values : mapping
+        Copies of values by key relative to the store, None for those that are missing.
+    before_change : callable, optional
+        Called before anything of the array is changed.
+    """
+
+    __slots__ = (
+        "_before_change",
+        "_known",
+        "_shared",
+        "_stored",
+        "_values",
+        "format",
+        "location",
+        "node",
+        "pool",
+    )
+
+    def __init__(
+        self,
+        location: Location,
+        format: Format,
+        node: StoredNode,
+        pool: Pool,
+        shared: dict[str, Any],
+        values: Mapping[str, bytes | None],
+        before_change: Callable[[], None],
+    ) -> None:
+        self.location = location
+        self.format = format
+        self.node = node
+        self.pool = pool
+        self._shared = shared
+        self._values = values
+        self._before_change = before_change
+        self._stored: StoredArray | None = None
+        self._known: _Shared | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What the keys of the array begin with."""
+        return self.location.path + self.node.prefix
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape in the order of axes that users see."""
+        return self._ordered(self.stored.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.stored.shape)
+
+    def _ordered(self, extents: tuple[int, ...]) -> tuple[int, ...]:
+        # The dimensions of N5 begin with the one that changes fastest.
+        return extents[::-1] if self.format == "n5" else extents
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...] | None:
+        """Shape of a chunk or shard; None if there are several."""
+        shape = self.stored.grid.chunk_shape
+        return None if shape is None else self._ordered(shape)
+
+    @property
+    def inner_chunk_shape(self) -> tuple[int, ...] | None:
+        """Shape of the smallest piece that is decoded by itself."""
+        shard = self.stored.shard
+        inner = None if shard is None else shard.grid.chunk_shape
+        return self.chunk_shape if inner is None else inner
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values in memory."""
+        return self.stored.numpy_dtype
+
+    @property
+    def stored(self) -> StoredArray:
+        """The array as the engine sees it.
+
+        Raises
+        ------
+        ChunkwiseError
+            If its document isn't understood, or asks for code to be executed; names the array.
+        """
+        if self._stored is None:
+            try:
+                self._open()
+            except ChunkwiseError as e:
+                raise prefix(e, f'dataset "{self.node.path}"') from None
+        assert self._stored is not None
+        return self._stored
+
+    def _open(self) -> None:
+        format = _FORMATS[self.format]
+        document = self.node.document
+        shape = document.get(_SHAPES[self.format])
+        common = {
+            k: v
+            for k, v in document.items()
+            if k not in (_SHAPES[self.format], "attributes", "hdmf_attributes", "consolidated_metadata")
+        }
+        key = json.dumps(common, sort_keys=True) + f"/{len(shape) if isinstance(shape, list) else shape}"
+        known = self._shared.get(key)
+        if known is None or not isinstance(shape, list) or not _is_shape(shape):
+            metadata = self._parse(document)
+            options = format.parse_options(Members({}))
+            known = self._shared[key] = _Shared(metadata, format.stored_array(metadata, "", options))
+        stored = known.stored
+        self._known = known
+        self._stored = replace(
+            stored,
+            shape=tuple(shape) if isinstance(shape, list) else stored.shape,
+            keys=stored.keys.under(self.prefix),
+            document=document,
+        )
+
+    def _parse(self, document: dict[str, Any]) -> Any:
+        if self.format == "zarr2":
+            return _parse_zarr2(document)
+        if self.format == "n5":  # attributes of HDMF are none of the format's business
+            document = {k: v for k, v in document.items() if k not in ("hdmf_attributes", "hdmf_n5")}
+        return _FORMATS[self.format].parse_metadata(document)
+
+    # -- data -------------------------------------------------------------------------------------
+
+    def read(self, key: Any = Ellipsis) -> npt.NDArray[Any]:
+        """Return what an index selects; see :func:`parse_selection`."""
+        single = self.single_key if self._is_simple(key) else None
+        if single is not None:
+            values = self._read_single(single)
+            return values if key is Ellipsis else np.asarray(values[key])
+        return self.read_selection(parse_selection(key, self.shape))
+
+    def _is_simple(self, key: Any) -> bool:
+        """Return True for an index that means the same as in NumPy."""
+        if key is Ellipsis:
+            return True
+        shape = self.stored.shape
+        if len(shape) != 1:
+            return False
+        if isinstance(key, slice):
+            return key.step is None
+        return type(key) is int and -shape[0] <= key < shape[0]
+
+    @property
+    def single_key(self) -> str | None:
+        """Key of the only chunk, which scalars and most columns have; None for other arrays."""
+        stored = self.stored
+        chunk = stored.grid.chunk_shape
+        if stored.shard is not None or stored.part is not None or chunk is None:
+            return None
+        if any(n > c or n == 0 for n, c in zip(stored.shape, chunk, strict=True)):
+            return None
+        return stored.keys.key((0,) * len(chunk))
+
+    def _read_single(self, key: str) -> npt.NDArray[Any]:
+        """Return all values of an array of one chunk."""
+        stored = self.stored
+        chunk = stored.grid.chunk_shape
+        assert self._known is not None and chunk is not None
+        out = np.empty(chunk, stored.numpy_dtype)
+        relative = key[len(self.location.path) :]
+        try:
+            known = self._values
+            raw = known[relative] if relative in known else self.location.kv.read(key).value
+            if raw is None:
+                out[...] = stored.fill_value
+            else:
+                spare = self._known.decoders
+                decode = spare.pop() if spare else stored.chain.open_decoder()
+                decode(raw, out)
+                spare.append(decode)
+        except ChunkwiseError as e:
+            where = f"Error reading {self.location.kv.describe(key)}"
+            raise prefix(prefix(e, where), f'dataset "{self.node.path}"') from None
+        if stored.shape != chunk:
+            out = out[tuple(slice(0, n) for n in stored.shape)]
+        return out.T if self.format == "n5" else out
+
+    def read_selection(self, selection: Selection) -> npt.NDArray[Any]:
+        """Return what a selection names."""
+        stored = self.stored
+        transform = self._reversed(selection).transform(stored.shape)
+        out = np.empty(transform.input_shape, stored.numpy_dtype)
+        try:
+            read_into(stored, self.location.kv, transform, out, pool=self.pool).result()
+        except ChunkwiseError as e:
+            raise prefix(e, f'dataset "{self.node.path}"') from None
+        if self.format == "n5":
+            out = out.T
+        return out if selection.finish is None else selection.finish(out)
+
+    def _reversed(self, selection: Selection) -> Selection:
+        return Selection(selection.terms[::-1]) if self.format == "n5" else selection
+
+    def write(self, key: Any, values: npt.NDArray[Any]) -> Future[None]:
+        """Store values where an index says; they must not change before the future is done.
+
+        Values are broadcast.  Chunks that hold nothing but the fill value are not stored.
+        """
+        selection = parse_selection(key, self.shape)
+        if selection.finish is not None:
+            raise UnsupportedError("writing takes integers, slices of positive step and lists of indices")
+        self._before_change()
+        transform = self._reversed(selection).transform(self.stored.shape)
+        source = np.broadcast_to(values, self._ordered(tuple(transform.input_shape)))
+        if self.format == "n5":
+            source = source.T
+        if source.dtype != self.stored.numpy_dtype:
+            source = source.astype(self.stored.numpy_dtype)
+        return write_from(
+            self.stored,
+            self.location.kv,
+            transform,
+            source,
+            pool=self.pool,
+            # A missing chunk of objects is read as the number 0 by others.
+            store_data_equal_to_fill_value=self.format == "zarr2" and source.dtype == object,
+        )
+
+    def resize(self, shape: Sequence[int]) -> None:
+        """Change the shape, in the store too; chunks that are outside then are deleted.
+
+        Raises
+        ------
+        FailedPreconditionError
+            If the array has been deleted.
+        """
+        self._before_change()
+        before = self.stored
+        wanted = [int(n) for n in shape]
+        member = _SHAPES[self.format]
+        listed = wanted[::-1] if self.format == "n5" else wanted
+
+        def change(document: Any) -> Any:
+            if not isinstance(document, dict):
+                raise FailedPreconditionError(f'dataset "{self.node.path}" was deleted')
+            return {**document, member: listed}
+
+        key = self.prefix + DOCUMENT_KEYS[self.format]
+        self.node.document = change_document(self.location.kv, key, change)
+        self._stored = None
+        if any(new < old for new, old in zip(listed, before.shape, strict=True)):
+            delete_outside(self.stored, self.location.kv, before.shape)
+
+
+def _is_shape(shape: list[Any]) -> bool:
+    return all(type(n) is int and n >= 0 for n in shape)
+
+
+def _parse_zarr2(document: dict[str, Any]) -> Any:
+    """Return the metadata of a Zarr v2 array, with pickles and structures with objects as JSON objects."""
+    format = _FORMATS["zarr2"]
+    codec = object_filter(document)
+    for where in ("compressor", *range(1, len(document.get("filters") or ()))):
+        step = document.get("compressor") if where == "compressor" else document["filters"][where]
+        if isinstance(step, dict) and step.get("id") == "pickle":
+            raise UnsafePickleError(
+                f'refused pickle: "pickle" as {"compressor" if where == "compressor" else f"filter {where}"}'
+            )
+    if codec not in ("pickle", "json2", "json", "msgpack2", "msgpack"):
+        if codec is None and any(
+            isinstance(f, dict) and f.get("id") == "pickle" for f in document.get("filters") or ()
+        ):
+            raise UnsafePickleError('refused pickle: "pickle" as filter 0 of an array without objects')
+        return format.parse_metadata(document)
+    filters = list(document["filters"])
+    if codec == "pickle":
+        filters[0] = {"id": "json2"}
+    # The fill value may be a pickle itself; it is never looked at.
+    metadata = format.parse_metadata({**document, "dtype": "|O", "fill_value": None, "filters": filters})
+    if codec != "pickle":
+        return metadata
+    record = _record(document["dtype"]) if isinstance(document["dtype"], list) else None
+    codecs = tuple(SafePickle(record) if c.name == "json2" else c for c in metadata.codecs)
+    return replace(metadata, codecs=codecs)
+
+
+def _record(fields: list[Any]) -> np.dtype[Any]:
+    """Return the type of records with objects; :func:`_has_object` has limited how deep they are nested."""
+    try:
+        return np.dtype([(f[0], _record(f[1]) if isinstance(f[1], list) else f[1]) for f in fields])
+    except (TypeError, ValueError, IndexError, KeyError, RecursionError) as e:
+        raise FailedPreconditionError(f"Unsupported zarr dtype: {fields!r:.100}: {e}") from None

@@ -1,0 +1,202 @@
+"""Where a store lies: paths, URLs and kvstores as one record, and the names that builders carry."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+from chunkwise.api.kvstore import KvStore
+from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.hdmf.model.zarr_python_stores import STORE_NAMES, kvstore_of, name_of, path_of_store
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.spec.context import Context
+from chunkwise.spec.url import is_url, spec_json_from_url
+
+__all__ = [
+    "Place",
+    "canonical_source",
+    "is_absolute",
+    "join_source",
+    "place_of",
+    "relative_source",
+    "source_name",
+    "with_storage_options",
+]
+
+Place: TypeAlias = "str | os.PathLike[str] | KvStore | Location"
+"""A local path, a URL, or a kvstore whose prefix is the store; a store object of zarr-python, too."""
+
+_FEW_RETRIES = {
+    f"{protocol}_request_retries": {"max_retries": 1, "initial_delay": "100ms"}
+    for protocol in ("http", "s3", "gcs", "azure")
+}
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+
+def place_of(place: Place, *, patient: bool = True) -> Location:
+    """Return where a store is; symbolic links in local paths are resolved.
+
+    Parameters
+    ----------
+    place : str, path, KvStore or Location
+    patient : bool
+        Whether a server that does not answer is asked again and again, for minutes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is empty or no valid URL.
+    TypeError
+        If it is nothing that could be a place.
+    """
+    if isinstance(place, Location):
+        return place
+    if isinstance(place, KvStore):
+        return locate(place)
+    text = _text(place)
+    if text is None:
+        held = kvstore_of(place)
+        assert held is not None
+        return locate(held)
+    if not is_url(text):
+        return locate(os.path.realpath(text))
+    return locate(text, None if patient else Context(_FEW_RETRIES))
+
+
+def _text(place: Place) -> str | None:
+    """Return the path or URL that a place is; None for a store object that has none."""
+    if isinstance(place, str | os.PathLike):
+        text = os.fspath(place)
+        # What fsspec calls Google's.
+        return "gs://" + text[6:] if text.startswith("gcs://") else text
+    found = path_of_store(place)
+    if found is None and kvstore_of(place) is None:
+        raise TypeError(
+            f"path is {type(place).__name__}, but expected a local path, a URL, a chunkwise.KvStore or one "
+            f"of zarr-python's {', '.join(STORE_NAMES)}"
+        )
+    return found
+
+
+def source_name(place: Place) -> str:
+    """Return the name of a store that builders and containers have as ``source``."""
+    if isinstance(place, Location):
+        return place.text
+    if isinstance(place, KvStore):
+        try:
+            return place.url.rstrip("/")
+        except (ValueError, NotImplementedError):
+            return f"kvstore-{id(place)}"
+    text = _text(place)
+    if text is None:
+        return name_of(place)
+    if not text:
+        raise InvalidArgumentError("the path is empty")
+    if isinstance(place, Path) or not is_url(text):
+        return os.path.realpath(text)
+    return text.rstrip("/")
+
+
+def join_source(base: str, source: str, *, from_parent: bool = False) -> str | None:
+    """Return the store that `source` names, seen from the store `base`; None if it leaves the root of a URL.
+
+    Parameters
+    ----------
+    base : str
+        A local path or a URL.
+    source : str
+        As stored: relative, absolute, or a URL.
+    from_parent : bool
+        Whether `source` is relative to the directory that holds `base`, as hdmf-zarr 0.10.0 wrote it.
+    """
+    if is_url(source):
+        return source
+    source = source.replace("\\", "/") if not _DRIVE.match(source) else source
+    if not is_url(base):
+        start = os.path.dirname(base) if from_parent else base
+        return os.path.normpath(os.path.join(start, source))
+    if source.startswith("/"):
+        return source
+    # A chain such as "zip+…|…" has its path in the last part only; what follows "?" is kept.
+    head, bar, last = base.rpartition("|")
+    parts = urlsplit(last)
+    names = [name for name in parts.path.split("/") if name]
+    if from_parent:
+        names = names[:-1]
+    for name in source.split("/"):
+        if name == "..":
+            if not names:
+                return None
+            names.pop()
+        elif name not in ("", "."):
+            names.append(name)
+    return head + bar + urlunsplit(parts._replace(path="/" + "/".join(names)))
+
+
+def canonical_source(source: str) -> str:
+    """Return the name by which two names of one store are equal."""
+    return source.rstrip("/") if is_url(source) else os.path.realpath(source)
+
+
+def relative_source(target: str, holder: str) -> str | None:
+    """Return how a link in `holder` names the store `target`; None if only an absolute name could.
+
+    Parameters
+    ----------
+    target, holder : str
+        Local paths or URLs.
+    """
+    if target == holder:
+        return "."
+    if is_url(target) != is_url(holder):
+        return None
+    if not is_url(target):
+        if os.path.splitdrive(target)[0] != os.path.splitdrive(holder)[0]:
+            return None
+        return os.path.relpath(target, holder).replace(os.sep, "/")
+    a, b = urlsplit(target), urlsplit(holder)
+    if (a.scheme, a.netloc, a.query) != (b.scheme, b.netloc, b.query):
+        return None
+    there = os.path.relpath("/" + a.path.strip("/"), "/" + b.path.strip("/"))
+    return there.replace(os.sep, "/")
+
+
+def is_absolute(source: str) -> bool:
+    """Return whether a stored source is an absolute path or a URL."""
+    return is_url(source) or source.startswith(("/", "\\")) or _DRIVE.match(source) is not None
+
+
+def with_storage_options(path: Place, options: Mapping[str, Any] | None) -> Place:
+    """Return the place that a URL and options name.
+
+    Parameters
+    ----------
+    path : str, path or KvStore
+    options : mapping, optional
+        ``anon`` says that a public bucket of S3 is read without credentials.
+
+    Raises
+    ------
+    UnsupportedError
+        For any other option; such are part of a kvstore spec, which can be given instead of a URL.
+    """
+    options = {k: v for k, v in (options or {}).items() if v not in (None, False, {})}
+    if not options:
+        return path
+    if set(options) != {"anon"} or not isinstance(path, str | os.PathLike) or not is_url(os.fspath(path)):
+        raise UnsupportedError(
+            f"storage options {sorted(options)} for {path!r}: only anon is known, and only for URLs; "
+            "open a KvStore with the options of chunkwise and give that"
+        )
+    kvstore = spec_json_from_url(os.fspath(path)).get("kvstore")
+    if not isinstance(kvstore, dict) or kvstore.get("driver") != "s3":
+        return path  # nothing else asks for credentials unless it is told
+    kvstore = {**kvstore, "aws_credentials": {"type": "anonymous"}}
+    if kvstore.get("path") and not kvstore["path"].endswith("/"):
+        kvstore["path"] += "/"
+    return KvStore.open(kvstore).result()

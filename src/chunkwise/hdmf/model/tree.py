@@ -1,0 +1,328 @@
+"""The nodes of a store with their documents, read once: from consolidated metadata, or by walking.
+
+After this nothing more is read to know what is in a store, and looking a path up is a dict access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from chunkwise.driver.n5.document import is_dataset, load_document
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
+from chunkwise.hdmf.model.copies import COPIES_MEMBER, read_copies
+from chunkwise.hdmf.model.reference import canonical_path, join_path
+from chunkwise.hierarchy.document import load_json
+from chunkwise.hierarchy.location import Location
+
+__all__ = ["Format", "StoredNode", "Tree", "detect_format", "read_tree"]
+
+Format: TypeAlias = Literal["zarr2", "zarr3", "n5"]
+
+
+@dataclass(slots=True)
+class StoredNode:
+    """A group or array.
+
+    Attributes
+    ----------
+    path : str
+        Canonical: ``"/"``, ``"/a/b"``.
+    is_array : bool
+    document : dict
+        ``.zarray`` or ``.zgroup``, ``zarr.json``, or ``attributes.json``.
+    attributes : dict
+        All that are stored, reserved ones included.
+    stored_at : str, optional
+        Where it is stored, if not at its path: see :mod:`chunkwise.hdmf.replacement.successor`.
+    """
+
+    path: str
+    is_array: bool
+    document: dict[str, Any]
+    attributes: dict[str, Any]
+    stored_at: str | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What its keys begin with, relative to the store."""
+        at = self.path if self.stored_at is None else self.stored_at
+        return at[1:] + "/" if at != "/" else ""
+
+
+@dataclass(slots=True)
+class Tree:
+    """All nodes of a store.
+
+    Attributes
+    ----------
+    format : {"zarr2", "zarr3", "n5"}
+    nodes : dict
+        From path to node; each group before what is in it.
+    children : dict
+        From the path of a group to the names in it.
+    consolidated : bool
+        Whether this comes from consolidated metadata.
+    values : dict
+        Copies of small values by key relative to the store; see :mod:`chunkwise.hdmf.model.copies`.
+    """
+
+    format: Format
+    nodes: dict[str, StoredNode] = field(default_factory=dict)
+    children: dict[str, list[str]] = field(default_factory=dict)
+    consolidated: bool = False
+    values: dict[str, bytes | None] = field(default_factory=dict)
+
+    def add(self, node: StoredNode) -> None:
+        """Put a node in its place; a node that is there already is replaced."""
+        if node.path not in self.nodes:
+            parent, _, name = node.path.rpartition("/")
+            if name:
+                self.children.setdefault(parent or "/", []).append(name)
+        self.nodes[node.path] = node
+        if not node.is_array:
+            self.children.setdefault(node.path, [])
+
+    def is_dataset(self, path: str) -> bool:
+        """Whether the node at a path is a dataset; an encoded group of N5 is one."""
+        node = self.nodes[path]
+        return node.is_array or (
+            self.format == "n5" and ("_ENCODED" in node.attributes or "_EMPTY" in node.attributes)
+        )
+
+    def replace(self, path: str, nodes: Iterable[StoredNode]) -> None:
+        """Put others in the place of a node that is there and all below it, the one at `path` first."""
+        for at in [at for at in self.nodes if at.startswith(path + "/")]:
+            del self.nodes[at]
+            self.children.pop(at, None)
+        self.children.pop(path, None)
+        for node in nodes:
+            self.add(node)
+
+    def below(self, path: str) -> Iterator[StoredNode]:
+        """Yield a node and all below it, parents first."""
+        node = self.nodes.get(path)
+        if node is None:
+            return
+        pending = [path]
+        while pending:
+            at = pending.pop(0)
+            yield self.nodes[at]
+            pending += [join_path(at, name) for name in self.children.get(at, ())]
+
+
+def detect_format(location: Location) -> Format | None:
+    """Return the convention that the store at `location` follows; None if there is no store.
+
+    N5 is recognised by the marker ``hdmf_n5`` at the root only.
+    """
+    kv, path = location.kv, location.path
+    if kv.read(path + "zarr.json").value is not None:
+        return "zarr3"
+    for key in (".zgroup", ".zarray", ".zmetadata"):
+        if kv.read(path + key).value is not None:
+            return "zarr2"
+    raw = kv.read(path + "attributes.json").value
+    if raw is not None:
+        try:
+            document = load_document(raw)
+        except ChunkwiseError:
+            return None
+        if isinstance(document, dict) and "hdmf_n5" in document:
+            return "n5"
+    return None
+
+
+def read_tree(
+    location: Location, format: Format, consolidated: bool | Literal["check"] = True, root: str = "/"
+) -> Tree:
+    """Read the documents of all nodes.
+
+    Parameters
+    ----------
+    location : Location
+        Of the root of the store.
+    format : {"zarr2", "zarr3", "n5"}
+    consolidated : bool or "check"
+        Whether consolidated metadata is used where it exists; with "check" only if it agrees with the
+        documents of the nodes, which are read as well.
+    root : str
+        Path that a walk begins at.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    FailedPreconditionError
+        If a document is malformed; names it.
+    """
+    tree = None
+    if consolidated:
+        tree = _read_consolidated(location, format)
+    if tree is not None and consolidated != "check":
+        return tree
+    walked = Tree(format)
+    for node in _walk(location, format, root):
+        walked.add(node)
+    if root not in walked.nodes:
+        raise NotFoundError(f"there is no {format} group at {location.text}")
+    if tree is not None and _said(tree) == _said(walked):
+        tree.values.clear()  # which were not compared
+        return tree
+    return walked
+
+
+def _said(tree: Tree) -> dict[str, Any]:
+    """Return what a tree says of its nodes, without copies of other documents."""
+    return {
+        path: (
+            node.is_array,
+            node.attributes,
+            {k: v for k, v in node.document.items() if k != "consolidated_metadata"},
+        )
+        for path, node in tree.nodes.items()
+    }
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise FailedPreconditionError(f"{what}: Expected object")
+    return value
+
+
+def _read_json(location: Location, key: str, load: Any = load_json) -> dict[str, Any] | None:
+    raw = location.kv.read(location.path + key).value
+    if raw is None:
+        return None
+    try:
+        return _object(load(raw), key)
+    except ChunkwiseError as e:
+        raise prefix(e, location.kv.describe(location.path + key)) from None
+
+
+# -- consolidated -------------------------------------------------------------------------------------
+
+
+def _read_consolidated(location: Location, format: Format) -> Tree | None:
+    if format == "zarr2":
+        document = _read_json(location, ".zmetadata")
+        metadata = None if document is None else document.get("metadata")
+        tree = _from_zmetadata(metadata) if isinstance(metadata, dict) else None
+        if tree is not None and document is not None:
+            _add_values(tree, location, document)
+        return tree
+    if format == "zarr3":
+        document = _read_json(location, "zarr.json")
+        assert document is not None
+        inline = document.get("consolidated_metadata")
+        metadata = inline.get("metadata") if isinstance(inline, dict) else None
+        if not isinstance(metadata, dict):
+            return None
+        tree = Tree("zarr3", consolidated=True)
+        tree.add(_zarr3_node("/", document))
+        for path in _by_depth(metadata):
+            tree.add(_zarr3_node(canonical_path(path), _object(metadata[path], f'consolidated "{path}"')))
+        _add_values(tree, location, inline)
+        return tree
+    document = _read_json(location, "attributes.json", load_document)
+    marker = None if document is None else document.get("hdmf_n5")
+    copies = read_copies(location.kv, location.path, _copies_of(marker))
+    if document is None or copies is None:
+        return None
+    tree = Tree("n5", consolidated=True, values=copies.values)
+    tree.add(_n5_node("/", document))
+    for path in _by_depth(copies.documents):
+        tree.add(_n5_node(canonical_path(path), _object(copies.documents[path], f'copy of "{path}"')))
+    return tree
+
+
+def _copies_of(holder: Any) -> Any:
+    return holder.get(COPIES_MEMBER) if isinstance(holder, dict) else None
+
+
+def _add_values(tree: Tree, location: Location, holder: Any) -> None:
+    copies = read_copies(location.kv, location.path, _copies_of(holder))
+    if copies is not None:
+        tree.values = copies.values
+
+
+def _by_depth(paths: Iterable[str]) -> list[str]:
+    return sorted(paths, key=lambda path: path.count("/"))
+
+
+def _from_zmetadata(metadata: Mapping[str, Any]) -> Tree | None:
+    tree = Tree("zarr2", consolidated=True)
+    groups: dict[str, dict[str, Any]] = {}
+    for key, value in metadata.items():
+        group, _, name = key.rpartition("/")
+        if name in (".zarray", ".zgroup", ".zattrs"):
+            if isinstance(value, str):  # some writers store the text
+                value = load_json(value.encode())
+            if not isinstance(value, dict):
+                raise FailedPreconditionError(f'consolidated "{key}": Expected object')
+            groups.setdefault(group, {})[name] = value
+    found: dict[str, dict[str, Any]] = {}
+    for group, documents in groups.items():  # "a" and "/a" are the same
+        found.setdefault(canonical_path(group), {}).update(documents)
+    if "/" not in found:
+        return None
+    # The root is one level less deep than "/a", although both have one slash.
+    for path in sorted(found, key=lambda path: (path != "/", path.count("/"))):
+        node = _zarr2_node(path, found[path])
+        if node is not None:
+            tree.add(node)
+    return tree
+
+
+def _zarr2_node(path: str, documents: Mapping[str, dict[str, Any]]) -> StoredNode | None:
+    attributes = documents.get(".zattrs") or {}
+    if ".zarray" in documents:
+        return StoredNode(path, True, documents[".zarray"], attributes)
+    if ".zgroup" in documents:
+        return StoredNode(path, False, documents[".zgroup"], attributes)
+    return None
+
+
+def _zarr3_node(path: str, document: dict[str, Any]) -> StoredNode:
+    attributes = _object(document.get("attributes", {}), f'attributes of "{path}"')
+    return StoredNode(path, document.get("node_type") == "array", document, attributes)
+
+
+# -- walking ------------------------------------------------------------------------------------------
+
+
+def _walk(location: Location, format: Format, path: str) -> Iterator[StoredNode]:
+    at = location if path == "/" else location.child(path.strip("/"))
+    node = _read_node(at, format, path)
+    if node is None:
+        return
+    yield node
+    if node.is_array:
+        return
+    names = [p[len(at.path) :] for p in at.kv.list_children(at.path).prefixes]
+    for name in sorted(names):
+        yield from _walk(location, format, join_path(path, name))
+
+
+def _read_node(at: Location, format: Format, path: str) -> StoredNode | None:
+    if format == "zarr3":
+        document = _read_json(at, "zarr.json")
+        return None if document is None else _zarr3_node(path, document)
+    if format == "zarr2":
+        for key in (".zgroup", ".zarray"):
+            document = _read_json(at, key)
+            if document is not None:
+                return _zarr2_node(path, {key: document, ".zattrs": _read_json(at, ".zattrs") or {}})
+        if path == "/" and (attributes := _read_json(at, ".zattrs")) is not None:
+            return StoredNode(path, False, {}, attributes)
+        return None
+    document = _read_json(at, "attributes.json", load_document)
+    if document is None:
+        return None
+    return _n5_node(path, document)
+
+
+def _n5_node(path: str, document: dict[str, Any]) -> StoredNode:
+    attributes = _object(document.get("hdmf_attributes", {}), f'hdmf_attributes of "{path}"')
+    return StoredNode(path, is_dataset(document), document, attributes)

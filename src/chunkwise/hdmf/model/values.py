@@ -1,0 +1,237 @@
+"""What users and hdmf builders give, as arrays of one element type; and the type of what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
+from chunkwise.hdmf.model.reference import Reference
+
+__all__ = ["as_values", "guess_element", "shape_of"]
+
+_PLAIN = {"text": str, "bytes": bytes, "reference": Reference}
+"""What values are that need no conversion, by the kind of the element."""
+
+
+def shape_of(data: Any, is_item: Any = None) -> tuple[int, ...]:
+    """Return the shape of nested lists; text, bytes, mappings and references are items.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the lists are ragged.
+    """
+    if hasattr(data, "shape"):
+        return tuple(int(n) for n in data.shape)
+    if not isinstance(data, list | tuple | range | set | frozenset) or (
+        is_item is not None and is_item(data)
+    ):
+        return ()
+    if not len(data):
+        return (0,)
+    shapes = {shape_of(item, is_item) for item in data}
+    if len(shapes) > 1:
+        raise InvalidArgumentError(f"nested lists of different lengths: {sorted(shapes)}")
+    return (len(data), *shapes.pop())
+
+
+def _is_row(item: Any) -> bool:
+    return isinstance(item, tuple | np.void)
+
+
+def guess_element(data: Any) -> Element:
+    """Return the element type of values whose type nobody has declared.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no value to tell, or it is of a type that HDMF does not have.
+    """
+    dtype = getattr(data, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":
+        return element_of_dtype(dtype)
+    value = data
+    while isinstance(value, list | tuple | range | np.ndarray):
+        if len(value) == 0:
+            raise InvalidArgumentError("could not determine type")
+        value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value[0]
+    if isinstance(value, Reference):
+        return reference if value.region is None else region
+    if isinstance(value, str):
+        return text
+    if isinstance(value, bytes):
+        return bytes_
+    if isinstance(value, datetime | date):
+        return bytes_
+    if isinstance(value, bool):
+        return number("bool", "bool")
+    if isinstance(value, int):
+        return number("int64", "int")
+    if isinstance(value, float):
+        return number("float64", "float")
+    if isinstance(value, np.generic):
+        return element_of_dtype(value.dtype)
+    if hasattr(value, "dtype") and isinstance(value.dtype, np.dtype):
+        return element_of_dtype(value.dtype)
+    raise InvalidArgumentError(f"could not determine type: {type(value).__name__} is none that HDMF has")
+
+
+def element_of_dtype(dtype: np.dtype[Any]) -> Element:
+    """Return the element type that a NumPy type means."""
+    if dtype.names is not None and dtype.fields is not None:
+        return compound([(name, element_of_dtype(dtype.fields[name][0])) for name in dtype.names])
+    if dtype.kind == "S":
+        return bytes_
+    if dtype.kind in "UT" or dtype.kind == "O":
+        return text
+    return number(dtype)
+
+
+def as_values(data: Any, element: Element, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
+    """Return an array of ``element.memory_dtype``.
+
+    Parameters
+    ----------
+    data : array_like
+        Values of users; rows of compounds are tuples, lists or records.
+    element : Element
+    shape : sequence of int, optional
+        Of the result, if it is known.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a value is not of the type.
+    """
+    if element.kind == "number":
+        try:
+            values = np.asarray(data)
+            if values.dtype != element.memory_dtype:
+                values = _as_number(values, element)
+        except (TypeError, ValueError, OverflowError) as e:
+            raise InvalidArgumentError(f"Expected values of {element.name}: {e}") from None
+        return values
+    if element.kind == "compound":
+        return _as_records(data, element, shape)
+    plain = _PLAIN.get(element.kind)
+    if isinstance(data, list) and set(map(type, data)) == {plain}:  # as most columns are
+        values = np.empty(len(data), object)
+        values[:] = data
+        return values
+    if isinstance(data, np.ndarray) and data.dtype == object and set(map(type, data.flat)) == {plain}:
+        return data
+    if isinstance(data, np.ndarray):
+        values = data
+    else:
+        found = shape_of(data) if shape is None else tuple(shape)
+        values = np.empty(found, object)
+        flat = values.reshape(-1)
+        for i, item in enumerate(_flat(data, len(found))):
+            flat[i] = item
+    out = np.empty(values.shape, object)
+    flat = out.reshape(-1)
+    for i, item in enumerate(values.reshape(-1).tolist()):
+        flat[i] = _object(item, element)
+    return out
+
+
+def _as_number(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
+    dtype = element.memory_dtype
+    if values.dtype.kind in "OSU":
+        if values.dtype.kind != "O" or any(isinstance(v, str | bytes) for v in values.reshape(-1).tolist()):
+            raise TypeError("text is no number")
+        return values.astype(dtype)
+    if dtype.kind in "iu" and values.dtype.kind in "iu" and values.size and values.dtype != dtype:
+        info = np.iinfo(dtype)
+        if int(values.min()) < info.min or int(values.max()) > info.max:
+            raise OverflowError(f"a value does not fit {dtype}")
+    return values.astype(dtype)
+
+
+def _flat(data: Any, depth: int) -> list[Any]:
+    items = [data]
+    for _ in range(depth):
+        items = [item for part in items for item in part]
+    return items
+
+
+def _object(value: Any, element: Element) -> Any:
+    if element.kind == "text":
+        if isinstance(value, str):
+            return str(value)
+        if isinstance(value, bytes):
+            try:
+                return value.decode()
+            except UnicodeDecodeError as e:
+                raise InvalidArgumentError(
+                    f"Expected text, but received bytes that are not UTF-8: {value!r:.100} ({e})"
+                ) from None
+        if value is None:
+            return ""
+        if isinstance(value, datetime | date):
+            return value.isoformat()
+    elif element.kind == "bytes":
+        if isinstance(value, bytes):
+            return bytes(value)
+        if isinstance(value, str):
+            return value.encode()
+        if value is None:
+            return b""
+        if isinstance(value, datetime | date):
+            return value.isoformat().encode()
+    elif value is None or isinstance(value, Reference):
+        if value is not None and element.kind == "region" and value.region is None:
+            raise InvalidArgumentError("Expected a region reference, but received one without a region")
+        return value
+    raise InvalidArgumentError(f"Expected {element.name}, but received: {value!r:.100}")
+
+
+def _as_records(data: Any, element: Element, shape: Sequence[int] | None) -> npt.NDArray[Any]:
+    memory = element.memory_dtype
+    if isinstance(data, np.ndarray | np.void) and data.dtype.names is not None:
+        source = np.asarray(data)
+        if source.dtype == memory:
+            return source
+        names = source.dtype.names
+        assert names is not None
+        if len(names) != len(element.members):
+            raise InvalidArgumentError(f"records have members {names}, but expected {memory.names}")
+        out = np.zeros(source.shape, memory)
+        # By name where they agree, else by position.
+        for member, name in zip(element.members, names, strict=True):
+            name = member.name if member.name in names else name
+            out[member.name] = as_values(source[name], member.element, source.shape)
+        return out
+    found = shape_of(data, _is_row) if shape is None else tuple(shape)
+    if not isinstance(data, tuple | np.void) and found and shape is None and isinstance(data, list):
+        # Rows may be lists as well: the innermost lists are rows then.
+        first = data
+        depth = 0
+        while isinstance(first, list) and first:
+            first, depth = first[0], depth + 1
+        if not isinstance(first, tuple | np.void) and depth > 1:
+            found = found[: depth - 1]
+    out = np.zeros(found, memory)
+    flat = out.reshape(-1)
+    for i, item in enumerate(_flat(data, len(found))):
+        parts = list(item)
+        if len(parts) != len(element.members):
+            raise InvalidArgumentError(f"a row has {len(parts)} members, but expected {len(element.members)}")
+        flat[i] = tuple(
+            _member(part, member.element) for part, member in zip(parts, element.members, strict=True)
+        )
+    return out
+
+
+def _member(value: Any, element: Element) -> Any:
+    if element.kind == "compound":
+        return tuple(_member(v, m.element) for v, m in zip(value, element.members, strict=True))
+    if element.kind == "number":
+        return as_values(value, element)[()]
+    return _object(value, element)

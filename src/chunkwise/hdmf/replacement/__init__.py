@@ -1,0 +1,1 @@
+"""Replacement of a dataset by another under its name."""

@@ -1,0 +1,1 @@
+"""Open stores: datasets, links, writing nodes and streams."""

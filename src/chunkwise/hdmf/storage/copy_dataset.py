@@ -1,0 +1,150 @@
+"""Copying a dataset from one store to another, whatever their formats."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.conventions.base import NewArray
+from chunkwise.hdmf.model.codecs import Settings, codec_document
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.logical import map_objects
+from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hdmf.model.tree import Format
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.node_writer import NodeWriter
+from chunkwise.hdmf.storage.stored_form import stored_codecs
+from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, ArrayStream, Piece, StreamProgress
+
+__all__ = ["copy_dataset", "stored_settings"]
+
+
+def stored_settings(source: Dataset, format: Format) -> Settings:
+    """Return how a dataset is stored, as far as `format` can do the same.
+
+    Codecs that it lacks are replaced by its default compressor.
+    """
+    if not source.is_array or source.scalar:
+        return Settings()
+    plain = source.element.is_plain
+    chunks = source.physical.inner_chunk_shape if plain else None
+    filters, compressors = stored_codecs(source)
+    return Settings(
+        chunks=chunks,
+        shards=source.physical.chunk_shape
+        if plain and source.physical.stored.shard and format == "zarr3"
+        else None,
+        compressor=_translated([*filters, *compressors], format),
+        fill_value=source.physical.stored.fill_value[()]
+        if source.element.kind == "number"
+        and format != "n5"
+        and source.physical.dtype == source.element.dtype
+        else None,
+    )
+
+
+def _translated(listed: list[Any], format: Format) -> Any:
+    if not listed:
+        return None
+    if format == "n5":
+        listed = listed[-1:]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [codec_document(codec, format) for codec in listed]
+    except ChunkwiseError:
+        return True
+
+
+def copy_dataset(
+    source: Dataset,
+    writer: NodeWriter,
+    path: str,
+    settings: Settings,
+    attributes: dict[str, Any],
+    convert: Callable[[Reference], Reference],
+    *,
+    buffer_nbytes: int = BUFFER_NBYTES,
+    progress: StreamProgress | None = None,
+) -> None:
+    """Make a copy of a dataset.
+
+    Parameters
+    ----------
+    source : Dataset
+    writer : NodeWriter
+        Of the store that the copy is made in.
+    path : str
+        Of the copy.
+    settings : Settings
+        How it is to be stored.
+    attributes : dict
+        JSON values.
+    convert : callable
+        Gives the reference that means the same in the new store.
+    buffer_nbytes : int
+        Limit on the data in memory.
+    progress : callable, optional
+    """
+    element = source.element
+    streamed = element.kind == "number" or (element.is_plain and writer.store.format != "n5")
+    if (
+        source.scalar
+        or not streamed
+        or 0 in source.shape
+        or source.size * element.memory_dtype.itemsize <= 1 << 16
+    ):
+        values = source.read()
+        if element.has_references:
+            values = _converted(values, element, convert)
+        writer.dataset(path, element, values, settings, attributes, scalar=source.scalar)
+        return
+    array = writer.create(NewArray(path, element, source.shape, settings, attributes))
+    stream = ArrayStream(
+        array,
+        element,
+        writer.store.convention,
+        _Rows(source, max(1, buffer_nbytes // 4), array.chunk_shape),
+        buffer_nbytes=buffer_nbytes,
+        progress=progress,
+    )
+    stream.run()
+
+
+def _converted(
+    values: npt.NDArray[Any], element: Element, convert: Callable[[Reference], Reference]
+) -> npt.NDArray[Any]:
+    if element.kind == "compound":
+        out = values.copy()
+        for m in element.members:
+            if m.element.has_references:
+                out[m.name] = _converted(values[m.name], m.element, convert)
+        return out
+    return map_objects(values, lambda value: convert(value) if isinstance(value, Reference) else value)
+
+
+class _Rows:
+    """A dataset in pieces along its first axis, as a data chunk iterator gives them."""
+
+    def __init__(self, source: Dataset, nbytes: int, chunks: tuple[int, ...] | None) -> None:
+        self.source = source
+        self.maxshape = source.shape
+        row = source.element.memory_dtype.itemsize * (source.size // max(1, source.shape[0]))
+        stored = source.physical.chunk_shape
+        height = int(np.lcm(chunks[0] if chunks else 1, stored[0] if stored else 1))
+        if height * row > nbytes:
+            height = stored[0] if stored else 1
+        self._step = max(height, nbytes // max(1, row) // height * height)
+        self._next = 0
+
+    def __next__(self) -> Any:
+        start = self._next
+        if start >= self.maxshape[0]:
+            raise StopIteration
+        stop = self._next = min(self.maxshape[0], start + self._step)
+        return Piece(self.source.read(slice(start, stop)), slice(start, stop), self.maxshape)

@@ -1,0 +1,301 @@
+"""A dataset of a store: element type, shape, attributes, and values that are read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, OutOfBoundsError, UnsupportedError, prefix
+from chunkwise.hdmf.model.attributes import load_attributes
+from chunkwise.hdmf.model.declaration import Declaration, declare
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.logical import infer_element, to_logical
+from chunkwise.hdmf.model.n5_encoded import decode_items, encoded_shape, restore_number
+from chunkwise.hdmf.model.physical import PhysicalArray
+from chunkwise.hdmf.model.reference import join_path
+from chunkwise.hdmf.model.selection import Selection, parse_selection
+
+if TYPE_CHECKING:
+    from chunkwise.hdmf.storage.store import HdmfStore
+
+__all__ = ["Dataset"]
+
+_KEEP = 1 << 20
+"""Datasets with references of at most so many elements are kept in memory once they were read."""
+
+
+class Dataset:
+    """A dataset as users see it, whatever the storage format.
+
+    Made by :meth:`HdmfStore.dataset`; two of the same path are the same object.
+
+    Attributes
+    ----------
+    store : HdmfStore
+    path : str
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_attributes",
+        "_declaration",
+        "_declared",
+        "_element",
+        "_kept",
+        "_physical",
+        "path",
+        "store",
+    )
+
+    def __init__(self, store: HdmfStore, path: str) -> None:
+        self.store = store
+        self.path = path
+        self._declaration: Declaration | None = None
+        self._element: Element | None = None
+        self._declared: Element | None = None
+        self._physical: PhysicalArray | None = None
+        self._attributes: dict[str, Any] | None = None
+        self._kept: npt.NDArray[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.path} of {self.store.source}: {self.element.name}, shape {self.shape}>"
+
+    # -- what it is -------------------------------------------------------------------------------
+
+    @property
+    def declaration(self) -> Declaration:
+        """What the store says of it."""
+        if self._declaration is None:
+            self._declaration = declare(self.store.tree.nodes[self.path], self.store.format)
+        return self._declaration
+
+    @property
+    def element(self) -> Element:
+        """Type of the elements."""
+        if self._element is None:
+            element = self.declaration.element
+            self._element = infer_element(self._stored_values(...)) if element is None else element
+        return self._element
+
+    def declare(self, element: Element) -> Element:
+        """Take the elements for what a schema says, which the store doesn't."""
+        self._declared = self._element = element
+        return element
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it is one value, whatever its stored shape."""
+        return self.declaration.scalar
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of users, references as records."""
+        if self._attributes is None:
+            try:
+                self._attributes = load_attributes(self.store.tree.nodes[self.path].attributes)
+            except ChunkwiseError as e:
+                raise prefix(e, f'dataset "{self.path}"') from None
+        return self._attributes
+
+    @property
+    def object_id(self) -> str | None:
+        """Identity, which datasets with a data type have."""
+        value = self.attributes.get("object_id")
+        return value if isinstance(value, str) else None
+
+    @property
+    def physical(self) -> PhysicalArray:
+        """The stored array; there is none for encoded and empty datasets of N5."""
+        if self._physical is None:
+            self._physical = self.store.physical(self.path)
+        return self._physical
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is stored as one array."""
+        return self.store.tree.nodes[self.path].is_array
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """Shape as stored: ``(1,)`` for scalars where the format has no others."""
+        node = self.store.tree.nodes[self.path]
+        if node.is_array:
+            return self.physical.shape
+        return encoded_shape(node.attributes.get("_ENCODED") or node.attributes.get("_EMPTY"))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape as users see it; ``()`` for scalars."""
+        return () if self.scalar else self.stored_shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def read(self, key: Any = Ellipsis) -> npt.NDArray[Any]:
+        """Return the values that an index selects, as NumPy has them; of shape ``()`` for one element.
+
+        Raises
+        ------
+        OutOfBoundsError
+            If the index leads out of the dataset.
+        ChunkwiseError
+            If stored bytes are corrupt or would have to be executed; names the dataset.
+        """
+        if self.scalar:
+            if key not in (Ellipsis, (), (Ellipsis,)) and key != slice(None):
+                raise OutOfBoundsError(f'dataset "{self.path}" is a scalar; it takes no index')
+            return self._values(...).reshape(-1)[:1].reshape(())
+        if not self.element.has_references or self.size > _KEEP:
+            return self._values(key)
+        if self._kept is None:
+            self._kept = self._values(...)
+        selection = parse_selection(key, self.shape)
+        return _select(self._kept, selection)
+
+    def value(self) -> Any:
+        """Return the value of a scalar dataset: text, bytes, a reference, a NumPy scalar or record."""
+        return self.read()[()]
+
+    def _values(self, key: Any) -> npt.NDArray[Any]:
+        try:
+            if self.declaration.indirect:
+                return self._with_regions(self._stored_values(key), self.declaration.indirect)
+            return to_logical(self._stored_values(key), self.element)
+        except ChunkwiseError as e:
+            if f'"{self.path}"' in str(e):
+                raise
+            raise prefix(e, f'dataset "{self.path}"') from None
+
+    def _stored_values(self, key: Any) -> npt.NDArray[Any]:
+        node = self.store.tree.nodes[self.path]
+        if self.store.format != "n5":
+            return self.physical.read(key)
+        assert self.declaration.element is not None
+        element = self.declaration.element
+        if node.is_array:
+            return restore_number(self.physical.read(key), element)
+        if "_EMPTY" in node.attributes:
+            values = np.empty(self.stored_shape, element.memory_dtype)
+        else:
+            values = self._decoded(self.path, element, self.stored_shape)
+        return _select(values, parse_selection(key, self.stored_shape))
+
+    def _decoded(self, path: str, element: Element, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        """Return the values of an encoded group of N5, or of a member of one."""
+        node = self.store.tree.nodes.get(path)
+        n = int(np.prod(shape, dtype=np.int64))
+        if node is not None and node.is_array:
+            return restore_number(self.store.physical(path).read(), element).reshape(shape)
+        if element.kind != "compound":
+
+            def read(child: str, start: int, stop: int) -> npt.NDArray[Any]:
+                return self.store.physical(join_path(path, child)).read(slice(start, stop))
+
+            return decode_items(read, n, element).reshape(shape)
+        out = np.zeros(shape, element.memory_dtype)
+        for i, member in enumerate(element.members):
+            if n:
+                out[member.name] = self._decoded(join_path(path, str(i)), member.element, shape)
+        return out
+
+    def _with_regions(self, stored: npt.NDArray[Any], indirect: Mapping[str, str]) -> npt.NDArray[Any]:
+        """Return rows whose regions are stored as numbers of those in side datasets."""
+        parent = self.path.rpartition("/")[0] or "/"
+        out = np.empty(stored.shape, self.element.memory_dtype)
+        for m in self.element.members:
+            if m.name not in indirect:
+                out[m.name] = to_logical(_objects(stored[m.name]), m.element)
+                continue
+            regions = self.store.dataset(join_path(parent, indirect[m.name])).read()
+            numbers = stored[m.name]
+            if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(regions):
+                raise DataCorruptionError(
+                    f'member "{m.name}" counts regions up to {len(regions)}, but has others'
+                )
+            out[m.name] = regions[numbers]
+        return out
+
+    def forget(self) -> None:
+        """Forget values and metadata that a write has changed."""
+        self._kept = self._physical = self._declaration = self._attributes = None
+        self._element = self._declared
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def write(self, key: Any, values: Any) -> None:
+        """Store values where an index says.
+
+        Parameters
+        ----------
+        key : index
+            Integers, slices of positive step, lists.
+        values : array_like
+            Of users: text, bytes, records, :class:`Reference`; broadcast to the selection.
+
+        Raises
+        ------
+        UnsupportedError
+            If the dataset is encoded, as text and compounds in N5 are: such are written whole.
+        """
+        if not self.is_array:
+            raise UnsupportedError(f'dataset "{self.path}" is encoded; it can only be written whole')
+        self._kept = None
+        stored = self.store.convention.to_stored(values, self.element, self.physical)
+        self.physical.write(key, stored).result()
+
+    def append(self, rows: Any) -> None:
+        """Add rows at the end of the first axis, and store them.
+
+        Parameters
+        ----------
+        rows : array_like
+            Of users, one dimension more than a row has.
+        """
+        rows = self.store.convention.as_values(rows, self.element)
+        if self.scalar or rows.ndim != len(self.shape) or rows.shape[1:] != self.shape[1:]:
+            raise OutOfBoundsError(
+                f'rows of shape {rows.shape[1:]} don\'t fit dataset "{self.path}" of shape {self.shape}'
+            )
+        if not len(rows):
+            return
+        if self.is_array:
+            physical, n = self.physical, self.shape[0]
+            stored = self.store.convention.to_stored(rows, self.element, physical)
+            physical.resize((n + len(rows), *physical.shape[1:]))
+            physical.write(slice(n, n + len(rows)), stored).result()
+        else:
+            before = self.read()
+            self.store.replace_encoded(self, np.concatenate([before, rows.astype(before.dtype)]))
+        self._kept = None
+
+
+def _objects(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return values.astype(object) if values.dtype.kind in "US" else values
+
+
+def _select(values: npt.NDArray[Any], selection: Selection) -> npt.NDArray[Any]:
+    arrays = [i for i, term in enumerate(selection.terms) if not isinstance(term, int | slice)]
+    if len(arrays) > 1:
+        for axis in arrays:
+            values = np.take(values, selection.terms[axis], axis)  # type: ignore[arg-type]
+        terms = tuple(slice(None) if i in arrays else term for i, term in enumerate(selection.terms))
+    else:
+        terms = selection.terms
+    out = values[terms] if terms else values
+    if not isinstance(out, np.ndarray) or out is values:
+        boxed = np.empty((), values.dtype)
+        if out is values:
+            return values if selection.finish is None else selection.finish(values)
+        boxed[()] = out
+        return boxed
+    return out if selection.finish is None else selection.finish(out)

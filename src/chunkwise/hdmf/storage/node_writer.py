@@ -1,0 +1,288 @@
+"""Making groups and datasets in a store, and keeping its tree and consolidated metadata in step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError
+from chunkwise.hdmf.conventions.base import NewArray
+from chunkwise.hdmf.conventions.n5 import N5Convention
+from chunkwise.hdmf.conventions.zarr3 import is_utf8, longest_text
+from chunkwise.hdmf.model.codecs import Settings
+from chunkwise.hdmf.model.copies import COPIES, Copies, dump_copies, limited, read_values
+from chunkwise.hdmf.model.element import Element, Member, number, region
+from chunkwise.hdmf.model.n5_encoded import store_number
+from chunkwise.hdmf.model.physical import PhysicalArray
+from chunkwise.hdmf.model.reference import Reference, join_path
+from chunkwise.hdmf.model.tree import StoredNode
+from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.traits import traits_of
+
+__all__ = ["NodeWriter"]
+
+_MOST_ELEMENTS = 1 << 15
+"""Chunks of larger arrays have no copies."""
+
+WIDEST_REGION = 4096
+"""Characters of region text that a Zarr v3 compound holds itself; longer ones go to a side dataset."""
+
+
+class NodeWriter:
+    """Writes nodes of one store.
+
+    The document of the root is written last, so that a store whose writing was interrupted is not taken for
+    a complete one.
+
+    Parameters
+    ----------
+    store : HdmfStore
+        Whose tree is kept up to date.
+    pickled : bool
+        Whether references in Zarr v2 datasets are stored as hdmf-zarr does by default.
+    compat_regions : bool
+        Whether regions in Zarr v2 attributes are stored so that hdmf-zarr still opens the file.
+    codec : object
+        The compressor of all arrays; None for what each is to have.
+    nested : bool
+        Whether each index of a chunk of Zarr v2 is a directory, as it is in the other formats.
+    """
+
+    def __init__(
+        self,
+        store: HdmfStore,
+        *,
+        pickled: bool = False,
+        compat_regions: bool = False,
+        nested: bool = False,
+        codec: Any = None,
+    ) -> None:
+        self.store = store
+        self.pickled = pickled
+        self.nested = nested
+        self.compat_regions = compat_regions
+        self._codec = codec
+        kv = store.location.kv
+        opener = traits_of(kv).open_writer
+        self._writer: Any = kv if opener is None else opener()
+        self.changed = False
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    def put(self, node: StoredNode) -> None:
+        """Store the documents of a node and put it in the tree; the root is only put in the tree."""
+        self.store.tree.add(node)
+        self.store.changed(node.path)
+        self.changed = True
+        if node.path != "/":
+            self.store.before_change()
+            self._write(node)
+
+    def _write(self, node: StoredNode) -> None:
+        at = self.store.location.path + node.prefix
+        for key, value in self.store.convention.documents(node).items():
+            self._writer.write(at + key, value)
+
+    def group(self, path: str, attributes: Mapping[str, Any], links: Mapping[str, Reference]) -> None:
+        """Make a group, or replace what is known of one.
+
+        Parameters
+        ----------
+        path : str
+        attributes : mapping
+            JSON values.
+        links : mapping
+            From name to target.
+        """
+        convention = self.store.convention
+        own: dict[str, Any] = {}
+        if links:
+            own[convention.links_member] = [convention.link(name, to) for name, to in links.items()]
+        own |= attributes
+        node = self.store.tree.nodes.get(path)
+        if node is None:
+            self.put(convention.group(path, own))
+        elif dict(node.attributes) != own:
+            self.put(convention.with_attributes(node, own))
+
+    def set_attributes(self, path: str, attributes: Mapping[str, Any]) -> None:
+        """Replace all attributes of a node, reserved ones included."""
+        self.put(self.store.convention.with_attributes(self.store.tree.nodes[path], attributes))
+
+    def flush(self) -> None:
+        """Wait until all is as durable as the kvstore makes it."""
+        flush = getattr(self._writer, "flush", None)
+        if flush is not None:
+            flush()
+
+    def finish(self, *, consolidate: bool) -> None:
+        """Write the documents of the root: copies of all others, if asked for, then its own.
+
+        Consolidated metadata that is there is removed if it is not to be written: it would be stale.
+        """
+        self.flush()
+        tree, location, convention = self.store.tree, self.store.location, self.store.convention
+        root = tree.nodes["/"]
+        documents = dict(convention.documents(root))
+        if consolidate:
+            documents |= convention.consolidated(tree, self._write_copies())
+        else:
+            self.store.before_change()
+            if self.store.format == "zarr2":
+                location.kv.delete(location.path + ".zmetadata")
+        if self.store.format == "zarr3" and not consolidate and "consolidated_metadata" in root.document:
+            root.document.pop("consolidated_metadata")
+            documents = dict(convention.documents(root))
+        # What makes a directory a store comes last.
+        for key in sorted(documents, key=lambda key: key in (".zgroup", "zarr.json", "attributes.json")):
+            self._writer.write(location.path + key, documents[key])
+        tree.consolidated = consolidate
+        self.changed = False
+        self.flush()
+
+    def _write_copies(self) -> str:
+        """Write copies of small values, and in N5 of documents, and return their digest."""
+        store, root = self.store, self.store.location.path
+        keys = []
+        for node in store.tree.nodes.values():
+            if node.is_array:
+                with suppress(ChunkwiseError):  # an array that can't be read has no copy
+                    array = store.array_of(node)
+                    if array.size <= _MOST_ELEMENTS and (key := array.single_key) is not None:
+                        keys.append(key)
+        values = limited(
+            (key[len(root) :], value) for key, value in read_values(store.location.kv, store.pool, keys)
+        )
+        documents = {}
+        if store.format == "n5":
+            documents = {path: node.document for path, node in store.tree.nodes.items() if path != "/"}
+        digest, raw = dump_copies(Copies(values, documents))
+        store.location.kv.write(root + COPIES, raw)
+        store.has_copies = True
+        return digest
+
+    # -- datasets ---------------------------------------------------------------------------------
+
+    def dataset(
+        self,
+        path: str,
+        element: Element,
+        values: npt.NDArray[Any],
+        settings: Settings,
+        attributes: Mapping[str, Any],
+        *,
+        scalar: bool = False,
+    ) -> None:
+        """Make a dataset and store its values.
+
+        Parameters
+        ----------
+        path : str
+        element : Element
+        values : ndarray
+            Of ``element.memory_dtype``; of shape ``()`` for a scalar.
+        settings : Settings
+        attributes : mapping
+            JSON values.
+        scalar : bool
+        """
+        convention = self.store.convention
+        if isinstance(convention, N5Convention) and (element.kind != "number" or 0 in values.shape):
+            self._encoded(path, element, values, settings, attributes, scalar)
+            return
+        width = 0
+        if element.kind == "compound" and self.store.format == "zarr3":
+            element, values, extra = self._sided(path, element, values, settings)
+            attributes = {**attributes, **extra}
+            width = longest_text(values, element) if not element.is_plain else 0
+        binary = element.kind == "bytes" and self.store.format == "zarr3" and not is_utf8(values)
+        new = NewArray(path, element, values.shape, settings, attributes, scalar, width, binary)
+        array = self.create(new)
+        if values.size:
+            stored = convention.to_stored(values, element, array)
+            if self.store.format == "n5":
+                stored = store_number(stored)
+            array.write(..., stored.reshape(array.shape)).result()
+
+    def create(self, new: NewArray) -> PhysicalArray:
+        """Make an array without values.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is an object already.
+        """
+        if new.path in self.store.tree.nodes:
+            raise AlreadyExistsError(f"there is an object {new.path} in {self.store.source} already")
+        settings = self._settings(new.settings)
+        new = replace(new, pickled=self.pickled, nested=self.nested, settings=settings)
+        node = self.store.convention.array(new)
+        array = self.store.array_of(node)
+        _ = array.stored  # what can't be opened must not be left behind
+        self.put(node)
+        return array
+
+    def _encoded(
+        self,
+        path: str,
+        element: Element,
+        values: npt.NDArray[Any],
+        settings: Settings,
+        attributes: Mapping[str, Any],
+        scalar: bool,
+    ) -> None:
+        convention = self.store.convention
+        assert isinstance(convention, N5Convention)
+        settings = self._settings(settings)
+        for node, column in convention.encoded(path, element, values, scalar, settings, attributes):
+            self.put(node)
+            if column is not None:
+                self.store.physical(node.path).write(..., column).result()
+
+    def _settings(self, settings: Settings) -> Settings:
+        return settings if self._codec is None else replace(settings, compressor=self._codec, filters=None)
+
+    def _sided(
+        self, path: str, element: Element, values: npt.NDArray[Any], settings: Settings
+    ) -> tuple[Element, npt.NDArray[Any], dict[str, Any]]:
+        """Move regions whose text is too long for a compound to datasets beside it."""
+        sides: dict[str, str] = {}
+        members = []
+        for m in element.members:
+            one = replace(element, members=(m,))
+            if m.element.kind == "region" and longest_text(values[[m.name]], one) > WIDEST_REGION:
+                name = path.rpartition("/")[2]
+                sides[m.name] = f"{name}__{m.name}_regions"
+                side = join_path(path.rpartition("/")[0] or "/", sides[m.name])
+                regions = np.asarray(values[m.name], object).reshape(-1)
+                self.dataset(side, region, regions, Settings(compressor=settings.compressor), {})
+                members.append(Member(m.name, number("int32")))
+            else:
+                members.append(m)
+        if not sides:
+            return element, values, {}
+        changed = replace(element, members=tuple(members))
+        out = np.zeros(values.shape, changed.memory_dtype)
+        for m in element.members:
+            out[m.name] = np.arange(values.size).reshape(values.shape) if m.name in sides else values[m.name]
+        return changed, out, {"_REGION_FIELDS": sides}
+
+    def delete(self, path: str) -> None:
+        """Delete a group or dataset and everything below it."""
+        self.store.before_change()
+        keys = KeyRange.of_prefix(self.store.location.path + path[1:] + "/")
+        self.store.location.kv.delete_range(keys.start, keys.stop)
+        tree = self.store.tree
+        for at in [at for at in tree.nodes if at == path or at.startswith(path + "/")]:
+            del tree.nodes[at]
+            tree.children.pop(at, None)
+        parent, _, name = path.rpartition("/")
+        tree.children[parent or "/"].remove(name)
+        self.store.changed(path)
+        self.changed = True

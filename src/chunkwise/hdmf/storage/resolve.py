@@ -1,0 +1,237 @@
+"""Which object a link or reference means: in the store that holds it, or in another that may be opened.
+
+A source is relative to the store in which it is *written*, not to the one that was opened first.  Some
+releases wrote other things; what is tried, in order, is told at :func:`StoreSet.resolve`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError
+from chunkwise.hdmf.model.place import is_absolute, join_source
+from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path, split_path
+from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.spec.url import is_url
+
+__all__ = ["BrokenLinkError", "BrokenLinkWarning", "ExternalLinks", "StoreSet", "Target"]
+
+ExternalLinks: TypeAlias = Literal["siblings", "any", "none"]
+"""Which other stores may be opened: those near the one that holds the link, all, or none."""
+
+N_LEVELS = 3
+"""How many directories above a store its neighbours may lie in."""
+
+MAX_FOLLOWED = 16
+"""How many links are followed one after the other."""
+
+
+class BrokenLinkError(FailedPreconditionError):
+    """A link or reference whose target does not exist, or is in a store that must not be opened."""
+
+
+class BrokenLinkWarning(UserWarning):
+    """A link or reference was left out."""
+
+
+class Target(NamedTuple):
+    """An object that a reference means."""
+
+    store: HdmfStore
+    path: str
+
+
+class StoreSet:
+    """The stores that are open for one I/O object, each once.
+
+    Parameters
+    ----------
+    main : HdmfStore
+        The one that was opened by the user.
+    open_other : callable
+        Opens the store of a name; None if there is none.
+    external : {"siblings", "any", "none"}
+        With "siblings" a relative source may lead to what is below the third directory above the store in
+        which it is written, and no further; never to anywhere in the file system.
+    roots : sequence of str
+        Other directories or URLs below which stores may be opened.
+    """
+
+    def __init__(
+        self,
+        main: HdmfStore,
+        open_other: Callable[[str], HdmfStore | None],
+        external: ExternalLinks = "siblings",
+        roots: Sequence[str] = (),
+    ) -> None:
+        self.main = main
+        self.external = external
+        self.roots = tuple(r if is_url(r) else os.path.realpath(r) for r in roots)
+        self._open_other = open_other
+        self._stores: dict[str, HdmfStore | None] = {main.source: main}
+
+    @property
+    def stores(self) -> list[HdmfStore]:
+        """All that were opened."""
+        return [store for store in self._stores.values() if store is not None]
+
+    def resolve(self, reference: Reference, holder: HdmfStore) -> Target:
+        """Return what a reference written in the store `holder` means.
+
+        1. Source ``"."``: `holder`.
+        2. A reference whose identities are those of `holder` and of what it has at the path: `holder`,
+           whatever the source says (stores renamed after release 0.10.0 wrote them, exports of 0.9).
+        3. The source relative to `holder`; failing that, to the directory that holds it (0.10.0).  What is
+           there counts only if its identity is that of the target, if that was written.
+        4. `holder` as in 2 for links too, or if references call it by that source.  What merely has the same
+           path is other data.
+
+        A target that is a link itself is followed.
+
+        Raises
+        ------
+        BrokenLinkError
+            If there is no such object, or it may not be looked at.
+        """
+        rest: list[str] = []
+        for _ in range(MAX_FOLLOWED):
+            target = self._one(reference, holder)
+            names = [*split_path(target.path), *rest]
+            at = "/"
+            while names and join_path(at, names[0]) in target.store.tree.nodes:
+                at = join_path(at, names.pop(0))
+            if not names:
+                return Target(target.store, at)
+            # The first name that is no object is a link, or the target doesn't exist.
+            links = {} if target.store.is_dataset(at) else target.store.links(at)
+            if names[0] not in links:
+                raise BrokenLinkError(
+                    f"there is no object {join_path(at, names[0])} in {target.store.source}"
+                )
+            reference, holder, rest = links[names[0]], target.store, names[1:]
+        raise BrokenLinkError(
+            f"link leads to a link {MAX_FOLLOWED} times: {reference.path} in {reference.source}"
+        )
+
+    def _one(self, reference: Reference, holder: HdmfStore) -> Target:
+        try:
+            path = canonical_path(reference.path)
+        except ChunkwiseError as e:
+            raise BrokenLinkError(e.message) from None
+        if reference.internal:
+            if holder.contains(path):
+                return Target(holder, path)
+            raise BrokenLinkError(f"there is no object {path} in {holder.source}")
+        if not reference.link and _is_of(reference, holder, path):
+            return Target(holder, path)
+        reasons = []
+        for from_parent in (False, True):
+            name = join_source(holder.source, reference.source, from_parent=from_parent)
+            refused = self._refused(reference.source, name, holder)
+            if refused:
+                reasons.append(refused)
+                continue
+            assert name is not None
+            store, reason = self._opened(name)
+            if store is None:
+                reasons.append(reason)
+            elif not store.contains(path):
+                reasons.append(f"there is no object {path} in {name}")
+            elif other := _other_identity(reference, store, path):
+                reasons.append(other)
+            else:
+                return Target(store, path)
+            if is_absolute(reference.source):
+                break
+        if _is_of(reference, holder, path):
+            return Target(holder, path)
+        if reference.object_id is None and reference.source in holder.own_names and holder.contains(path):
+            return Target(holder, path)
+        raise BrokenLinkError(reasons[0])
+
+    def _opened(self, name: str) -> tuple[HdmfStore | None, str]:
+        """Return the store of a name, or why there is none."""
+        try:
+            return self.get(name), f"there is no store at {name}"
+        except ChunkwiseError as e:
+            return None, f"{name} can't be opened: {e.message}"
+
+    def _refused(self, source: str, name: str | None, holder: HdmfStore) -> str | None:
+        """Return why a store must not be opened; None if it may."""
+        if name is None:
+            return f'source "{source}" leads out of {holder.source}'
+        if self.external == "any" or name == holder.source:
+            return None
+        if any(_is_below(name, root) for root in self.roots):
+            return None
+        if self.external == "none":
+            return f'external source "{source}" is refused: external links are not allowed'
+        if is_absolute(source):
+            return f'absolute source "{source}" is refused unless external links are allowed to be "any"'
+        near, allowed = holder.source, False
+        for _ in range(N_LEVELS):
+            near = _parent(near)
+            allowed = allowed or _is_below(name, near)
+        if not allowed:
+            return f'source "{source}" leads too far away from {holder.source} and is refused'
+        return None
+
+    def get(self, name: str) -> HdmfStore | None:
+        """Return the store of that name, opened once; None if there is none.
+
+        Raises
+        ------
+        ChunkwiseError
+            If nobody can tell, as the server does not answer or access is denied.
+        """
+        key = name if is_url(name) else os.path.realpath(name)
+        if key not in self._stores:
+            try:
+                self._stores[key] = self._open_other(key)
+            except NotFoundError:
+                self._stores[key] = None
+        return self._stores[key]
+
+
+def _is_of(reference: Reference, store: HdmfStore, path: str) -> bool:
+    """Return whether what a store has at a path is known to be the target."""
+    node = store.tree.nodes.get(path)
+    if node is None or reference.source_object_id is None or reference.source_object_id != store.object_id:
+        return False
+    own = node.attributes.get("object_id")
+    return reference.object_id is None or own is None or own == reference.object_id
+
+
+def _other_identity(reference: Reference, store: HdmfStore, path: str) -> str | None:
+    """Return how what a store has at a path is known to be something else; None if it isn't."""
+    node = store.tree.nodes.get(path)
+    own = None if node is None else node.attributes.get("object_id")
+    for what, found, expected in (
+        (path, own, reference.object_id),
+        ("root", store.object_id, reference.source_object_id),
+    ):
+        if found is not None and expected is not None:
+            if found == expected:
+                return None
+            return f"the {what} of {store.source} is another object: its object_id is {found}, not {expected}"
+    return None
+
+
+def _parent(source: str) -> str:
+    if not is_url(source):
+        return os.path.dirname(source)
+    parts = urlsplit(source)
+    return parts._replace(path=parts.path.rstrip("/").rpartition("/")[0]).geturl()
+
+
+def _is_below(name: str, root: str) -> bool:
+    if is_url(name) != is_url(root):
+        return False
+    if is_url(name):
+        return name == root or name.startswith(root.rstrip("/") + "/")
+    name = os.path.realpath(name)
+    # The root of the file system is no neighbourhood.
+    return root not in (os.sep, "") and (name == root or name.startswith(root.rstrip(os.sep) + os.sep))

@@ -1,0 +1,264 @@
+"""A store: one tree of groups and datasets, held in memory, whose data is read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from chunkwise.engine.pool import Pool
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
+from chunkwise.hdmf.conventions import convention_of
+from chunkwise.hdmf.conventions.base import Convention
+from chunkwise.hdmf.model.attributes import SPECLOC, load_attributes
+from chunkwise.hdmf.model.copies import COPIES
+from chunkwise.hdmf.model.physical import PhysicalArray
+from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path, parse_reference
+from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, read_tree
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hierarchy.location import Location
+
+__all__ = ["HdmfStore"]
+
+
+class HdmfStore:
+    """An open store.
+
+    Attributes
+    ----------
+    location : Location
+        Of its root.
+    source : str
+        Its name: an absolute local path with symbolic links resolved, or a URL.
+    format : {"zarr2", "zarr3", "n5"}
+    tree : Tree
+        All nodes.
+    pool : Pool
+        Who reads and writes chunks.
+    replace_encoded : callable
+        Writes an encoded dataset of N5 again, with other values.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        source: str,
+        tree: Tree,
+        pool: Pool,
+        replace_encoded: Callable[[Dataset, npt.NDArray[Any]], None],
+    ) -> None:
+        self.location = location
+        self.source = source
+        self.tree = tree
+        self.pool = pool
+        self.replace_encoded = replace_encoded
+        self.convention: Convention = convention_of(tree.format)
+        self.shared: dict[str, Any] = {}
+        self._datasets: dict[str, Dataset] = {}
+        self._links: dict[str, dict[str, Reference]] = {}
+        self._own_names: frozenset[str] | None = None
+        self.has_copies = True  # for all that is known
+
+    @property
+    def format(self) -> Format:
+        """Storage format."""
+        return self.tree.format
+
+    @property
+    def object_id(self) -> str | None:
+        """Identity of the root."""
+        value = self.tree.nodes["/"].attributes.get("object_id")
+        return value if isinstance(value, str) else None
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """Names of directories by which references call this store, as release 0.10.0 did."""
+        if self._own_names is None:
+            found = set()
+            for node in self.tree.nodes.values():
+                for value in node.attributes.values():
+                    reference = value.get("value") if isinstance(value, dict) else None
+                    if isinstance(reference, dict) and reference.get("source_object_id") == self.object_id:
+                        found.add(str(reference.get("source")))
+            self._own_names = frozenset(name for name in found if "/" not in name)
+        return self._own_names
+
+    @property
+    def specloc(self) -> str | None:
+        """Path of the group of cached specifications, as the root names it; None if it does not."""
+        value = self.tree.nodes["/"].attributes.get(SPECLOC)
+        if isinstance(value, dict):
+            value = value.get("_REFERENCE", value.get("value", value))
+        if value is None:
+            return None
+        try:
+            return canonical_path(parse_reference(value).path)
+        except ChunkwiseError as e:
+            raise prefix(e, f'attribute "{SPECLOC}" of {self.source}') from None
+
+    def specifications(self) -> str | None:
+        """Return the path of the group of cached specifications if it exists.
+
+        Some releases left it out of consolidated metadata; it is read then.
+        """
+        path = self.specloc
+        if path is None or path == "/":
+            return None
+        if self.tree.consolidated and not any(node.is_array for node in self.tree.below(path)):
+            try:
+                found = read_tree(self.location, self.format, False, path)
+            except NotFoundError:
+                return None
+            for node in found.nodes.values():
+                self.tree.add(node)
+        return path if path in self.tree.nodes else None
+
+    # -- groups -----------------------------------------------------------------------------------
+
+    def is_dataset(self, path: str) -> bool:
+        """Whether the node at a path is a dataset; an encoded group of N5 is one."""
+        return self.tree.is_dataset(path)
+
+    def names(self, path: str) -> list[str]:
+        """Return the names of groups and datasets in a group; links are not among them."""
+        return [] if self.is_dataset(path) else list(self.tree.children.get(path, ()))
+
+    def attributes(self, path: str) -> dict[str, Any]:
+        """Return the attributes of users of a group or dataset, references as records."""
+        if self.is_dataset(path):
+            return self.dataset(path).attributes
+        try:
+            return load_attributes(self.tree.nodes[path].attributes)
+        except ChunkwiseError as e:
+            raise prefix(e, f'group "{path}"') from None
+
+    def links(self, path: str) -> dict[str, Reference]:
+        """Return the links of a group, from name to target.
+
+        Raises
+        ------
+        FailedPreconditionError
+            If the list of links is malformed; names the group.
+        """
+        found = self._links.get(path)
+        if found is None:
+            found = self._links[path] = self._load_links(self.tree.nodes[path])
+        return found
+
+    def _load_links(self, node: StoredNode) -> dict[str, Reference]:
+        out: dict[str, Reference] = {}
+        for member in ("zarr_link", "_LINKS"):
+            listed = node.attributes.get(member)
+            if listed is None:
+                continue
+            if not isinstance(listed, list):
+                raise FailedPreconditionError(f'group "{node.path}": Expected array in "{member}"')
+            for item in listed:
+                if not isinstance(item, dict) or not isinstance(item.get("name") or "", str):
+                    raise FailedPreconditionError(f'group "{node.path}": malformed link {item!r:.100}')
+                try:
+                    link = replace(parse_reference(item), link=True)
+                except ChunkwiseError as e:
+                    raise prefix(e, f'link "{item.get("name")}" of group "{node.path}"') from None
+                name = item.get("name") or link.path.rstrip("/").rpartition("/")[2]  # as hdmf calls it
+                if out.setdefault(name, link) != link:
+                    raise FailedPreconditionError(
+                        f'group "{node.path}": two links are called "{name}", '
+                        f"to {out[name].path} and to {link.path}"
+                    )
+        return out
+
+    def changed(self, path: str) -> None:
+        """Forget what was worked out from a node whose document has changed."""
+        self._links.pop(path, None)
+        dataset = self._datasets.get(path)
+        if dataset is not None:
+            dataset.forget()
+
+    # -- datasets ---------------------------------------------------------------------------------
+
+    def dataset(self, path: str) -> Dataset:
+        """Return the dataset at a path.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none.
+        """
+        found = self._datasets.get(path)
+        if found is None:
+            if path not in self.tree.nodes or not self.is_dataset(path):
+                raise NotFoundError(f"there is no dataset {path} in {self.source}")
+            found = self._datasets[path] = Dataset(self, path)
+        return found
+
+    def physical(self, path: str) -> PhysicalArray:
+        """Return the stored array at a path."""
+        node = self.tree.nodes.get(path)
+        if node is None or not node.is_array:
+            raise NotFoundError(f"there is no array {path} in {self.source}")
+        return self.array_of(node)
+
+    def array_of(self, node: StoredNode) -> PhysicalArray:
+        """Return the array of a node, which need not be in the tree yet."""
+        return PhysicalArray(
+            self.location, self.format, node, self.pool, self.shared, self.tree.values, self.before_change
+        )
+
+    def before_change(self) -> None:
+        """Delete the copies of values, which may be out of date from now on."""
+        if self.has_copies:
+            self.tree.values.clear()
+            self.location.kv.delete(self.location.path + COPIES)
+            self.has_copies = False
+
+    def contains(self, path: str) -> bool:
+        """Whether there is a group or dataset at a canonical path, or a link on the way to it."""
+        if path in self.tree.nodes:
+            return not self._inside_encoded(path)
+        at = path
+        while at:
+            at, _, name = at.rpartition("/")
+            node = self.tree.nodes.get(at or "/")
+            if node is not None:
+                return not self.is_dataset(at or "/") and name in self.links(at or "/")
+        return False
+
+    def is_stored(self, path: str) -> bool:
+        """Whether the document of the group or dataset at a path is in the store now."""
+        node = self.tree.nodes[path]
+        at = self.location.path + node.prefix
+        return any(
+            self.location.kv.read(at + key).value is not None for key in self.convention.documents(node)
+        )
+
+    def _inside_encoded(self, path: str) -> bool:
+        if self.format != "n5":
+            return False
+        at = path.rpartition("/")[0]
+        while at:
+            if self.is_dataset(at):
+                return True
+            at = at.rpartition("/")[0]
+        return False
+
+    def walk(self, path: str = "/", *, specifications: bool = False) -> list[str]:
+        """Return the paths of a group and all groups and datasets below, parents first.
+
+        Parameters
+        ----------
+        path : str
+        specifications : bool
+            Whether cached specifications are among them.
+        """
+        skip = None if specifications else self.specloc
+        out, pending = [], [path]
+        while pending:
+            at = pending.pop(0)
+            if at == skip:
+                continue
+            out.append(at)
+            pending += [join_path(at, name) for name in self.names(at)]
+        return out

@@ -1,0 +1,83 @@
+"""How a dataset is stored: its codecs, and how many bytes there are of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numcodecs
+
+from chunkwise.api.array_view import ArrayInfo
+from chunkwise.errors import ChunkwiseError
+from chunkwise.hdmf.model.codecs import codec_document
+from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import SizeListable, offers
+
+__all__ = ["codec_objects", "dataset_info", "stored_codecs", "stored_nbytes"]
+
+_OBJECT_CODECS = ("vlen-utf8", "vlen-bytes", "json2", "pickle", "msgpack2")
+_SERIALIZERS = ("bytes", "vlen-utf8", "vlen-bytes")
+
+
+def stored_codecs(dataset: Dataset) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the filters and the compressors of a dataset, as its document has them.
+
+    What makes bytes of values, and shards of chunks, is not among them.
+    """
+    document = dataset.store.tree.nodes[dataset.path].document
+    if not dataset.is_array:
+        return [], []
+    if dataset.store.format == "zarr2":
+        compressor = document.get("compressor")
+        filters = [f for f in document.get("filters") or [] if f.get("id") not in _OBJECT_CODECS]
+        return filters, [] if compressor is None else [compressor]
+    if dataset.store.format == "n5":
+        compressor = document.get("compression")
+        return [], [] if compressor is None or compressor.get("type") == "raw" else [compressor]
+    codecs = document.get("codecs", [])
+    if codecs and codecs[0].get("name") == "sharding_indexed":
+        codecs = codecs[0].get("configuration", {}).get("codecs", [])
+    at = next((i for i, codec in enumerate(codecs) if codec.get("name") in _SERIALIZERS), 0)
+    return codecs[:at], codecs[at + 1 :]
+
+
+def codec_objects(documents: list[dict[str, Any]]) -> list[Any]:
+    """Return objects of numcodecs for codecs; the document itself where numcodecs has no such codec."""
+    return [_object(document) for document in documents]
+
+
+def _object(document: dict[str, Any]) -> Any:
+    try:
+        return numcodecs.get_codec(codec_document(document, "zarr2"))
+    except (ChunkwiseError, ValueError, TypeError):
+        return document
+
+
+def stored_nbytes(dataset: Dataset) -> int:
+    """Return how many bytes are stored of a dataset, its documents included; lists its keys."""
+    location = dataset.store.location
+    keys = KeyRange.of_prefix(location.path + dataset.store.tree.nodes[dataset.path].prefix)
+    kv: Any = location.kv
+    if offers(kv, SizeListable):
+        return sum(size for _, size in kv.list_sizes(keys.start, keys.stop))
+    return sum(len(kv.read(key).value or b"") for key in kv.list(keys.start, keys.stop))
+
+
+def dataset_info(dataset: Dataset) -> ArrayInfo:
+    """Return what is known of a dataset: a mapping, whose text is a table."""
+    filters, compressors = stored_codecs(dataset)
+    array = dataset.physical if dataset.is_array else None
+    shards = None if array is None or array.inner_chunk_shape == array.chunk_shape else array.chunk_shape
+    facts = {
+        "name": dataset.path,
+        "format": dataset.store.format,
+        "dtype": dataset.element.name,
+        "shape": dataset.shape,
+        "chunks": None if array is None else array.inner_chunk_shape,
+        "shards": shards,
+        "filters": filters or None,
+        "compressors": compressors or None,
+        "nbytes": dataset.size * dataset.element.memory_dtype.itemsize,
+        "nbytes_stored": stored_nbytes(dataset),
+    }
+    return ArrayInfo({name: value for name, value in facts.items() if value is not None})

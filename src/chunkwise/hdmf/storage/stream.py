@@ -1,0 +1,209 @@
+"""Data chunk iterators, written while they run.
+
+Pieces are put together to whole chunks.  Encoding and storing is done by the worker pool while the iterator
+makes the next piece; what has been handed over and is not stored yet is limited.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.engine.future import Future
+from chunkwise.hdmf.conventions.base import Convention
+from chunkwise.hdmf.model.element import Element
+from chunkwise.hdmf.model.physical import PhysicalArray
+from chunkwise.hdmf.model.values import as_values
+from chunkwise.hdmf.storage.assembly import Box, ChunkAssembler, intersect
+
+__all__ = ["BUFFER_NBYTES", "ArrayStream", "Piece", "StreamProgress"]
+
+BUFFER_NBYTES = 1 << 26
+"""Bytes that may wait to be stored, by default."""
+
+_MOST_WRITES = 64  # under way: each new one is compared with all
+
+StreamProgress = Callable[[str, int, "int | None"], None]
+"""Called with path, rows done and rows expected, None if unknown, after each piece."""
+
+
+class ArrayStream:
+    """An array that an iterator is being written to.
+
+    Parameters
+    ----------
+    array : PhysicalArray
+        Made with the shape that the iterator recommends; it grows as needed.
+    element : Element
+    convention : Convention
+    iterator : AbstractDataChunkIterator
+    buffer_nbytes : int
+        Limit on what waits to be stored.
+    progress : callable, optional
+    """
+
+    def __init__(
+        self,
+        array: PhysicalArray,
+        element: Element,
+        convention: Convention,
+        iterator: Any,
+        *,
+        buffer_nbytes: int = BUFFER_NBYTES,
+        progress: StreamProgress | None = None,
+    ) -> None:
+        self.array = array
+        self.element = element
+        self.convention = convention
+        self.iterator = iterator
+        self._limit = buffer_nbytes
+        self._progress = progress
+        self._waiting: deque[tuple[Future[None], int, Box | None]] = deque()
+        self._n_waiting = 0
+        self._splits_chunks = False  # a write that waits, perhaps, ends inside a chunk
+        self._chunks = array.chunk_shape or (1,) * len(array.shape)
+        maxshape = getattr(iterator, "maxshape", None)
+        self._assembler = ChunkAssembler(
+            self._chunks,
+            [None] * len(self._chunks) if maxshape is None else maxshape,
+            array.dtype,
+            self._store_box,
+            self._drain,
+            buffer_nbytes // 2,
+        )
+        self._done = 0
+
+    def step(self) -> bool:
+        """Take one piece from the iterator; return whether there was one."""
+        try:
+            piece = next(self.iterator)
+        except StopIteration:
+            return False
+        self._take(piece)
+        return True
+
+    def run(self) -> None:
+        """Write all that is left."""
+        try:
+            while self.step():
+                pass
+            self.finish()
+        except BaseException:  # an interrupt too: no write may be under way when it is passed on
+            self.abandon()
+            raise
+
+    def finish(self) -> None:
+        """Store what was put together so far and wait until all is stored."""
+        self._assembler.flush()
+        self._drain()
+
+    def abandon(self) -> None:
+        """Wait for what was handed over, whatever becomes of it: no thread may be at it when Python ends."""
+        while self._waiting:
+            with suppress(Exception):  # what is passed on is the first failure
+                self._wait()
+
+    # -- pieces -----------------------------------------------------------------------------------
+
+    def _take(self, piece: Any) -> None:
+        selection = piece.selection if isinstance(piece.selection, tuple) else (piece.selection,)
+        self._grow(piece)
+        shape = self.array.shape
+        box = [_bounds(part, n) for part, n in zip(selection, shape, strict=False)]
+        box += [(0, n) for n in shape[len(box) :]]
+        data = piece.data
+        if any(bounds is None for bounds in box) or data is None:
+            if data is not None:
+                self._assembler.flush()
+                self._drain()
+                self._splits_chunks = True
+                self._store(selection, self._stored(data))
+        else:
+            whole: Box = tuple(b for b in box if b is not None)
+            values = self._stored(data).reshape([stop - start for start, stop in whole])
+            if values.size:
+                self._assembler.add(whole, values)
+        if self._progress is not None:
+            last = box[0][1] if box and box[0] is not None else self._done
+            self._done = max(self._done, last)
+            maxshape = getattr(self.iterator, "maxshape", None)
+            self._progress(self.array.node.path, self._done, maxshape[0] if maxshape else None)
+
+    def _stored(self, data: Any) -> npt.NDArray[Any]:
+        values = as_values(np.asarray(data) if self.element.is_plain else data, self.element)
+        stored = self.convention.to_stored(values, self.element, self.array)
+        # The iterator may use its memory again.
+        return np.array(stored, copy=True) if np.shares_memory(stored, np.asarray(data)) else stored
+
+    def _grow(self, piece: Any) -> None:
+        needed = tuple(int(n) for n in piece.get_min_bounds())
+        shape = self.array.shape
+        needed += shape[len(needed) :]
+        if any(n > m for n, m in zip(needed, shape, strict=True)):
+            # What was a whole chunk at the end of the array is a part of one as soon as there is more.
+            if self._splits_chunks:
+                self._drain()
+            self.array.resize(tuple(max(n, m) for n, m in zip(needed, shape, strict=True)))
+
+    def _store_box(self, box: Box, values: npt.NDArray[Any]) -> None:
+        if any(stop % chunk for (_, stop), chunk in zip(box, self._chunks, strict=True)):
+            self._splits_chunks = True
+        # Of two writes at a time either may be the last.
+        if any(other is None or intersect(box, other) for _, _, other in self._waiting):
+            self._drain()
+        self._store(tuple(slice(*bounds) for bounds in box), values, box)
+
+    def _store(self, selection: Any, values: npt.NDArray[Any], box: Box | None = None) -> None:
+        nbytes = max(values.nbytes, 1)
+        limit = self._limit - self._assembler.nbytes
+        while self._waiting and (self._n_waiting + nbytes > limit or len(self._waiting) >= _MOST_WRITES):
+            self._wait()
+        future = self.array.write(selection, values)
+        self._waiting.append((future, nbytes, box))
+        self._n_waiting += nbytes
+
+    def _wait(self) -> None:
+        future, nbytes, _ = self._waiting.popleft()
+        self._n_waiting -= nbytes
+        future.result()
+
+    def _drain(self) -> None:
+        while self._waiting:
+            self._wait()
+        self._splits_chunks = False
+
+
+class Piece:
+    """Part of an array, as data chunk iterators give them.
+
+    Attributes
+    ----------
+    data : array_like
+    selection : slice
+        Which rows it is.
+    """
+
+    def __init__(self, data: Any, selection: slice, shape: tuple[int, ...]) -> None:
+        self.data = data
+        self.selection = selection
+        self._shape = shape
+
+    def get_min_bounds(self) -> tuple[int, ...]:
+        """Return the shape of the whole array."""
+        return self._shape
+
+
+def _bounds(part: Any, n: int) -> tuple[int, int] | None:
+    """Return start and stop of an index if it is one run, else None."""
+    if isinstance(part, slice):
+        start, stop, step = part.indices(n)
+        return (start, max(start, stop)) if step == 1 else None
+    if isinstance(part, int | np.integer):
+        i = int(part) + (n if part < 0 else 0)
+        return (i, i + 1)
+    return None
