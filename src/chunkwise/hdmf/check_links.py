@@ -42,12 +42,7 @@ class BrokenLink(NamedTuple):
 
 
 def broken_links(place: Place) -> list[BrokenLink]:
-    """Return the broken links and references at a place; none if that is no HDMF store.
-
-    Parameters
-    ----------
-    place : str, path, KvStore or Location
-    """
+    """Return the broken links and references at a place; none if that is no HDMF store."""
     location = place_of(place)
     format = detect_format(location)
     if format is None:
@@ -59,12 +54,7 @@ def broken_links(place: Place) -> list[BrokenLink]:
 
 
 def check_links(stores: StoreSet) -> Iterator[BrokenLink]:
-    """Yield the broken links, references and regions of the main store, and datasets that can't be read.
-
-    Parameters
-    ----------
-    stores : StoreSet
-    """
+    """Yield broken links, references and regions of the main store, and unreadable datasets."""
     store = stores.main
     for path in store.walk():
         try:

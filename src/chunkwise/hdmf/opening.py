@@ -1,4 +1,4 @@
-"""Opening and making stores, and the error for a place without one, which says what is there instead."""
+"""Opening and making stores; the error for a place without one."""
 
 from __future__ import annotations
 
@@ -35,14 +35,7 @@ def is_hdf5(path: str | os.PathLike[str]) -> bool:
 
 
 def no_store(location: Location, source: str) -> NotFoundError:
-    """Return the error that says what is at a place where a store was expected.
-
-    Parameters
-    ----------
-    location : Location
-    source : str
-        Its name.
-    """
+    """Return the error that says what is at a place where a store was expected."""
     return NotFoundError(f"there is no HDMF store at {source}: {_instead(location, source)}")
 
 

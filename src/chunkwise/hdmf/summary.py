@@ -1,4 +1,4 @@
-"""Summaries of a store and of an HDF5 file, in numbers."""
+"""Summary of a store, in numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ __all__ = ["summarize", "summarize_h5"]
 
 
 def summarize(store: HdmfStore) -> dict[str, Any]:
-    """Return type, version, namespaces and counts of a store.
-
-    Returns
-    -------
-    dict
-        JSON values: ``source``, ``format``, ``consolidated``, ``type``, ``nwb_version``, ``object_id``,
-        ``namespaces`` (name to versions), ``counts`` and ``types`` (name to number of objects).
-    """
+    """Return type, version, namespaces and counts of a store."""
     root = store.attributes("/")
     counts = {"groups": 0, "datasets": 0, "links": 0, "references": 0}
     types: Counter[str] = Counter()
@@ -55,17 +48,7 @@ def summarize(store: HdmfStore) -> dict[str, Any]:
 
 
 def summarize_h5(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return type, version, namespaces and counts of an HDF5 file.
-
-    Parameters
-    ----------
-    path : str or path
-
-    Returns
-    -------
-    dict
-        As :func:`summarize`; ``format`` is "hdf5" and ``consolidated`` None.
-    """
+    """Return type, version, namespaces and counts of an HDF5 file."""
     import h5py
 
     counts = {"groups": 0, "datasets": 0, "links": 0, "references": 0}

@@ -1,9 +1,8 @@
-"""Making thousands of builders: copies of one that hdmf made, with the members that differ replaced.
+"""Making thousands of builders: copies of one that hdmf made, with the members that differ replaced."""
 
-hdmf checks every argument of every constructor by rules that are looked up for each call; opening a file
-of some hundred objects consists of little else.  What a builder is made of is not assumed but looked up in
-one that the constructor made, and if a copy does not turn out like it, the constructor is used after all.
-"""
+# hdmf checks every argument of every constructor by rules that are looked up for each call; opening a file
+# of some hundred objects consists of little else.  What a builder is made of is not assumed but looked up in
+# one that the constructor made, and if a copy does not turn out like it, the constructor is used after all.
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ __all__ = ["BuilderFactory"]
 
 
 class _Template:
-    """What instances of one class have, and where the members are that differ."""
+    """Members of the instances of one class, and the names of those that differ."""
 
     def __init__(self, cls: type, example: Any, marks: dict[str, Any]) -> None:
         self.cls = cls
@@ -87,13 +86,7 @@ class BuilderFactory:
     def group(
         self, name: str, attributes: dict[str, Any], parent: GroupBuilder | None, source: str
     ) -> GroupBuilder:
-        """Return a group builder, put into its parent.
-
-        Raises
-        ------
-        ValueError
-            If the parent has something else of that name.
-        """
+        """Return a group builder, put into its parent."""
         if not self._fast or parent is None or not _is_free(parent, name):
             made = GroupBuilder(name, attributes=attributes, source=source)
             if parent is not None:

@@ -1,4 +1,4 @@
-"""From builders to the references that a store keeps of them, and from those of one store to another's."""
+"""References of a store to builders, and those of one store as another writes them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,7 @@ __all__ = ["BuilderReferences", "identity_of", "path_of"]
 
 
 class BuilderReferences:
-    """How the store of an I/O object refers to builders.
-
-    Parameters
-    ----------
-    io : ZarrIO
-    export_source : str, optional
-        The file that is exported: what is in it counts as being in this store.
-
-    Attributes
-    ----------
-    root_id : str or None
-        Identity of the root that is being written.
-    """
+    """References to builders, as the store of an I/O object writes them."""
 
     def __init__(self, io: Any, export_source: str | None) -> None:
         self.io = io
@@ -44,13 +32,7 @@ class BuilderReferences:
         self._here: dict[str, bool] = {}
 
     def reference_to(self, value: Any) -> Reference:
-        """Return the record of a reference, or of a builder that is referred to.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the target is in a store that has no relative name.
-        """
+        """Return the record of a reference, or of a builder that is referred to."""
         region = None
         target = value
         if isinstance(value, ReferenceBuilder):
@@ -98,13 +80,7 @@ class BuilderReferences:
         return here
 
     def name_of(self, other: str) -> str:
-        """Return the name by which this store calls another.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If it has no relative name, and absolute ones are not allowed.
-        """
+        """Return the name by which this store calls another."""
         source = relative_source(canonical_source(other), canonical_source(self.io.source))
         if source is None:
             if self.io.external_links == "any":

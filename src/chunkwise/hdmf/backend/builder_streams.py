@@ -23,20 +23,7 @@ __all__ = ["BuilderStreams"]
 
 
 class BuilderStreams:
-    """Writes data of builders to arrays that it makes.
-
-    Parameters
-    ----------
-    writer : NodeWriter
-    reference_to : callable
-        Gives the record of a reference that an iterator yields.
-    exhaust : bool
-        Whether an iterator is written to its end at once; otherwise all take turns in :meth:`run`.
-    buffer_nbytes : int
-        Limit on the data that waits to be stored.
-    progress : callable, optional
-        Called with path, rows done and rows expected.
-    """
+    """Writes data of builders to arrays that it makes."""
 
     def __init__(
         self,
@@ -58,18 +45,7 @@ class BuilderStreams:
     def add(
         self, path: str, dtype: Any, iterator: Any, settings: Settings, attributes: dict[str, Any]
     ) -> None:
-        """Make a dataset of what a data chunk iterator yields.
-
-        Parameters
-        ----------
-        path : str
-        dtype : object
-            Of the builder; None if only the iterator knows it.
-        iterator : AbstractDataChunkIterator
-        settings : Settings
-        attributes : dict
-            JSON values.
-        """
+        """Make a dataset of what a data chunk iterator yields."""
         element = _element(dtype, iterator)
         shape = iterator.recommended_data_shape()
         if shape is None:
@@ -124,16 +100,7 @@ class BuilderStreams:
         self._streams = []
 
     def copy_h5(self, path: str, source: H5Source, settings: Settings, attributes: dict[str, Any]) -> None:
-        """Make a copy of a dataset of HDF5.
-
-        Parameters
-        ----------
-        path : str
-        source : H5Source
-        settings : Settings
-        attributes : dict
-            JSON values.
-        """
+        """Make a copy of a dataset of HDF5."""
         element = source.element()
         settings = usable_settings(settings, element, self.store.format)
         if (

@@ -1,4 +1,4 @@
-"""What hdmf builders hold, as element types and values of the store."""
+"""Element types and values of hdmf builders."""
 
 from __future__ import annotations
 
@@ -55,19 +55,7 @@ def is_scalar(data: Any, element: Element) -> bool:
 
 
 def element_of_builder(dtype: Any, data: Any) -> Element:
-    """Return the element type of a dataset builder.
-
-    Parameters
-    ----------
-    dtype : object
-        Of the builder: a NumPy or Python type, a name, a list of members, or None.
-    data : object
-
-    Raises
-    ------
-    InvalidArgumentError
-        If neither tells.
-    """
+    """Return the element type of a dataset builder."""
     found = None
     if isinstance(dtype, list | tuple) and dtype and not all(isinstance(d, str) for d in dtype):
         return _with_regions(compound([(d["name"], _declared(d["dtype"])) for d in dtype]), data)

@@ -39,25 +39,7 @@ def check_link_name(name: str, group: str) -> None:
 
 
 class BuilderWriter:
-    """Writes builders to the store of an I/O object.
-
-    Parameters
-    ----------
-    io : ZarrIO
-    writer : NodeWriter
-    link_data : bool
-        Whether datasets of other stores become links instead of copies.
-    exhaust : bool
-        Whether an iterator is written to its end at once; otherwise all take turns at the end.
-    export_source : str, optional
-        The file that is exported: what is in it counts as being in this store.
-    keep_types : bool
-        Whether types of attributes that JSON loses are recorded.
-    buffer_nbytes : int
-        Limit on the data that waits to be stored.
-    progress : callable, optional
-        Called with path, rows done and rows expected.
-    """
+    """Writes builders to the store of an I/O object."""
 
     def __init__(
         self,

@@ -1,9 +1,8 @@
-"""From the tree of a store to hdmf builders: one for each object, for the life of the I/O object.
+"""From the tree of a store to hdmf builders: one for each object, for the life of the I/O object."""
 
-All groups and datasets of a tree are built first, then links and references, which find their targets
-there; so cycles end, and targets have their real parents.  Of another store only what is linked to and
-the groups above it are built.
-"""
+# All groups and datasets of a tree are built first, then links and references, which find their targets
+# there; so cycles end, and targets have their real parents.  Of another store only what is linked to and
+# the groups above it are built.
 
 from __future__ import annotations
 
@@ -31,15 +30,7 @@ ROOT = "root"
 
 
 class BuilderTree:
-    """The builders of an I/O object.
-
-    Parameters
-    ----------
-    io : ZarrIO
-    stores : StoreSet
-    strict : bool
-        Whether a broken link or reference is an error; else it is left out with a warning.
-    """
+    """The builders of an I/O object."""
 
     def __init__(self, io: Any, stores: StoreSet, *, strict: bool) -> None:
         self.io = io
@@ -72,13 +63,7 @@ class BuilderTree:
         return iter(self._builders.values())
 
     def target(self, reference: Reference, holder: HdmfStore) -> Any:
-        """Return the builder that a reference means.
-
-        Raises
-        ------
-        BrokenLinkError
-            If there is none.
-        """
+        """Return the builder that a reference means."""
         key = (holder.source, reference)
         try:
             found = self._targets.get(key)
@@ -124,10 +109,7 @@ class BuilderTree:
                 pending += [(join_path(at, name), builder) for name in reversed(store.names(at))]
 
     def _stands_alone(self, store: HdmfStore, path: str) -> bool:
-        """Whether a linked object has no parent in the hands of hdmf: a dataset without a type.
-
-        pynwb makes the container above linked data, if there is one, of a group that may have been left out.
-        """
+        """Return True for a linked dataset without a type, whose group hdmf must not see."""
         above = path.rpartition("/")[0] or "/"
         if store is self.stores.main or (store.source, above) in self._complete:
             return False

@@ -33,19 +33,7 @@ def _type_map() -> TypeMap:
 
 
 def open_source(path: Place, **options: Any) -> HDMFIO:
-    """Open a file for reading, whatever its format, with the types that it has cached.
-
-    Parameters
-    ----------
-    path : str, path or KvStore
-    **options
-        Those of :class:`ZarrIO`; not for HDF5.
-
-    Raises
-    ------
-    NotFoundError
-        If there is no file.
-    """
+    """Open a file for reading, whatever its format, with the types that it has cached."""
     type_map = _type_map()
     if isinstance(path, str | os.PathLike) and is_hdf5(path):
         from hdmf.backends.hdf5 import HDF5IO

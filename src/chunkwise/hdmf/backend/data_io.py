@@ -1,4 +1,4 @@
-"""How a dataset is to be stored, wrapped around its data: ``ZarrDataIO``, and hdmf's own for HDF5."""
+"""``ZarrDataIO``: data with its storage settings; those of hdmf's wrapper for HDF5."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
     @property
     def link_data(self) -> bool:
-        """Whether data of another store becomes a link."""
+        """True if data of another store becomes a link."""
         return self._link_data
 
     @property
@@ -217,11 +217,7 @@ def _from_h5_options(given: dict[str, Any]) -> Settings:
 
 
 def settings_of_h5(dataset: Any) -> Settings:
-    """Return how a dataset of h5py is stored: its chunks, compression, other filters and fill value.
-
-    The compression becomes the compressor, with nothing on top of it.  A dataset that is not compressed gets
-    the default.
-    """
+    """Return how a dataset of h5py is stored: its chunks, compression, other filters and fill value."""
     filters = codecs_of_h5(dataset)
     compressor: Any = True
     if filters and filters[-1].codec_id != "shuffle":

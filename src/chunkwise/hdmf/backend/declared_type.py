@@ -1,4 +1,4 @@
-"""What the schema says of a dataset's elements, where what is stored doesn't say it."""
+"""Element types that the schema declares and the store doesn't."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ __all__ = ["declared_dtype"]
 def declared_dtype(
     catalog: NamespaceCatalog, name: str, attributes: Mapping[str, Any], parent: GroupBuilder | None
 ) -> Any:
-    """Return the dtype of a dataset in the specification of its type or of the group that it is in.
-
-    Returns
-    -------
-    str, list or None
-        None if no specification has the dataset, or it has no dtype.
-    """
+    """Return the dtype of a dataset in the specification of its type or of the group that it is in."""
     spec = _of_type(catalog, attributes)
     if spec is None and parent is not None:
         above = _of_group(catalog, parent)

@@ -1,10 +1,9 @@
-"""Adding ragged rows to tables that were read, as ``units.add_unit`` does.
+"""Adding ragged rows to tables that were read, as ``units.add_unit`` does."""
 
-hdmf adds to the columns of such tables with functions that know lists, arrays and datasets of h5py only, and
-refuse anything else after other columns have their row already.  Here the columns of one file learn of lazy
-datasets: the objects that were read, not the classes of hdmf.  An index column that hdmf wants wider is
-written again; hdmf can do that in memory only.
-"""
+# hdmf adds to the columns of such tables with functions that know lists, arrays and datasets of h5py only,
+# and refuse anything else after other columns have their row already.  Here the columns of one file learn
+# of lazy datasets: the objects that were read, not the classes of hdmf.  An index column that hdmf wants
+# wider is written again; hdmf can do that in memory only.
 
 from __future__ import annotations
 

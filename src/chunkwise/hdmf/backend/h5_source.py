@@ -1,7 +1,6 @@
-"""Datasets of HDF5 files that are exported: their element type, values and regions.
+"""Datasets of HDF5 files that are exported: their element type, values and regions."""
 
-h5py is used only through the objects that hdmf hands over; this module imports it when there is one.
-"""
+# h5py is used only through the objects that hdmf hands over; this module imports it when there is one.
 
 from __future__ import annotations
 
@@ -33,16 +32,7 @@ def h5_dataset_of(data: Any) -> Any:
 
 
 def region_of_h5(file: Any, value: Any, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return the canonical region of an HDF5 region reference.
-
-    Parameters
-    ----------
-    file : h5py.File
-        In which the reference is.
-    value : h5py.RegionReference
-    shape : tuple of int
-        Of its target.
-    """
+    """Return the canonical region of an HDF5 region reference."""
     from h5py import h5r, h5s
 
     space = h5r.get_region(value, file.id)
@@ -64,12 +54,7 @@ def region_of_h5(file: Any, value: Any, shape: tuple[int, ...]) -> dict[str, Any
 
 
 class H5Source:
-    """A dataset of h5py as the writer reads it.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset or StrDataset
-    """
+    """A dataset of h5py as the writer reads it."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = getattr(dataset, "dset", None) or dataset

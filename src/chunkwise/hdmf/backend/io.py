@@ -189,7 +189,7 @@ class ZarrIO(StoreReading, StoreWriting):
 
     @property
     def mode(self) -> str:
-        """How it was opened."""
+        """Mode in which it was opened."""
         return self._mode
 
     @property
@@ -199,7 +199,7 @@ class ZarrIO(StoreReading, StoreWriting):
 
     @property
     def writable(self) -> bool:
-        """Whether the store may be changed."""
+        """True if the store may be changed."""
         return self._mode not in ("r", "r-")
 
     @property

@@ -84,7 +84,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
 
     @property
     def compressors(self) -> tuple[Any, ...]:
-        """What chunks are compressed with: objects of numcodecs, or JSON of what it lacks."""
+        """Compressors of chunks: objects of numcodecs, or JSON of those it lacks."""
         return tuple(codec_objects(stored_codecs(self._dataset)[1]))
 
     @property
@@ -94,7 +94,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
 
     @property
     def filters(self) -> list[Any]:
-        """What comes before the compressors, in the form of these."""
+        """Codecs before the compressors, in the same form."""
         return codec_objects(stored_codecs(self._dataset)[0])
 
     @property
@@ -115,7 +115,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
 
     @property
     def info(self) -> ArrayInfo:
-        """What is known of the dataset: a mapping, whose text is a table; lists the store."""
+        """Table of the dataset's properties, a mapping; lists the store."""
         self._check_open()
         return dataset_info(self._dataset)
 

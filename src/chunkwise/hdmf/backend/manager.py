@@ -1,10 +1,9 @@
-"""A type map and a build manager that answer what hdmf asks of every builder again and again at once.
+"""A type map and a build manager that answer what hdmf asks of every builder again and again at once."""
 
-hdmf checks the arguments of each call by rules that it goes through anew, and asks several times for each
-object which type, namespace and class it has, in calls that are nested five deep: a quarter of the time that
-it takes to make containers.  The answers here are those of hdmf's own classes.  Nothing is kept, so types
-that are registered later count.
-"""
+# hdmf checks the arguments of each call by rules that it goes through anew, and asks several times for each
+# object which type, namespace and class it has, in calls that are nested five deep: a quarter of the time
+# that it takes to make containers.  The answers here are those of hdmf's own classes.  Nothing is kept, so
+# types that are registered later count.
 
 from __future__ import annotations
 
@@ -19,13 +18,7 @@ __all__ = ["StoreBuildManager", "StoreTypeMap"]
 
 
 class StoreTypeMap(TypeMap):  # type: ignore[misc, unused-ignore]
-    """A copy of a type map.
-
-    Parameters
-    ----------
-    source : TypeMap
-        With hdmf's default mapper, as pynwb's is.
-    """
+    """A copy of a type map."""
 
     def __init__(self, source: TypeMap) -> None:
         super().__init__(copy(source.namespace_catalog), type_config=deepcopy(source.type_config))
@@ -70,12 +63,7 @@ class StoreTypeMap(TypeMap):  # type: ignore[misc, unused-ignore]
 
 
 class StoreBuildManager(BuildManager):  # type: ignore[misc, unused-ignore]
-    """Makes containers of builders, and builders of containers.
-
-    Parameters
-    ----------
-    type_map : StoreTypeMap
-    """
+    """Makes containers of builders, and builders of containers."""
 
     def get_builder_dt(self, builder: Any) -> Any:
         """Return the data type of a builder; None if it has none."""

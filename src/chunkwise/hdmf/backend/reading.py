@@ -1,4 +1,4 @@
-"""The half of ``ZarrIO`` that reads: containers, builders, targets of references, cached specifications."""
+"""Reading half of ``ZarrIO``: containers, builders, targets of references, cached specifications."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
     @property
     @abstractmethod
     def writable(self) -> bool:
-        """Whether the store may be changed."""
+        """True if the store may be changed."""
 
     @property
     @abstractmethod

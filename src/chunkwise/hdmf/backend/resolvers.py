@@ -27,7 +27,7 @@ __all__ = [
 
 
 class _Resolving(LazyDataset):
-    """What all have in common: ``_resolve`` turns one reference into a builder or container."""
+    """Base of resolvers: ``_resolve`` turns a reference into a builder or container."""
 
     _builders = True
     _inverse: ClassVar[type[_Resolving]]

@@ -38,10 +38,7 @@ GROUP = "specifications"
 
 
 def cached_versions(store: HdmfStore) -> dict[str, str]:
-    """Return the newest cached version of each namespace in a store.
-
-    Versions are compared number by number; ``unversioned`` and ``None`` come last.
-    """
+    """Return the newest cached version of each namespace in a store."""
     path = store.specifications()
     if path is None:
         return {}
@@ -54,11 +51,7 @@ def cached_versions(store: HdmfStore) -> dict[str, str]:
 
 
 def unknown_type(store: HdmfStore, catalog: NamespaceCatalog, error: ValueError) -> UnsupportedError | None:
-    """Return what is wrong if hdmf did not find a type: the store's schema is not the one that is loaded.
-
-    A namespace of an installed package is not replaced by the one that is cached, since its classes are
-    made for its own.
-    """
+    """Return the error for a type that hdmf lacks because the schemas differ; None otherwise."""
     found = re.match(r"No specification for '(.+)' in namespace '(.+)'", str(error))
     if found is None or found[2] not in catalog.namespaces:
         return None
@@ -86,14 +79,7 @@ def _version_key(version: str) -> tuple[Any, ...]:
 
 
 class StoreSpecReader(SpecReader):  # type: ignore[misc, unused-ignore]
-    """Reads the cached specifications of one namespace and version.
-
-    Parameters
-    ----------
-    store : HdmfStore
-    path : str
-        Of the group of the version.
-    """
+    """Reads the cached specifications of one namespace and version."""
 
     def __init__(self, store: HdmfStore, path: str) -> None:
         super().__init__(source=f"{store.source}:{path}")
@@ -134,13 +120,7 @@ class StoreSpecReader(SpecReader):  # type: ignore[misc, unused-ignore]
 def load_cached_namespaces(
     store: HdmfStore, catalog: Any, namespaces: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Load cached namespaces into a catalog or type map; those that it has already are kept.
-
-    Returns
-    -------
-    dict
-        From namespace to the namespaces that it includes, and their types.
-    """
+    """Load cached namespaces into a catalog or type map; those that it has already are kept."""
     versions = cached_versions(store)
     if not versions:
         warnings.warn(f"No cached namespaces found in {store.source}", stacklevel=3)
@@ -158,7 +138,7 @@ def load_cached_namespaces(
 
 
 def _takes_all_readers() -> bool:
-    """Whether hdmf takes the readers of all namespaces at once, and orders them; releases before 4 do not."""
+    """Return True if hdmf takes and orders the readers of all namespaces, as from release 4."""
     for argument in get_docval(NamespaceCatalog.load_namespaces):
         if argument["name"] == "reader":
             kinds = argument["type"]

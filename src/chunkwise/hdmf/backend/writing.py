@@ -56,7 +56,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
     @property
     @abstractmethod
     def writable(self) -> bool:
-        """Whether the store may be changed."""
+        """True if the store may be changed."""
 
     @abstractmethod
     def _begin(self) -> None:

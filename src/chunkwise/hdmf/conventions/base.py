@@ -1,15 +1,14 @@
-"""The three storage conventions as far as writing is concerned: documents of nodes, stored values.
+"""The three storage conventions as far as writing is concerned: documents of nodes, stored values."""
 
-================= ======================== ============================ ============================
-what              Zarr v2                  Zarr v3                      N5
-================= ======================== ============================ ============================
-text              ``|O``, ``vlen-utf8``    ``string``                   encoded group
-bytes             ``|O``, ``vlen-bytes``   ``string``, ``_DTYPE bytes`` encoded group
-reference         ``|O``, ``json2``        ``string``, a path           encoded group
-compound          struct, or JSON rows     ``struct``                   encoded group
-scalar            ``[1]``                  ``[]``                       ``[1]``, ``_SCALAR``
-================= ======================== ============================ ============================
-"""
+# ================= ======================== ============================ ============================
+# what              Zarr v2                  Zarr v3                      N5
+# ================= ======================== ============================ ============================
+# text              ``|O``, ``vlen-utf8``    ``string``                   encoded group
+# bytes             ``|O``, ``vlen-bytes``   ``string``, ``_DTYPE bytes`` encoded group
+# reference         ``|O``, ``json2``        ``string``, a path           encoded group
+# compound          struct, or JSON rows     ``struct``                   encoded group
+# scalar            ``[1]``                  ``[]``                       ``[1]``, ``_SCALAR``
+# ================= ======================== ============================ ============================
 
 from __future__ import annotations
 
@@ -44,51 +43,28 @@ _SMALL_DOCUMENT = 1 << 12
 
 @dataclass(frozen=True)
 class NewArray:
-    """What is asked of an array that is to be made.
-
-    Attributes
-    ----------
-    path : str
-    element : Element
-    shape : sequence of int
-        As users see it.
-    settings : Settings
-    attributes : mapping
-        JSON of the attributes of users; what the storage needs is added.
-    scalar : bool
-    width : int
-        Characters of the longest text in a compound.
-    binary : bool
-        Whether there are bytes that are not UTF-8.
-    pickled : bool
-        Whether references in Zarr v2 are stored in the form that hdmf-zarr writes by default.
-    nested : bool
-        Whether each index of a chunk of Zarr v2 is a directory.
-    """
+    """Description of an array that is to be made."""
 
     path: str
     element: Element
+    # As users see it.
     shape: Sequence[int]
     settings: Settings
+    # JSON of the attributes of users; what the storage needs is added.
     attributes: Mapping[str, Any]
     scalar: bool = False
+    # Characters of the longest text in a compound.
     width: int = 0
+    # Whether there are bytes that are not UTF-8.
     binary: bool = False
+    # Whether references in Zarr v2 are stored in the form that hdmf-zarr writes by default.
     pickled: bool = False
+    # Whether each index of a chunk of Zarr v2 is a directory.
     nested: bool = False
 
 
 class Convention(ABC):
-    """One storage convention.
-
-    Attributes
-    ----------
-    format : {"zarr2", "zarr3", "n5"}
-    links_member : str
-        Attribute of a group that lists its links.
-    scalar_shape : tuple of int
-        Stored shape of scalar datasets.
-    """
+    """One storage convention."""
 
     format: Format
     links_member = "_LINKS"

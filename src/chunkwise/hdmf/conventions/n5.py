@@ -100,13 +100,7 @@ class N5Convention(Convention):
         settings: Settings,
         attributes: Mapping[str, Any],
     ) -> list[tuple[StoredNode, npt.NDArray[Any] | None]]:
-        """Return the nodes of an encoded or empty dataset, each with the values to be stored in it.
-
-        Parameters
-        ----------
-        values : ndarray
-            Of users, of ``element.memory_dtype``.
-        """
+        """Return the nodes of an encoded or empty dataset, each with the values to be stored in it."""
         shape = [] if scalar else list(values.shape)
         if element.kind == "number":
             empty = {"shape": shape, "dtype": element.memory_dtype.name}

@@ -1,4 +1,4 @@
-"""HDMF in Zarr v3, as hdmf-zarr 0.14 reads it: references are text, compounds structures of fixed width."""
+"""HDMF in Zarr v3: references are text, compounds structs of fixed width."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Attributes: JSON values, with references and the NumPy types that JSON loses.
+"""Attributes: JSON values, with references and the NumPy types that JSON loses."""
 
-JSON keeps integers, floats, booleans, text, lists and null.  What else a value was is written next to
-the attributes, as ``_ATTR_DTYPES``, from name to ``"uint32"``, ``"float32"``, ``"bytes"`` and the like, and
-restored when they are read.  Records are lists there, with their members and shape in ``_ATTR_DTYPES``.
-"""
+# JSON keeps integers, floats, booleans, text, lists and null.  What else a value was is written next to
+# the attributes, as ``_ATTR_DTYPES``, from name to ``"uint32"``, ``"float32"``, ``"bytes"`` and the like, and
+# restored when they are read.  Records are lists there, with their members and shape in ``_ATTR_DTYPES``.
 
 from __future__ import annotations
 
@@ -68,13 +67,7 @@ def is_typed(attributes: Mapping[str, Any]) -> bool:
 
 
 def load_attributes(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of users; references are :class:`Reference`, those of regions with a region.
-
-    Raises
-    ------
-    DataCorruptionError
-        If a reference is malformed; names the attribute.
-    """
+    """Return the attributes of users, with references as records."""
     types = stored.get(ATTR_DTYPES)
     out: dict[str, Any] = {}
     for name, value in stored.items():
@@ -174,24 +167,7 @@ def _as_bytes(value: Any) -> Any:
 def dump_attributes(
     attributes: Mapping[str, Any], as_reference: Callable[[Any], Any], keep_types: bool
 ) -> dict[str, Any]:
-    """Return attributes as JSON values.
-
-    Parameters
-    ----------
-    attributes : mapping
-        Of users; those whose value is None are left out.
-    as_reference : callable
-        Gives the stored form of a value that is a reference; None for any other.
-    keep_types : bool
-        Whether types that JSON loses are recorded.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For a reserved name.
-    TypeError
-        For a value that has no JSON form; names attribute, type and value.
-    """
+    """Return attributes as JSON values."""
     out: dict[str, Any] = {}
     types: dict[str, Any] = {}
     for name, value in attributes.items():

@@ -19,15 +19,7 @@ SHARD_NBYTES = 1 << 26
 
 
 def choose_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Return chunks of about 1 MiB: all of a small dataset, whole rows of a larger one where they fit.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        An axis of no elements gets chunks of 1.
-    itemsize : int
-        Bytes of an element in memory.
-    """
+    """Return chunks of about 1 MiB: all of a small dataset, whole rows of a larger one where they fit."""
     chunks = [max(1, int(n)) for n in shape]
     # Halving the longest axis keeps pieces compact; the first goes first, as data grows along it.
     while chunks:
@@ -42,13 +34,7 @@ def choose_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def checked_chunks(chunks: Sequence[int] | int, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the chunk shape that a user asks for.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is not one positive integer for each axis.
-    """
+    """Return the chunk shape that a user asks for."""
     listed = [chunks] * len(shape) if isinstance(chunks, int) else list(chunks)
     if len(listed) != len(shape) or not all(map(_fits, listed, shape)):
         raise InvalidArgumentError(f"chunks {chunks} for a dataset of shape {tuple(shape)}")

@@ -40,29 +40,17 @@ _NAMED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a dataset is to be stored.
-
-    Attributes
-    ----------
-    chunks : tuple of int or None
-    shards : tuple of int, "auto" or None
-        Zarr v3 only.
-    compressor : object
-        True for the default, None or False for none, else a codec or a list of codecs: JSON of any format,
-        a name, or an object of numcodecs or zarr.
-    filters : sequence
-        Codecs that come before the compressor.
-    serializer : object
-        The codec that makes bytes of an array, Zarr v3 only; None for the usual one.
-    fill_value : object
-        What is read where nothing was written; None for zero.
-    """
+    """Storage settings of a dataset: chunks, shards, codecs, fill value."""
 
     chunks: tuple[int, ...] | int | None = None
+    # Zarr v3 only.
     shards: tuple[int, ...] | str | None = None
     compressor: Any = True
+    # Codecs that come before the compressor.
     filters: Sequence[Any] | None = None
+    # The codec that makes bytes of an array, Zarr v3 only; None for the usual one.
     serializer: Any = None
+    # What is read where nothing was written; None for zero.
     fill_value: Any = None
 
     def compressors(self, format: Format) -> list[dict[str, Any]]:
@@ -97,22 +85,7 @@ def _documents(given: Sequence[Any], format: Format) -> list[dict[str, Any]]:
 
 
 def codec_document(codec: Any, format: Format) -> dict[str, Any]:
-    """Return one codec as `format` writes it.
-
-    Parameters
-    ----------
-    codec : str, mapping, or object
-        A name; JSON in the form of any format; an object with ``get_config`` (numcodecs) or ``to_dict``
-        (zarr-python).
-    format : {"zarr2", "zarr3", "n5"}
-
-    Raises
-    ------
-    SpecError
-        If the format has no such codec.
-    InvalidArgumentError
-        If it is no codec.
-    """
+    """Return one codec as `format` writes it."""
     if hasattr(codec, "to_dict"):
         codec = codec.to_dict()
     elif hasattr(codec, "get_config"):

@@ -1,11 +1,10 @@
-"""Copies of small values at the root of a store, so that opening it on a server takes few requests.
+"""Copies of small values at the root of a store: opening it on a server takes few requests."""
 
-They belong to consolidated metadata, which hold copies of documents only, and none in N5: the chunks of small
-datasets, and in N5 all documents.  The root names them by a digest, in a member that others leave out when
-they consolidate anew, so that copies which are out of date are not used.  They are deleted before anything is
-changed, and written when the store is closed.  Only stores on servers are opened with them: files of this
-machine are read themselves.
-"""
+# They belong to consolidated metadata, which hold copies of documents only, and none in N5: the chunks of
+# small datasets, and in N5 all documents.  The root names them by a digest, in a member that others leave
+# out when they consolidate anew, so that copies which are out of date are not used.  They are deleted
+# before anything is changed, and written when the store is closed.  Only stores on servers are opened with
+# them: files of this machine are read themselves.
 
 from __future__ import annotations
 
@@ -34,15 +33,7 @@ _MAX_TEXT = 1 << 26
 
 
 class Copies:
-    """Copies of the values of one store.
-
-    Attributes
-    ----------
-    values : dict
-        From key to value; None for a key that is missing.
-    documents : mapping
-        From path to document, of N5; empty for other formats.
-    """
+    """Copies of the values of one store."""
 
     __slots__ = ("documents", "values")
 
@@ -97,21 +88,7 @@ def dump_copies(copies: Copies) -> tuple[str, bytes]:
 
 
 def read_copies(kv: KvStoreDriver, root: str, digest: Any) -> Copies | None:
-    """Return the copies that a root names by their digest; None if there are no such.
-
-    Parameters
-    ----------
-    kv : KvStoreDriver
-    root : str
-        Prefix of the keys of the store.
-    digest : object
-        As the root has it; None if it names no copies.
-
-    Raises
-    ------
-    DataCorruptionError
-        If they are not what the digest was made of, and nevertheless fit it.
-    """
+    """Return the copies that a root names by their digest; None if there are no such."""
     if not isinstance(digest, str) or not _is_on_server(kv):
         return None
     raw = kv.read(root + COPIES).value

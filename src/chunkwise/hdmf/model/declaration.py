@@ -1,4 +1,4 @@
-"""What a stored array is declared to be: element type, scalar or not, from each convention's metadata."""
+"""Element types and scalars, as the metadata of each convention declare them."""
 
 from __future__ import annotations
 
@@ -32,41 +32,20 @@ __all__ = ["Declaration", "declare"]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What an array holds.
+    """Declared element type of an array."""
 
-    Attributes
-    ----------
-    element : Element or None
-        None if only the stored values can tell: objects without a declared type.
-    scalar : bool
-        Whether it is one value, whatever its stored shape.
-    word : str or None
-        The type as declared.
-    indirect : mapping
-        From a member that holds regions by number to the name of the dataset that holds them.
-    """
-
+    # None if only the stored values can tell: objects without a declared type.
     element: Element | None
+    # Whether it is one value, whatever its stored shape.
     scalar: bool
+    # The type as declared.
     word: Any = None
+    # From a member that holds regions by number to the name of the dataset that holds them.
     indirect: Mapping[str, str] | None = None
 
 
 def declare(node: StoredNode, format: Format, dtype: np.dtype[Any] | None = None) -> Declaration:
-    """Return what an array holds.
-
-    Parameters
-    ----------
-    node : StoredNode
-    format : {"zarr2", "zarr3", "n5"}
-    dtype : numpy.dtype, optional
-        Of the stored values, for a store that does not declare one.
-
-    Raises
-    ------
-    ChunkwiseError
-        If the declaration is malformed; names the dataset.
-    """
+    """Return what an array holds."""
     try:
         if format == "zarr2":
             return _zarr2(node)

@@ -1,4 +1,4 @@
-"""What the elements of an HDMF dataset are, whatever the storage format."""
+"""Element types of HDMF datasets, the same in all storage formats."""
 
 from __future__ import annotations
 
@@ -44,23 +44,15 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Type of the elements of a dataset.
+    """Type of the elements of a dataset."""
 
-    Attributes
-    ----------
-    kind : {"number", "text", "bytes", "reference", "region", "compound"}
-        Booleans are numbers.
-    dtype : numpy.dtype or None
-        Of a number, in native byte order.
-    members : tuple of Member
-        Of a compound.
-    word : str
-        Type name as the store declares it, ``"int"`` for Python integers; empty if it does not.
-    """
-
+    # Booleans are numbers.
     kind: Kind
+    # Of a number, in native byte order.
     dtype: np.dtype[Any] | None = None
+    # Of a compound.
     members: tuple[Member, ...] = ()
+    # Type name as the store declares it, ``"int"`` for Python integers; empty if it does not.
     word: str = field(default="", compare=False)
 
     @property
@@ -75,14 +67,14 @@ class Element:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every element has a fixed size: numbers, and compounds of numbers."""
+        """True if every element has a fixed size: numbers, and compounds of numbers."""
         return self.kind == "number" or (
             self.kind == "compound" and all(m.element.is_plain for m in self.members)
         )
 
     @property
     def has_references(self) -> bool:
-        """Whether there are object or region references, in members too."""
+        """True if there are object or region references, in members too."""
         return self.kind in ("reference", "region") or any(m.element.has_references for m in self.members)
 
     @property
@@ -97,10 +89,7 @@ class Element:
         )
 
     def describe(self) -> Any:
-        """Return the type as hdmf builders have it: a name, or a list of ``{"name", "dtype"}``.
-
-        For hdmf "int" and "float" have 32 bits, so what is declared so and has 64 is called by NumPy's name.
-        """
+        """Return the type as hdmf builders have it: a name, or a list of ``{"name", "dtype"}``."""
         if self.kind == "number":
             return self.memory_dtype.name
         if self.kind != "compound":
@@ -141,13 +130,7 @@ def compound(members: list[tuple[str, Element]]) -> Element:
 
 
 def element_of_word(word: Any, depth: int = 0) -> Element:
-    """Return the type that a declared name, or list of members, means.
-
-    Raises
-    ------
-    DataCorruptionError
-        If it means nothing.
-    """
+    """Return the type that a declared name, or list of members, means."""
     if isinstance(word, list) and depth < 16:
         members = []
         for member in word:

@@ -47,24 +47,7 @@ def _boxed(value: Any) -> npt.NDArray[Any]:
 
 
 def to_logical(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
-    """Return stored values as users see them.
-
-    Parameters
-    ----------
-    values : ndarray
-        Numbers; objects; or records whose members are numbers and fixed-width text.
-    element : Element
-
-    Returns
-    -------
-    ndarray
-        Of ``element.memory_dtype``.
-
-    Raises
-    ------
-    DataCorruptionError
-        If a value is not of the declared type.
-    """
+    """Return stored values as users see them."""
     if element.kind == "number":
         if values.dtype == object:
             try:
@@ -174,14 +157,7 @@ def _records(values: npt.NDArray[Any], element: Element) -> npt.NDArray[Any]:
 
 
 def dump_reference(value: Reference, *, full: bool) -> dict[str, Any]:
-    """Return the JSON form of a reference.
-
-    Parameters
-    ----------
-    full : bool
-        With the identities of the target even if they are unknown, as Zarr v2 stores have them; otherwise
-        those that are known of a target in another store.
-    """
+    """Return the JSON form of a reference."""
     out: dict[str, Any] = {"source": value.source, "path": value.path}
     if full:
         out |= {"object_id": value.object_id, "source_object_id": value.source_object_id}

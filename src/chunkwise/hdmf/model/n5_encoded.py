@@ -1,9 +1,8 @@
-"""Values that N5 has no type for: groups that hold them as columns of numbers.
+"""Values that N5 has no type for: groups that hold them as columns of numbers."""
 
-A group with ``_ENCODED`` in its HDMF attributes is a dataset.  Text, bytes and references lie in ``data``,
-all items one after the other, and ``offsets``, where each begins and the last ends; a compound has one
-child for each member, named by its position, which may be encoded itself.
-"""
+# A group with ``_ENCODED`` in its HDMF attributes is a dataset.  Text, bytes and references lie in ``data``,
+# all items one after the other, and ``offsets``, where each begins and the last ends; a compound has one
+# child for each member, named by its position, which may be encoded itself.
 
 from __future__ import annotations
 
@@ -24,13 +23,7 @@ MAX_BYTES = 1 << 31
 
 
 def encoded_shape(value: Any) -> tuple[int, ...]:
-    """Return the shape in ``_ENCODED`` or ``_EMPTY``.
-
-    Raises
-    ------
-    DataCorruptionError
-        If there is none.
-    """
+    """Return the shape in ``_ENCODED`` or ``_EMPTY``."""
     shape = value.get("shape") if isinstance(value, dict) else None
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise DataCorruptionError(f"Expected a shape, but received: {shape!r:.100}")
@@ -40,21 +33,7 @@ def encoded_shape(value: Any) -> tuple[int, ...]:
 def decode_items(
     read: Callable[[str, int, int], npt.NDArray[Any]], n_items: int, element: Element
 ) -> npt.NDArray[Any]:
-    """Return encoded items as a 1-D object array.
-
-    Parameters
-    ----------
-    read : callable
-        ``read(child, start, stop)`` gives elements of ``data`` or ``offsets``.
-    n_items : int
-    element : Element
-        Text, bytes, reference or region.
-
-    Raises
-    ------
-    DataCorruptionError
-        If offsets go down or out of the data.
-    """
+    """Return encoded items as a 1-D object array."""
     if n_items == 0:
         return np.empty(0, object)
     offsets = read("offsets", 0, n_items + 1).astype(np.int64)

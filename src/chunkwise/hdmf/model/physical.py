@@ -1,8 +1,7 @@
-"""One stored array: its document, its chunks through the engine, nothing of HDMF's meaning.
+"""One stored array: its document, its chunks through the engine, nothing of HDMF's meaning."""
 
-An array is opened when it is first used.  What has to be worked out from a document is shared by all
-arrays of a store whose documents differ in the shape only, of which there are many.
-"""
+# An array is opened when it is first used.  What has to be worked out from a document is shared by all
+# arrays of a store whose documents differ in the shape only, of which there are many.
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ def _has_object(fields: list[Any], depth: int = 0) -> bool:
 
 
 class _Shared:
-    """What arrays have in common whose documents differ in nothing but the shape."""
+    """State shared by arrays whose documents differ in the shape only."""
 
     __slots__ = ("decoders", "metadata", "stored")
 
@@ -74,24 +73,7 @@ class _Shared:
 
 
 class PhysicalArray:
-    """An array of a store.
-
-    Parameters
-    ----------
-    location : Location
-        Of the root of the store.
-    format : {"zarr2", "zarr3", "n5"}
-    node : StoredNode
-        Whose document is replaced by a resize.
-    pool : Pool
-        Who encodes and decodes.
-    shared : dict
-        What arrays of the store have in common.
-    values : mapping
-        Copies of values by key relative to the store, None for those that are missing.
-    before_change : callable, optional
-        Called before anything of the array is changed.
-    """
+    """An array of a store."""
 
     __slots__ = (
         "_before_change",
@@ -127,7 +109,7 @@ class PhysicalArray:
 
     @property
     def prefix(self) -> str:
-        """What the keys of the array begin with."""
+        """Prefix of the keys of the array."""
         return self.location.path + self.node.prefix
 
     @property
@@ -164,13 +146,7 @@ class PhysicalArray:
 
     @property
     def stored(self) -> StoredArray:
-        """The array as the engine sees it.
-
-        Raises
-        ------
-        ChunkwiseError
-            If its document isn't understood, or asks for code to be executed; names the array.
-        """
+        """The array as the engine sees it."""
         if self._stored is None:
             try:
                 self._open()
@@ -283,10 +259,7 @@ class PhysicalArray:
         return Selection(selection.terms[::-1]) if self.format == "n5" else selection
 
     def write(self, key: Any, values: npt.NDArray[Any]) -> Future[None]:
-        """Store values where an index says; they must not change before the future is done.
-
-        Values are broadcast.  Chunks that hold nothing but the fill value are not stored.
-        """
+        """Store values where an index says; they must not change before the future is done."""
         selection = parse_selection(key, self.shape)
         if selection.finish is not None:
             raise UnsupportedError("writing takes integers, slices of positive step and lists of indices")
@@ -308,13 +281,7 @@ class PhysicalArray:
         )
 
     def resize(self, shape: Sequence[int]) -> None:
-        """Change the shape, in the store too; chunks that are outside then are deleted.
-
-        Raises
-        ------
-        FailedPreconditionError
-            If the array has been deleted.
-        """
+        """Change the shape, in the store too; chunks that are outside then are deleted."""
         self._before_change()
         before = self.stored
         wanted = [int(n) for n in shape]

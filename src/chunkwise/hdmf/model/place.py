@@ -1,4 +1,4 @@
-"""Where a store lies: paths, URLs and kvstores as one record, and the names that builders carry."""
+"""Paths, URLs and kvstores as one record, and the names that builders carry."""
 
 from __future__ import annotations
 
@@ -39,21 +39,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def place_of(place: Place, *, patient: bool = True) -> Location:
-    """Return where a store is; symbolic links in local paths are resolved.
-
-    Parameters
-    ----------
-    place : str, path, KvStore or Location
-    patient : bool
-        Whether a server that does not answer is asked again and again, for minutes.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is empty or no valid URL.
-    TypeError
-        If it is nothing that could be a place.
-    """
+    """Return where a store is; symbolic links in local paths are resolved."""
     if isinstance(place, Location):
         return place
     if isinstance(place, KvStore):
@@ -103,17 +89,7 @@ def source_name(place: Place) -> str:
 
 
 def join_source(base: str, source: str, *, from_parent: bool = False) -> str | None:
-    """Return the store that `source` names, seen from the store `base`; None if it leaves the root of a URL.
-
-    Parameters
-    ----------
-    base : str
-        A local path or a URL.
-    source : str
-        As stored: relative, absolute, or a URL.
-    from_parent : bool
-        Whether `source` is relative to the directory that holds `base`, as hdmf-zarr 0.10.0 wrote it.
-    """
+    """Return the store that `source` names, seen from `base`; None above the root of a URL."""
     if is_url(source):
         return source
     source = source.replace("\\", "/") if not _DRIVE.match(source) else source
@@ -144,13 +120,7 @@ def canonical_source(source: str) -> str:
 
 
 def relative_source(target: str, holder: str) -> str | None:
-    """Return how a link in `holder` names the store `target`; None if only an absolute name could.
-
-    Parameters
-    ----------
-    target, holder : str
-        Local paths or URLs.
-    """
+    """Return how a link in `holder` names the store `target`; None if only an absolute name could."""
     if target == holder:
         return "."
     if is_url(target) != is_url(holder):
@@ -172,19 +142,7 @@ def is_absolute(source: str) -> bool:
 
 
 def with_storage_options(path: Place, options: Mapping[str, Any] | None) -> Place:
-    """Return the place that a URL and options name.
-
-    Parameters
-    ----------
-    path : str, path or KvStore
-    options : mapping, optional
-        ``anon`` says that a public bucket of S3 is read without credentials.
-
-    Raises
-    ------
-    UnsupportedError
-        For any other option; such are part of a kvstore spec, which can be given instead of a URL.
-    """
+    """Return the place that a URL and options name."""
     options = {k: v for k, v in (options or {}).items() if v not in (None, False, {})}
     if not options:
         return path

@@ -13,13 +13,7 @@ __all__ = ["Reference", "canonical_path", "join_path", "parse_reference", "split
 
 
 def split_path(path: str) -> list[str]:
-    """Return the names in a path below the root; ``""`` and ``"/"`` are the root.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For ``..``, which would lead out of a group.
-    """
+    """Return the names in a path below the root; ``""`` and ``"/"`` are the root."""
     names = [name for name in path.split("/") if name not in ("", ".")]
     if ".." in names:
         raise InvalidArgumentError(f'path "{path}" contains ".."')
@@ -63,7 +57,7 @@ class Reference:
 
     @property
     def internal(self) -> bool:
-        """Whether the target is said to be in the same store."""
+        """True if the target is said to be in the same store."""
         return self.source in (".", "")
 
 
@@ -78,13 +72,7 @@ def _text(value: Any, member: str, default: str | None) -> Any:
 
 
 def parse_reference(value: Any) -> Reference:
-    """Return the record of any stored form: a mapping, JSON text of one, or the bare path of the target.
-
-    Raises
-    ------
-    DataCorruptionError
-        If it is none of these.
-    """
+    """Return the record of any stored form: a mapping, its JSON text, or a bare path."""
     if isinstance(value, Reference):
         return value
     if isinstance(value, str):

@@ -1,19 +1,18 @@
-"""Regions of datasets: one JSON form for every storage format, made from what users give.
+"""Regions of datasets: one JSON form for every storage format, made from what users give."""
 
-=========== ==========================================================================
-``type``    members
-=========== ==========================================================================
-all         --
-none        ``ndim``
-slices      ``slices``: [start, stop, step] for each axis
-hyperslab   ``start``, ``stride``, ``count``, ``block``: one number each for each axis
-blocks      ``blocks``: boxes [[first…], [last…]], corners included
-points      ``points``: coordinates, in order
-=========== ==========================================================================
-
-Each also has ``shape``, that of the target when the reference was made.  Axes are in the order in which
-users see them.
-"""
+# =========== ==========================================================================
+# ``type``    members
+# =========== ==========================================================================
+# all         --
+# none        ``ndim``
+# slices      ``slices``: [start, stop, step] for each axis
+# hyperslab   ``start``, ``stride``, ``count``, ``block``: one number each for each axis
+# blocks      ``blocks``: boxes [[first…], [last…]], corners included
+# points      ``points``: coordinates, in order
+# =========== ==========================================================================
+#
+# Each also has ``shape``, that of the target when the reference was made.  Axes are in the order in which
+# users see them.
 
 from __future__ import annotations
 
@@ -31,23 +30,7 @@ _MAX_BOXES = 1 << 22
 
 
 def normalize_region(given: Any, shape: Sequence[int]) -> dict[str, Any]:
-    """Return the canonical form of a region of a dataset of the given shape.
-
-    Parameters
-    ----------
-    given : slice, int, Ellipsis, tuple of these, list of int, list of coordinates, mask, or mapping
-        A mapping is a canonical region, whose ``shape`` may be missing.  A list of integers picks along
-        axis 0; a boolean array of the dataset's shape picks elements.
-    shape : sequence of int
-        Of the dataset.
-
-    Raises
-    ------
-    OutOfBoundsError
-        If an index is outside the shape.
-    InvalidArgumentError
-        If it is no region.
-    """
+    """Return the canonical form of a region of a dataset of the given shape."""
     shape = [int(n) for n in shape]
     if isinstance(given, Mapping):
         return parse_region({"shape": shape, **given}, shape)
@@ -166,21 +149,7 @@ def _numbers(value: Any, rank: int | None = None) -> list[int]:
 
 
 def parse_region(value: Any, shape: Sequence[int] | None = None) -> dict[str, Any]:
-    """Check a stored region and return it.
-
-    Parameters
-    ----------
-    value : mapping
-    shape : sequence of int, optional
-        What the region has to lie in; by default the shape that it names.
-
-    Raises
-    ------
-    DataCorruptionError
-        If it is malformed.
-    OutOfBoundsError
-        If it reaches out of the shape.
-    """
+    """Check a stored region and return it."""
     if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
         raise DataCorruptionError(f"Expected a region with a type, but received: {value!r:.100}")
     own = _numbers(value.get("shape", list(shape or ())))
@@ -257,20 +226,7 @@ def _check_inside(region: Mapping[str, Any], shape: Sequence[int]) -> None:
 
 
 def select_region(dataset: Any, region: Mapping[str, Any]) -> npt.NDArray[Any]:
-    """Return the elements of a region; the result has the shape that h5py gives.
-
-    Parameters
-    ----------
-    dataset : array-like
-        With ``shape``, ``dtype`` and indexing by slices.
-    region : mapping
-        Canonical.  If the dataset has grown since, it means the same elements.
-
-    Raises
-    ------
-    OutOfBoundsError
-        If the dataset has become too small.
-    """
+    """Return the elements of a region; the result has the shape that h5py gives."""
     region = parse_region(region)
     shape = tuple(dataset.shape)
     _check_inside(region, shape)

@@ -17,18 +17,10 @@ Term: TypeAlias = "int | slice | npt.NDArray[np.intp]"
 
 
 class Selection(NamedTuple):
-    """What to read, and what to do with the result.
-
-    Attributes
-    ----------
-    terms : tuple
-        For each axis an index, a slice of positive step inside the shape, or an array of indices; arrays
-        on several axes mean their outer product.
-    finish : callable or None
-        Turns what is read into what was asked for.
-    """
+    """Terms of a read, and the step that finishes its result."""
 
     terms: tuple[Term, ...]
+    # Turns what is read into what was asked for.
     finish: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None = None
 
     def transform(self, shape: Sequence[int]) -> IndexTransform:
@@ -53,20 +45,7 @@ class Selection(NamedTuple):
 
 
 def parse_selection(key: Any, shape: Sequence[int]) -> Selection:
-    """Return what an index means for a dataset of the given shape.
-
-    Parameters
-    ----------
-    key : int, slice, Ellipsis, list, mask, or tuple of these
-        Negative indices count from the end; lists on several axes give an outer product, as in h5py.
-        A mask of the whole shape picks elements.
-    shape : sequence of int
-
-    Raises
-    ------
-    OutOfBoundsError
-        If an index is outside, or there are too many.
-    """
+    """Return what an index means for a dataset of the given shape."""
     if (type(key) is slice and key == slice(None)) or key is Ellipsis:
         return Selection(tuple(slice(0, n, 1) for n in shape))
     parts = key if isinstance(key, tuple) else (key,)

@@ -1,7 +1,6 @@
-"""The nodes of a store with their documents, read once: from consolidated metadata, or by walking.
+"""The nodes of a store with their documents, read once: from consolidated metadata, or by walking."""
 
-After this nothing more is read to know what is in a store, and looking a path up is a dict access.
-"""
+# After this nothing more is read to know what is in a store, and looking a path up is a dict access.
 
 from __future__ import annotations
 
@@ -23,55 +22,37 @@ Format: TypeAlias = Literal["zarr2", "zarr3", "n5"]
 
 @dataclass(slots=True)
 class StoredNode:
-    """A group or array.
+    """A group or array."""
 
-    Attributes
-    ----------
-    path : str
-        Canonical: ``"/"``, ``"/a/b"``.
-    is_array : bool
-    document : dict
-        ``.zarray`` or ``.zgroup``, ``zarr.json``, or ``attributes.json``.
-    attributes : dict
-        All that are stored, reserved ones included.
-    stored_at : str, optional
-        Where it is stored, if not at its path: see :mod:`chunkwise.hdmf.replacement.successor`.
-    """
-
+    # Canonical: ``"/"``, ``"/a/b"``.
     path: str
     is_array: bool
+    # ``.zarray`` or ``.zgroup``, ``zarr.json``, or ``attributes.json``.
     document: dict[str, Any]
+    # All that are stored, reserved ones included.
     attributes: dict[str, Any]
+    # Where it is stored, if not at its path: see :mod:`chunkwise.hdmf.replacement.successor`.
     stored_at: str | None = None
 
     @property
     def prefix(self) -> str:
-        """What its keys begin with, relative to the store."""
+        """Prefix of its keys, relative to the store."""
         at = self.path if self.stored_at is None else self.stored_at
         return at[1:] + "/" if at != "/" else ""
 
 
 @dataclass(slots=True)
 class Tree:
-    """All nodes of a store.
-
-    Attributes
-    ----------
-    format : {"zarr2", "zarr3", "n5"}
-    nodes : dict
-        From path to node; each group before what is in it.
-    children : dict
-        From the path of a group to the names in it.
-    consolidated : bool
-        Whether this comes from consolidated metadata.
-    values : dict
-        Copies of small values by key relative to the store; see :mod:`chunkwise.hdmf.model.copies`.
-    """
+    """All nodes of a store."""
 
     format: Format
+    # From path to node; each group before what is in it.
     nodes: dict[str, StoredNode] = field(default_factory=dict)
+    # From the path of a group to the names in it.
     children: dict[str, list[str]] = field(default_factory=dict)
+    # Whether this comes from consolidated metadata.
     consolidated: bool = False
+    # Copies of small values by key relative to the store; see :mod:`chunkwise.hdmf.model.copies`.
     values: dict[str, bytes | None] = field(default_factory=dict)
 
     def add(self, node: StoredNode) -> None:
@@ -85,7 +66,7 @@ class Tree:
             self.children.setdefault(node.path, [])
 
     def is_dataset(self, path: str) -> bool:
-        """Whether the node at a path is a dataset; an encoded group of N5 is one."""
+        """Return True for datasets; an encoded group of N5 is one."""
         node = self.nodes[path]
         return node.is_array or (
             self.format == "n5" and ("_ENCODED" in node.attributes or "_EMPTY" in node.attributes)
@@ -113,10 +94,7 @@ class Tree:
 
 
 def detect_format(location: Location) -> Format | None:
-    """Return the convention that the store at `location` follows; None if there is no store.
-
-    N5 is recognised by the marker ``hdmf_n5`` at the root only.
-    """
+    """Return the convention that the store at `location` follows; None if there is no store."""
     kv, path = location.kv, location.path
     if kv.read(path + "zarr.json").value is not None:
         return "zarr3"
@@ -137,26 +115,7 @@ def detect_format(location: Location) -> Format | None:
 def read_tree(
     location: Location, format: Format, consolidated: bool | Literal["check"] = True, root: str = "/"
 ) -> Tree:
-    """Read the documents of all nodes.
-
-    Parameters
-    ----------
-    location : Location
-        Of the root of the store.
-    format : {"zarr2", "zarr3", "n5"}
-    consolidated : bool or "check"
-        Whether consolidated metadata is used where it exists; with "check" only if it agrees with the
-        documents of the nodes, which are read as well.
-    root : str
-        Path that a walk begins at.
-
-    Raises
-    ------
-    NotFoundError
-        If there is nothing.
-    FailedPreconditionError
-        If a document is malformed; names it.
-    """
+    """Read the documents of all nodes."""
     tree = None
     if consolidated:
         tree = _read_consolidated(location, format)

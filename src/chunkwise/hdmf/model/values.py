@@ -1,4 +1,4 @@
-"""What users and hdmf builders give, as arrays of one element type; and the type of what they give."""
+"""Values of users and hdmf builders as arrays of one element type."""
 
 from __future__ import annotations
 
@@ -20,13 +20,7 @@ _PLAIN = {"text": str, "bytes": bytes, "reference": Reference}
 
 
 def shape_of(data: Any, is_item: Any = None) -> tuple[int, ...]:
-    """Return the shape of nested lists; text, bytes, mappings and references are items.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the lists are ragged.
-    """
+    """Return the shape of nested lists; text, bytes, mappings and references are items."""
     if hasattr(data, "shape"):
         return tuple(int(n) for n in data.shape)
     if not isinstance(data, list | tuple | range | set | frozenset) or (
@@ -46,13 +40,7 @@ def _is_row(item: Any) -> bool:
 
 
 def guess_element(data: Any) -> Element:
-    """Return the element type of values whose type nobody has declared.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no value to tell, or it is of a type that HDMF does not have.
-    """
+    """Return the element type of values whose type nobody has declared."""
     dtype = getattr(data, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return element_of_dtype(dtype)
@@ -94,21 +82,7 @@ def element_of_dtype(dtype: np.dtype[Any]) -> Element:
 
 
 def as_values(data: Any, element: Element, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
-    """Return an array of ``element.memory_dtype``.
-
-    Parameters
-    ----------
-    data : array_like
-        Values of users; rows of compounds are tuples, lists or records.
-    element : Element
-    shape : sequence of int, optional
-        Of the result, if it is known.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a value is not of the type.
-    """
+    """Return an array of ``element.memory_dtype``."""
     if element.kind == "number":
         try:
             values = np.asarray(data)

@@ -18,15 +18,7 @@ __all__ = ["SafePickle"]
 
 @dataclass(frozen=True)
 class SafePickle(ArrayToBytes):
-    """Array to bytes: references, and records with references or text; no pickle is executed.
-
-    It is in no catalogue: only the HDMF backend, which knows what its pickles may hold, makes it.
-
-    Attributes
-    ----------
-    record : numpy.dtype or None
-        Type of the elements if the metadata says that they are records.
-    """
+    """Array to bytes: references, and records with references or text; no pickle is executed."""
 
     record: np.dtype[Any] | None = None
 

@@ -1,11 +1,10 @@
-"""The pickles in HDMF stores, read as data: nothing is imported, called or built but plain values.
+"""The pickles in HDMF stores, read as data: nothing is imported, called or built but plain values."""
 
-Every chunk of an object array that hdmf-zarr wrote with its default codec is one pickle of a NumPy array.
-Six names occur in them (:data:`TOKENS`); each becomes a stub that says what was written.  Any other name
-and any opcode that such a pickle has no need of is an error, and so is whatever would make the result
-larger than the input could be.  The array is made later, from the ``.zarray``, never from the pickle:
-the state of a pickled dtype can crash NumPy.
-"""
+# Every chunk of an object array that hdmf-zarr wrote with its default codec is one pickle of a NumPy array.
+# Six names occur in them (:data:`TOKENS`); each becomes a stub that says what was written.  Any other name
+# and any opcode that such a pickle has no need of is an error, and so is whatever would make the result
+# larger than the input could be.  The array is made later, from the ``.zarray``, never from the pickle:
+# the state of a pickled dtype can crash NumPy.
 
 from __future__ import annotations
 
@@ -362,13 +361,6 @@ _HANDLERS = [_OPCODES.get(bytes((opcode,))) for opcode in range(256)]
 
 
 def parse_pickle(data: bytes) -> tuple[Any, int]:
-    """Return the value of a pickle, with stubs for what is not plain, and the number of its opcodes.
-
-    Raises
-    ------
-    UnsafePickleError
-        For any name, opcode or call that arrays written by hdmf-zarr do not have, and for a malformed,
-        truncated or continued pickle.
-    """
+    """Return the value of a pickle, with stubs for what is not plain, and the number of its opcodes."""
     machine = _Machine(data)
     return machine.run(), machine.n_opcodes

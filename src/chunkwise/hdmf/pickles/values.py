@@ -1,8 +1,7 @@
-"""From the stubs of a parsed pickle to plain values, and the one form of pickle that is written.
+"""Values of users and hdmf builders as arrays of one element type."""
 
-Memo references make a value that is short to store and long to walk, so what is visited is counted
-against the size of the pickle, and nesting is limited.
-"""
+# Memo references make a value that is short to store and long to walk, so what is visited is counted
+# against the size of the pickle, and nesting is limited.
 
 from __future__ import annotations
 
@@ -31,29 +30,7 @@ _TEXT = re.compile(r"[<>|=]?([biufSV])([0-9]{1,9})")
 def decode_pickled_array(
     data: bytes, shape: tuple[int, ...], members: tuple[str, ...] | None, max_elements: int = 1 << 24
 ) -> list[Any]:
-    """Return the elements of a pickled object array, in C order.
-
-    Parameters
-    ----------
-    data : bytes
-        The pickle.
-    shape : tuple of int
-        Of the chunk, as the metadata has it; the pickle has to agree on the number of elements.
-    members : tuple of str or None
-        Names of the members if the metadata says that elements are records.
-    max_elements : int
-        Limit on the number of elements.
-
-    Returns
-    -------
-    list
-        Of str, bytes, int, float, bool, None, lists (also for tuples) and dicts (also for references).
-
-    Raises
-    ------
-    UnsafePickleError
-        If the pickle is not such an array.
-    """
+    """Return the elements of a pickled object array, in C order."""
     value, n_opcodes = parse_pickle(data)
     if not isinstance(value, ArrayStub) or value.state is None:
         raise UnsafePickleError("refused pickle: it is not an array")
@@ -157,18 +134,7 @@ def _plain_dtype(stub: Any, depth: int) -> np.dtype[Any]:
 def encode_pickled_array(
     elements: Iterable[Any], shape: tuple[int, ...], record: np.dtype[Any] | None = None
 ) -> bytes:
-    """Return the pickle (protocol 4) of an array with objects, as hdmf-zarr 0.13 reads it.
-
-    Parameters
-    ----------
-    elements : iterable
-        In C order: mappings are references; sequences are records, whose members are text, bytes, numbers,
-        None, references or records.
-    shape : tuple of int
-        Of the chunk.
-    record : numpy.dtype, optional
-        Type of the records; without one, elements are objects.
-    """
+    """Return the pickle (protocol 4) of an array with objects, as hdmf-zarr 0.13 reads it."""
     out = [b"\x80\x04"]
     put = out.append
     _global(put, "numpy.core.multiarray", "_reconstruct")

@@ -1,13 +1,12 @@
-"""The documents at the root that say which dataset is being replaced.
+"""Marks in the documents of the root that name the dataset being replaced."""
 
-Zarr v3 and N5 have one, which is written at once.  Zarr v2 has two: ``.zattrs`` for those who go through
-the nodes, ``.zmetadata`` for those who read consolidated metadata.  The first is marked before the second,
-and the second unmarked before the first: so whoever looks at ``.zattrs`` knows whether the successor is
-needed.
-
-Only what concerns the dataset is changed.  Other members, be they changed in memory or out of date, are the
-business of who closes the store.
-"""
+# Zarr v3 and N5 have one, which is written at once.  Zarr v2 has two: ``.zattrs`` for those who go through
+# the nodes, ``.zmetadata`` for those who read consolidated metadata.  The first is marked before the second,
+# and the second unmarked before the first: so whoever looks at ``.zattrs`` knows whether the successor is
+# needed.
+#
+# Only what concerns the dataset is changed.  Other members, be they changed in memory or out of date, are the
+# business of who closes the store.
 
 from __future__ import annotations
 
@@ -37,14 +36,7 @@ def mark(store: HdmfStore, path: str) -> None:
 
 
 def unmark(store: HdmfStore, dataset: StoredNode | None) -> None:
-    """Say that no dataset is being replaced.
-
-    Parameters
-    ----------
-    store : HdmfStore
-    dataset : StoredNode, optional
-        What is stored where one was replaced; consolidated metadata gets its document.
-    """
+    """Say that no dataset is being replaced."""
     if store.format == "zarr2":
         _change(store, ".zmetadata", lambda document: _marked_zmetadata(document, None, dataset))
         _change(store, ".zattrs", lambda attributes: _marked(attributes, None) or None)

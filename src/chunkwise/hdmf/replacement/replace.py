@@ -1,9 +1,8 @@
-"""Writing a dataset again under its name; a process that is killed leaves the old one or the new one.
+"""Replacement of a dataset by another under its name, safe against being killed."""
 
-What makes that so is told in :mod:`chunkwise.hdmf.replacement.successor`.  Here is who writes: a replacement that was
-begun and not finished, by this process or another, is finished before the next, and when a store is opened
-for writing.
-"""
+# What makes that so is told in :mod:`chunkwise.hdmf.replacement.successor`.  Here is who writes: a
+# replacement that was begun and not finished, by this process or another, is finished before the next, and
+# when a store is opened for writing.
 
 from __future__ import annotations
 
@@ -32,15 +31,7 @@ _DOCUMENTS = (".zarray", ".zattrs", "zarr.json", "attributes.json")
 
 
 def rewrite(dataset: Dataset, element: Element, values: npt.NDArray[Any]) -> None:
-    """Write a dataset of its store again, with another type.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    element : Element
-        The new type, of numbers.
-    values : ndarray
-    """
+    """Write a dataset of its store again, with another type."""
     settings = replace(stored_settings(dataset, dataset.store.format), fill_value=None)
     _replace(dataset, element, values, settings)
 
@@ -81,13 +72,7 @@ def _write_successor(
 
 
 def finish_replacement(store: HdmfStore) -> None:
-    """Put the successor of a dataset in its place, if one was begun to be replaced; remove what is left over.
-
-    Parameters
-    ----------
-    store : HdmfStore
-        Opened without consolidated metadata.
-    """
+    """Finish a replacement that was begun, and remove what is left over."""
     path = replaced_path(store.tree)
     if path is not None and store.tree.nodes[path].stored_at is not None:
         mark(store, path)  # of the two documents of Zarr v2 perhaps one is
@@ -113,11 +98,7 @@ def _clear(store: HdmfStore) -> None:
 
 
 def _copy_keys(store: HdmfStore, path: str) -> None:
-    """Make the keys of a dataset those of its successor.
-
-    Others, who know nothing of replacements, must not take old chunks for ones of the new type, which some
-    readers don't notice if they are too short.  So documents are last.
-    """
+    """Make the keys of a dataset those of its successor."""
     kv, root = store.location.kv, store.location.path
     source, target = root + SUCCESSOR[1:] + "/", root + path[1:] + "/"
     names = [key[len(source) :] for key in kv.list(*_bounds(store, SUCCESSOR))]
@@ -127,7 +108,9 @@ def _copy_keys(store: HdmfStore, path: str) -> None:
     for key in list(kv.list(*_bounds(store, path))):
         if key[len(target) :] not in names:
             kv.delete(key)
-    # What makes a group a dataset is the very last.
+    # Others, who know nothing of replacements, must not take old chunks for ones of the new type, which
+    # some don't notice if they are too short.  So documents are last, and the very last what makes a
+    # group a dataset.
     for name in sorted(documents, key=lambda name: (-name.count("/"), name != ".zattrs", name)):
         _copy(kv, source + name, target + name)
 

@@ -1,13 +1,12 @@
-"""A dataset that is being replaced by another one of the same name: where its successor is, and who reads it.
+"""Protocol of replacing a dataset, as readers follow it."""
 
-No store can put a document and chunks in the place of others at once.  So the successor is written first,
-whole, at a path of the store that no group leads to, where nobody takes it for a dataset.  Then one document,
-that of the root, says so: attribute ``_REPLACING`` is the path of the dataset.  From there on the successor
-counts, and whoever opens the store reads it, while keys of the dataset itself are overwritten one by one.
-When all are, the attribute is removed, and then the successor.
-
-The document of the root is read at each opening anyway, so that this costs readers nothing.
-"""
+# No store can put a document and chunks in the place of others at once.  So the successor is written first,
+# whole, at a path of the store that no group leads to, where nobody takes it for a dataset.  Then one
+# document, that of the root, says so: attribute ``_REPLACING`` is the path of the dataset.  From there on
+# the successor counts, and whoever opens the store reads it, while keys of the dataset itself are
+# overwritten one by one. When all are, the attribute is removed, and then the successor.
+#
+# The document of the root is read at each opening anyway, so that this costs readers nothing.
 
 from __future__ import annotations
 
@@ -37,14 +36,7 @@ def is_replacing(tree: Tree) -> bool:
 
 
 def successor_nodes(successor: Tree, path: str) -> list[StoredNode]:
-    """Return the nodes of a successor as those of the dataset at a path.
-
-    Parameters
-    ----------
-    successor : Tree
-        With the nodes below ``SUCCESSOR``.
-    path : str
-    """
+    """Return the nodes of a successor as those of the dataset at a path."""
     return [
         replace(node, path=path + node.path[len(SUCCESSOR) :], stored_at=node.path)
         for node in successor.below(SUCCESSOR)
@@ -52,15 +44,7 @@ def successor_nodes(successor: Tree, path: str) -> list[StoredNode]:
 
 
 def read_replacement(location: Location, tree: Tree) -> None:
-    """Put a successor in the place of the dataset that is being replaced, if there is one.
-
-    Parameters
-    ----------
-    location : Location
-        Of the root of the store.
-    tree : Tree
-        Of all nodes.
-    """
+    """Put a successor in the place of the dataset that is being replaced, if there is one."""
     path = replaced_path(tree)
     if path is None:
         return

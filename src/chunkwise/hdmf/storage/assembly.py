@@ -1,9 +1,8 @@
-"""Pieces of an array that is being streamed, put together to whole chunks.
+"""Assembly of streamed pieces into whole chunks."""
 
-A chunk, or shard, that is written in parts is read and encoded again for each of them.  So parts wait here
-until their chunk is whole.  Along axes that pieces span, neighbouring chunks wait together: rows that are as
-wide as the array fill one row of chunks.
-"""
+# A chunk, or shard, that is written in parts is read and encoded again for each of them.  So parts wait
+# here until their chunk is whole.  Along axes that pieces span, neighbouring chunks wait together: rows
+# that are as wide as the array fill one row of chunks.
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class _Block:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is filled; parts don't overlap."""
+        """True if all is filled; parts don't overlap."""
         return sum(_size(box) for box in self.filled) == self.values.size
 
     def overlaps(self, box: Box) -> bool:
@@ -56,28 +55,7 @@ class _Block:
 
 
 class ChunkAssembler:
-    """Hands boxes of whole chunks to a function that stores them.
-
-    Parameters
-    ----------
-    chunks : tuple of int
-        What is written at once: chunks, or shards.
-    extents : sequence of int or None
-        Shape that the array has in the end, as far as it is known.
-    dtype : numpy.dtype
-        Of the values as they are stored.
-    store : callable
-        Gets a box and its values, which do not change any more.
-    drain : callable
-        Waits until all that was handed over is stored.
-    limit : int
-        Bytes that may wait; beyond them the chunks that have waited longest are stored in parts.
-
-    Attributes
-    ----------
-    nbytes : int
-        Size of what waits.
-    """
+    """Hands boxes of whole chunks to a function that stores them."""
 
     def __init__(
         self,

@@ -25,10 +25,7 @@ __all__ = ["copy_dataset", "stored_settings"]
 
 
 def stored_settings(source: Dataset, format: Format) -> Settings:
-    """Return how a dataset is stored, as far as `format` can do the same.
-
-    Codecs that it lacks are replaced by its default compressor.
-    """
+    """Return how a dataset is stored, as far as `format` can do the same."""
     if not source.is_array or source.scalar:
         return Settings()
     plain = source.element.is_plain
@@ -72,25 +69,7 @@ def copy_dataset(
     buffer_nbytes: int = BUFFER_NBYTES,
     progress: StreamProgress | None = None,
 ) -> None:
-    """Make a copy of a dataset.
-
-    Parameters
-    ----------
-    source : Dataset
-    writer : NodeWriter
-        Of the store that the copy is made in.
-    path : str
-        Of the copy.
-    settings : Settings
-        How it is to be stored.
-    attributes : dict
-        JSON values.
-    convert : callable
-        Gives the reference that means the same in the new store.
-    buffer_nbytes : int
-        Limit on the data in memory.
-    progress : callable, optional
-    """
+    """Make a copy of a dataset."""
     element = source.element
     streamed = element.kind == "number" or (element.is_plain and writer.store.format != "n5")
     if (

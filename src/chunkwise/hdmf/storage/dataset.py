@@ -67,7 +67,7 @@ class Dataset:
 
     @property
     def declaration(self) -> Declaration:
-        """What the store says of it."""
+        """Element type and shape, as the store declares them."""
         if self._declaration is None:
             self._declaration = declare(self.store.tree.nodes[self.path], self.store.format)
         return self._declaration
@@ -87,7 +87,7 @@ class Dataset:
 
     @property
     def scalar(self) -> bool:
-        """Whether it is one value, whatever its stored shape."""
+        """True if it is one value, whatever its stored shape."""
         return self.declaration.scalar
 
     @property
@@ -115,7 +115,7 @@ class Dataset:
 
     @property
     def is_array(self) -> bool:
-        """Whether it is stored as one array."""
+        """True if it is stored as one array."""
         return self.store.tree.nodes[self.path].is_array
 
     @property

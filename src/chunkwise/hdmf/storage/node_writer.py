@@ -35,24 +35,7 @@ WIDEST_REGION = 4096
 
 
 class NodeWriter:
-    """Writes nodes of one store.
-
-    The document of the root is written last, so that a store whose writing was interrupted is not taken for
-    a complete one.
-
-    Parameters
-    ----------
-    store : HdmfStore
-        Whose tree is kept up to date.
-    pickled : bool
-        Whether references in Zarr v2 datasets are stored as hdmf-zarr does by default.
-    compat_regions : bool
-        Whether regions in Zarr v2 attributes are stored so that hdmf-zarr still opens the file.
-    codec : object
-        The compressor of all arrays; None for what each is to have.
-    nested : bool
-        Whether each index of a chunk of Zarr v2 is a directory, as it is in the other formats.
-    """
+    """Writes nodes of one store."""
 
     def __init__(
         self,
@@ -90,16 +73,7 @@ class NodeWriter:
             self._writer.write(at + key, value)
 
     def group(self, path: str, attributes: Mapping[str, Any], links: Mapping[str, Reference]) -> None:
-        """Make a group, or replace what is known of one.
-
-        Parameters
-        ----------
-        path : str
-        attributes : mapping
-            JSON values.
-        links : mapping
-            From name to target.
-        """
+        """Make a group, or replace what is known of one."""
         convention = self.store.convention
         own: dict[str, Any] = {}
         if links:
@@ -122,10 +96,7 @@ class NodeWriter:
             flush()
 
     def finish(self, *, consolidate: bool) -> None:
-        """Write the documents of the root: copies of all others, if asked for, then its own.
-
-        Consolidated metadata that is there is removed if it is not to be written: it would be stale.
-        """
+        """Write the documents of the root: copies of all others, if asked for, then its own."""
         self.flush()
         tree, location, convention = self.store.tree, self.store.location, self.store.convention
         root = tree.nodes["/"]
@@ -179,19 +150,7 @@ class NodeWriter:
         *,
         scalar: bool = False,
     ) -> None:
-        """Make a dataset and store its values.
-
-        Parameters
-        ----------
-        path : str
-        element : Element
-        values : ndarray
-            Of ``element.memory_dtype``; of shape ``()`` for a scalar.
-        settings : Settings
-        attributes : mapping
-            JSON values.
-        scalar : bool
-        """
+        """Make a dataset and store its values."""
         convention = self.store.convention
         if isinstance(convention, N5Convention) and (element.kind != "number" or 0 in values.shape):
             self._encoded(path, element, values, settings, attributes, scalar)
@@ -211,13 +170,7 @@ class NodeWriter:
             array.write(..., stored.reshape(array.shape)).result()
 
     def create(self, new: NewArray) -> PhysicalArray:
-        """Make an array without values.
-
-        Raises
-        ------
-        AlreadyExistsError
-            If there is an object already.
-        """
+        """Make an array without values."""
         if new.path in self.store.tree.nodes:
             raise AlreadyExistsError(f"there is an object {new.path} in {self.store.source} already")
         settings = self._settings(new.settings)

@@ -1,8 +1,7 @@
-"""Which object a link or reference means: in the store that holds it, or in another that may be opened.
+"""Targets of links and references, in the store that holds them or another."""
 
-A source is relative to the store in which it is *written*, not to the one that was opened first.  Some
-releases wrote other things; what is tried, in order, is told at :func:`StoreSet.resolve`.
-"""
+# A source is relative to the store in which it is *written*, not to the one that was opened first.  Some
+# releases wrote other things; what is tried, in order, is told at :func:`StoreSet.resolve`.
 
 from __future__ import annotations
 
@@ -45,20 +44,7 @@ class Target(NamedTuple):
 
 
 class StoreSet:
-    """The stores that are open for one I/O object, each once.
-
-    Parameters
-    ----------
-    main : HdmfStore
-        The one that was opened by the user.
-    open_other : callable
-        Opens the store of a name; None if there is none.
-    external : {"siblings", "any", "none"}
-        With "siblings" a relative source may lead to what is below the third directory above the store in
-        which it is written, and no further; never to anywhere in the file system.
-    roots : sequence of str
-        Other directories or URLs below which stores may be opened.
-    """
+    """The stores that are open for one I/O object, each once."""
 
     def __init__(
         self,
@@ -79,23 +65,7 @@ class StoreSet:
         return [store for store in self._stores.values() if store is not None]
 
     def resolve(self, reference: Reference, holder: HdmfStore) -> Target:
-        """Return what a reference written in the store `holder` means.
-
-        1. Source ``"."``: `holder`.
-        2. A reference whose identities are those of `holder` and of what it has at the path: `holder`,
-           whatever the source says (stores renamed after release 0.10.0 wrote them, exports of 0.9).
-        3. The source relative to `holder`; failing that, to the directory that holds it (0.10.0).  What is
-           there counts only if its identity is that of the target, if that was written.
-        4. `holder` as in 2 for links too, or if references call it by that source.  What merely has the same
-           path is other data.
-
-        A target that is a link itself is followed.
-
-        Raises
-        ------
-        BrokenLinkError
-            If there is no such object, or it may not be looked at.
-        """
+        """Return what a reference written in the store `holder` means."""
         rest: list[str] = []
         for _ in range(MAX_FOLLOWED):
             target = self._one(reference, holder)
@@ -180,13 +150,7 @@ class StoreSet:
         return None
 
     def get(self, name: str) -> HdmfStore | None:
-        """Return the store of that name, opened once; None if there is none.
-
-        Raises
-        ------
-        ChunkwiseError
-            If nobody can tell, as the server does not answer or access is denied.
-        """
+        """Return the store of that name, opened once; None if there is none."""
         key = name if is_url(name) else os.path.realpath(name)
         if key not in self._stores:
             try:

@@ -118,7 +118,7 @@ class HdmfStore:
     # -- groups -----------------------------------------------------------------------------------
 
     def is_dataset(self, path: str) -> bool:
-        """Whether the node at a path is a dataset; an encoded group of N5 is one."""
+        """Return True for datasets; an encoded group of N5 is one."""
         return self.tree.is_dataset(path)
 
     def names(self, path: str) -> list[str]:
@@ -215,7 +215,7 @@ class HdmfStore:
             self.has_copies = False
 
     def contains(self, path: str) -> bool:
-        """Whether there is a group or dataset at a canonical path, or a link on the way to it."""
+        """Return True if there is a group, a dataset or a link on the way at a canonical path."""
         if path in self.tree.nodes:
             return not self._inside_encoded(path)
         at = path
@@ -227,7 +227,7 @@ class HdmfStore:
         return False
 
     def is_stored(self, path: str) -> bool:
-        """Whether the document of the group or dataset at a path is in the store now."""
+        """Return True if the document of the group or dataset at a path is in the store now."""
         node = self.tree.nodes[path]
         at = self.location.path + node.prefix
         return any(

@@ -1,4 +1,4 @@
-"""How a dataset is stored: its codecs, and how many bytes there are of it."""
+"""Stored form of a dataset: its codecs and sizes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ _SERIALIZERS = ("bytes", "vlen-utf8", "vlen-bytes")
 
 
 def stored_codecs(dataset: Dataset) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the filters and the compressors of a dataset, as its document has them.
-
-    What makes bytes of values, and shards of chunks, is not among them.
-    """
+    """Return the filters and the compressors of a dataset, as its document has them."""
     document = dataset.store.tree.nodes[dataset.path].document
     if not dataset.is_array:
         return [], []

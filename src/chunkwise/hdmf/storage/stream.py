@@ -1,8 +1,7 @@
-"""Data chunk iterators, written while they run.
+"""Data chunk iterators, written while they run."""
 
-Pieces are put together to whole chunks.  Encoding and storing is done by the worker pool while the iterator
-makes the next piece; what has been handed over and is not stored yet is limited.
-"""
+# Pieces are put together to whole chunks.  Encoding and storing is done by the worker pool while the iterator
+# makes the next piece; what has been handed over and is not stored yet is limited.
 
 from __future__ import annotations
 
@@ -33,19 +32,7 @@ StreamProgress = Callable[[str, int, "int | None"], None]
 
 
 class ArrayStream:
-    """An array that an iterator is being written to.
-
-    Parameters
-    ----------
-    array : PhysicalArray
-        Made with the shape that the iterator recommends; it grows as needed.
-    element : Element
-    convention : Convention
-    iterator : AbstractDataChunkIterator
-    buffer_nbytes : int
-        Limit on what waits to be stored.
-    progress : callable, optional
-    """
+    """An array that an iterator is being written to."""
 
     def __init__(
         self,
@@ -179,14 +166,7 @@ class ArrayStream:
 
 
 class Piece:
-    """Part of an array, as data chunk iterators give them.
-
-    Attributes
-    ----------
-    data : array_like
-    selection : slice
-        Which rows it is.
-    """
+    """Part of an array, as data chunk iterators give them."""
 
     def __init__(self, data: Any, selection: slice, shape: tuple[int, ...]) -> None:
         self.data = data
