@@ -23,6 +23,12 @@ class NWBHDF5IO(NWBZarrIO):
     def __init__(self, path: Any = None, mode: str = "r", *args: Any, **kwargs: Any) -> None:
         super().__init__(path, mode, *args, format=FORMAT, **kwargs)
 
+    @classmethod
+    def export_io(cls, path: Any, src_io: Any, **kwargs: Any) -> None:
+        """Write the contents of an open file as another."""
+        with cls(path, "w") as io:
+            io.export(src_io, **kwargs)
+
     @staticmethod
     def can_read(path: Any) -> bool:
         """Leave the stores to pynwb's lookup of hdmf-zarr."""

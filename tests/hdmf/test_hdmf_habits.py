@@ -8,6 +8,7 @@ from typing import Any
 
 import numcodecs
 import numpy as np
+import pynwb
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
 from hdmf.data_utils import DataChunkIterator
@@ -129,3 +130,24 @@ def test_a_conversion_that_fails_leaves_nothing(format: str, there: bool, tmp_pa
     with pytest.raises(ValueError, match="late"):
         convert(tmp_path / "a.nwb.zarr", tmp_path / "b", format=format, overwrite=there)
     assert not list((tmp_path / "b").glob("*"))
+
+
+def test_threads_are_counted_and_processes_refused(tmp_path: Path) -> None:
+    nwb = new_file()
+    nwb.add_scratch(DATA, name="d", description="d")
+    with NWBZarrIO(tmp_path / "a", "w") as io:
+        with pytest.raises(InvalidArgumentError, match="no multiprocessing_context"):
+            io.write(nwb, multiprocessing_context="fork")
+        io.write(nwb, number_of_jobs=2, max_threads_per_process=2)
+        assert io.store.pool.n_workers == 4
+    with NWBZarrIO(tmp_path / "a") as io:
+        np.testing.assert_array_equal(io.read().scratch["d"].data[:], DATA)
+
+
+def test_pynwb_validates_a_store_by_its_path(tmp_path: Path) -> None:
+    with NWBZarrIO(tmp_path / "a", "w") as io:
+        io.write(new_file())
+    with NWBZarrIO(tmp_path / "a", driver=None, aws_region=None) as io:  # as pynwb.validate does
+        assert pynwb.validate(io=io) == []
+    with pytest.raises(InvalidArgumentError, match="driver is an option of HDF5"):
+        NWBZarrIO(tmp_path / "a", driver="ros3")  # type: ignore[arg-type]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -101,6 +103,21 @@ class CountingStore:
         return generation
 
 
+class MeetingStore(CountingStore):
+    """A store in which two chunks of a dataset have to be written at the same time."""
+
+    def __init__(self, kv: Any) -> None:
+        super().__init__(kv)
+        self.meeting = threading.Barrier(2, timeout=60)
+        self.threads: set[int] = set()
+
+    def write(self, key: str, value: Any, *, if_equal: bytes | None = None) -> bytes | None:
+        if "/d/" in key and key[-1].isdigit() and len(self.threads) < 2:
+            self.threads.add(threading.get_ident())
+            self.meeting.wait()
+        return super().write(key, value, if_equal=if_equal)
+
+
 def _write(place: Any, data: Any, format: str = "zarr3", dtype: str = "int64", **options: Any) -> None:
     with ZarrIO(place, "w", format=format, **options) as io:
         io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", data, dtype=dtype)]))
@@ -119,6 +136,21 @@ def test_each_chunk_or_shard_is_written_once(
     _write(place._replace(kv=store), ZarrDataIO(blocks, chunks=chunks, **options), format)
     chunks_written = [n for key, n in store.written.items() if "/d/" in key and key[-1].isdigit()]
     assert chunks_written == [1] * 4
+    np.testing.assert_array_equal(open_store(tmp_path / "a").dataset("/d").read(), array)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="there is one processor")
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("format", FORMATS)
+def test_chunks_are_compressed_by_several_threads(format: str, streamed: bool, tmp_path: Path) -> None:
+    array = np.random.default_rng(1).integers(0, 4096, (8, 1 << 18))
+    data = Blocks(array, buffer_shape=(2, 1 << 18), chunk_shape=(1, 1 << 18)) if streamed else array
+    place = locate(str(tmp_path / "a"))
+    store = MeetingStore(place.kv)
+    with ZarrIO(place._replace(kv=store), "w", format=format) as io:
+        d = DatasetBuilder("d", ZarrDataIO(data, chunks=(1, 1 << 18)), dtype="int64")
+        io.write_builder(GroupBuilder("root", datasets=[d]))
+    assert len(store.threads) == 2
     np.testing.assert_array_equal(open_store(tmp_path / "a").dataset("/d").read(), array)
 
 
