@@ -14,7 +14,9 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
-LEFT_OUT: dict[str, str] = {}
+LEFT_OUT = {
+    "test_num_samples_written_as_uint32": "it opens what was written with h5py",
+}
 """Tests that can't pass, and why."""
 
 
@@ -41,7 +43,7 @@ def test_pynwb_integration_tests_pass(format: str, integration_tests: Path, tmp_
     environment = {**os.environ, "NWB_FORMAT": format, "PYTHONPATH": f"{ROOT / 'src'}:{HERE}"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "pynwb_with_chunkwise", "-p", "no:cacheprovider"]
     command += ["--tb=short", "--rootdir", str(integration_tests), "-c", os.devnull, "-W", "ignore"]
-    command += [f"--deselect={name}" for name in LEFT_OUT]
+    command += ["-k", " and ".join(f"not {name}" for name in LEFT_OUT)]
     done = subprocess.run(
         [*command, str(integration_tests)],
         cwd=tmp_path,

@@ -18,6 +18,7 @@ from typing import Any
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import DataCorruptionError
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["COPIES", "COPIES_MEMBER", "Copies", "dump_copies", "limited", "read_copies", "read_values"]
 
@@ -44,7 +45,7 @@ class Copies:
 
 def _is_on_server(kv: KvStoreDriver) -> bool:
     """Return whether each request to a store takes long."""
-    return getattr(kv, "request_concurrency", None) is not None
+    return traits_of(kv).request_concurrency is not None
 
 
 def limited(values: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes | None]:
@@ -71,7 +72,7 @@ def read_values(kv: KvStoreDriver, pool: Pool, keys: Sequence[str]) -> list[tupl
 
         return work
 
-    concurrency = getattr(kv, "request_concurrency", None)
+    concurrency = traits_of(kv).request_concurrency
     pool.run(keys, open_worker, lambda: None, n_workers=concurrency or 1, inline=concurrency is None).result()
     return [(key, found[key]) for key in keys]
 
