@@ -1,7 +1,9 @@
 """The strategy of a read, case by case: it is one pure function, so this is all of what it decides."""
 
+import numpy as np
 import pytest
 
+import chunkwise
 from chunkwise.engine.strategy import read_strategy
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -45,3 +47,18 @@ def test_batches_of_slow_shards_are_no_smaller_than_a_piece():
     facts = {"n_processors": 2, "request_concurrency": 32}
     found = read_strategy(source="shards", decode_rate=ZSTD, chunk_nbytes=8 * KIB, n_chunks=4096, **facts)
     assert found.batch_nbytes == 32 * MIB
+
+
+def test_chunks_that_a_cache_holds_are_the_callers(tmp_path):
+    """Two chunks that would be decoded by two threads are copied by the caller once they are cached."""
+    path = str(tmp_path / "a")
+    chunkwise.create_array(path, np.zeros((128, 64, 64), "u2"), chunks=[64] * 3, codec="zstd", format="zarr3")
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": path}, "recheck_cached_data": False}
+    context = {"cache_pool": {"total_bytes_limit": 10_000_000}}
+    array = chunkwise.open(spec, context=chunkwise.Context(context)).result()
+    column = array[:, 5, 6]
+    before = str(column.explain())
+    assert not column.read().result().any()
+    after = str(column.explain())
+    assert "the calling thread" in after
+    assert "the calling thread" not in before

@@ -30,6 +30,7 @@ from chunkwise.engine.targets import Batch, ChunkMemory, Target, lies_in_one_pie
 from chunkwise.errors import NotFoundError
 from chunkwise.fork import new_lock
 from chunkwise.index_space import IndexTransform
+from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.axis import PlanAxis
@@ -80,8 +81,19 @@ def choose_strategy(
     """Return the strategy for a plan; `view` is the result in its order."""
     level = array if array.shard is None else array.shard
     chain, shape, traits = level.chain, level.grid.chunk_shape, traits_of(store)
+    cache = (
+        CacheSource(array, store) if isinstance(store, CacheStore) and caches_chunks(array, store) else None
+    )
+    if cache is not None and shape is not None and cache.holds_all(keys(plan.axes, array.keys)):
+        return read_strategy(
+            source="cache",
+            decode_rate=0.0,
+            chunk_nbytes=chain.item.nbytes,
+            n_chunks=plan.n_chunks,
+            n_processors=n_processors,
+        )
     return read_strategy(
-        source="shards" if array.shard is not None else "cache" if caches_chunks(array, store) else "store",
+        source="shards" if array.shard is not None else "store" if cache is None else "cache",
         decode_rate=chain.decode_rate,
         chunk_nbytes=chain.item.nbytes,
         n_chunks=plan.n_chunks,
@@ -256,7 +268,7 @@ class SmallReader:
         try:
             if not self._decodes:
                 assert isinstance(source, CacheSource)
-                if not source.holds(key, memory):
+                if not source.holds(key):
                     return None
             read_chunks((Batch((key,), memory, None, copy_out),), source, [], fill_missing=fill_missing)
         except Exception as e:

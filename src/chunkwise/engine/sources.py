@@ -6,7 +6,7 @@ None if it isn't stored, or :data:`FILLED` where its slot has it already.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -125,10 +125,14 @@ class CacheSource(StoreSource):
             assert found is not None, "it was asked for"
             yield self._decoded(key, found[0], found[1], batch.memory)
 
-    def holds(self, key: str, memory: ChunkMemory) -> bool:
+    def holds(self, key: str) -> bool:
         """Return True if the cached chunk is fresh, so that nothing has to be fetched or decoded."""
-        found = self._store.find_chunk(key, self.form(memory.chain), ask=False)
+        found = self._store.find_chunk(key, self.form(self._array.chain), ask=False)
         return found is not None and (found[1] is not None or found[0].value is None)
+
+    def holds_all(self, keys: Iterable[str]) -> bool:
+        """Return True if it holds the chunks of all `keys`, none of which is cut off by the grid."""
+        return all(map(self.holds, keys))
 
     def form(self, chain: PreparedChain) -> object:
         """Return what equal chunks are decoded by."""
