@@ -24,6 +24,7 @@ __all__ = ["ArchiveWriter", "Compression", "check_member_name", "make_archive", 
 Compression: TypeAlias = Literal["deflate", "store", "zstd", "xz"]
 
 _MODE = 0o100644 << 16
+_UTF8_NAME = 0x800
 _UNIX = 3
 _LONGEST_NAME = 0xFFFF
 
@@ -60,6 +61,7 @@ class ArchiveWriter:
             raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it is there twice")
         data = memoryview(self._method.encode(value))
         entry = ZipInfo(name)
+        entry.flag_bits |= _UTF8_NAME  # without it CPython 3.14 writes names in code page 437
         entry.compress_type = self._method.number
         entry.create_system, entry.external_attr = _UNIX, _MODE
         entry.create_version = entry.extract_version = self._method.version
