@@ -14,7 +14,7 @@ import tensorstore as ts
 from lock_files import hold
 
 from chunkwise.errors import DeadlineExceededError, PermissionDeniedError, StorageError
-from chunkwise.kvstore import file_protocol, file_read, file_write
+from chunkwise.kvstore import file_protocol, file_read, file_write, platform
 from chunkwise.kvstore.file import FileStore
 
 LOCKED = pytest.mark.parametrize("locking", ["os", "lockfile"])
@@ -79,7 +79,7 @@ def test_each_step_of_a_write_fails(tmp_path, monkeypatch, call, code, kind, tex
     """Whatever step fails: old value, no file left behind, and an error with path, number and advice."""
     store = FileStore(tmp_path)
     store.write("k", b"old")
-    for module in (file_protocol, file_write):
+    for module in (file_protocol, file_write, platform):
         monkeypatch.setattr(module, "os", System(**{call: failing(code)}))
     with pytest.raises(kind, match=text) as e:
         store.write("k", b"new value")
@@ -286,7 +286,7 @@ def test_sync_waits_for_the_disk(tmp_path, monkeypatch):
         done.append("rename")
         os.rename(a, b)
 
-    for module in (file_protocol, file_write):
+    for module in (file_protocol, file_write, platform):
         monkeypatch.setattr(module, "os", System(fsync=fsync, rename=rename))
     FileStore(tmp_path / "r").write("d/k", b"1")
     assert done == [".", "r", "r/d/k.__lock", "rename", "r/d"]
