@@ -1,4 +1,4 @@
-"""The contract of kvstores and drivers for a simulated platform; run by test_windows in a process of its own."""
+"""The contract of kvstores on files, for test_windows to run on a simulated platform."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FileContract(KvStoreContract):
     def store(self, tmp_path: Path) -> Iterator[FileStore]:
         store = FileStore(tmp_path / "root", **({"sync": False} | self.options))
         yield store
-        assert [path for path in tmp_path.rglob("*__lock")] == []
+        assert list(tmp_path.rglob("*__lock")) == []
 
 
 class TestDefault(FileContract):

@@ -1,0 +1,40 @@
+"""Names and paths of Windows, which can be told anywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from chunkwise.kvstore.platform import extended_path, name_fault
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "zarr.json", ".zarray", "0.0", "console", "com", "com10", "é", "a b", "..a"]
+)
+def test_names_that_every_system_takes(name: str) -> None:
+    assert name_fault(name, windows=True) == name_fault(name, windows=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *[(f"a{c}b", "can't be in the name") for c in '<>:"\\|?*\n\x1f'],
+        *[(name, "reserved") for name in ("con", "NUL", "aux.txt", "Com1", "lpt9.tar.gz", "prn .x", "COM¹")],
+        *[(name, "final dot or space") for name in ("a.", "a ", "...", "a. ")],
+    ],
+)
+def test_names_that_windows_does_not_take(name: str, text: str) -> None:
+    assert text in name_fault(name, windows=True)
+    assert name_fault(name, windows=False) == ""
+
+
+def test_long_paths() -> None:
+    long = "/".join(["directory"] * 40)
+    there = long.replace("/", "\\")
+    assert extended_path(f"C:/{long}", windows=True) == f"\\\\?\\C:\\{there}"
+    assert extended_path(
+        f"//server/share/{long}", windows=True
+    ) == "\\\\?\\UNC\\server\\share\\" + long.replace("/", "\\")
+    assert extended_path("C:/short", windows=True) == "C:/short"
+    assert extended_path(f"/{long}", windows=False) == f"/{long}"
+    twice = extended_path(extended_path(f"C:/{long}", windows=True), windows=True)
+    assert twice == extended_path(f"C:/{long}", windows=True)
