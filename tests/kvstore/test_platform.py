@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.platform import extended_path, name_fault
+from chunkwise.spec.kvstores.file import file_url
+from chunkwise.spec.url import path_of_file_url
 
 
 @pytest.mark.parametrize(
@@ -38,3 +41,33 @@ def test_long_paths() -> None:
     assert extended_path(f"/{long}", windows=False) == f"/{long}"
     twice = extended_path(extended_path(f"C:/{long}", windows=True), windows=True)
     assert twice == extended_path(f"C:/{long}", windows=True)
+
+
+PATHS = {
+    "file:///data/a.zarr/": "/data/a.zarr/",
+    "file:///C:/data/a%20b": "C:/data/a b",
+    "file:///c:/": "c:/",
+    "file://server/share/a/": "//server/share/a/",
+}
+
+
+@pytest.mark.parametrize("url", PATHS)
+def test_urls_of_files_on_windows(url: str) -> None:
+    """A drive or a server is part of the path, and is found again in its URL."""
+    path = PATHS[url]
+    encoded = url.removeprefix("file://").replace("%20", " ")
+    assert path_of_file_url(encoded, windows=True) == path
+    assert file_url(path, windows=True) == url
+
+
+def test_urls_of_files_elsewhere() -> None:
+    """Drives are plain names there, and servers an error."""
+    assert path_of_file_url("/C:/data", windows=False) == "/C:/data"
+    with pytest.raises(InvalidArgumentError, match="do not support authority"):
+        path_of_file_url("server/share", windows=False)
+    for path in ("C:/data", "data", "data/a"):
+        with pytest.raises(InvalidArgumentError, match="do not support relative paths"):
+            file_url(path, windows=False)
+    for path in ("data", "C:data"):
+        with pytest.raises(InvalidArgumentError, match="do not support relative paths"):
+            file_url(path, windows=True)

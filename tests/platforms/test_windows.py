@@ -193,7 +193,7 @@ def test_names_that_are_no_names_there(run: Any, tmp_path: Path) -> None:
         'for "ZARR.json"',
         'FAILED_PRECONDITION: Can\'t change "/group/zarr.json": "Group" is there, which the system takes for '
         '"group"',
-        "UNIMPLEMENTED: io_mode memmap is not supported on Windows, which replaces no mapped file",
+        "io_mode memmap is not supported on Windows, which replaces no mapped file",
     ]
 
 

@@ -139,9 +139,14 @@ class FileStore:
     @property
     def identity(self) -> Any:
         """The directory with symbolic links resolved, once; the options are not part of it."""
+        return "file", os.path.normcase(self.real_root)
+
+    @property
+    def real_root(self) -> str:
+        """The directory with symbolic links resolved, once, and without a final ``/``."""
         if self._real is None:
             self._real = real_directory(self.root)
-        return "file", self._real
+        return self._real
 
     @property
     def traits(self) -> StoreTraits:

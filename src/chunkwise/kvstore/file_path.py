@@ -13,7 +13,7 @@ from typing import Any
 
 from chunkwise.binding import dump
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
-from chunkwise.kvstore.platform import FOLDS_NAMES, WINDOWS, extended_path, key_name, name_fault
+from chunkwise.kvstore.platform import WINDOWS, extended_path, key_name, name_fault
 
 __all__ = [
     "LOCK_SUFFIX",
@@ -93,8 +93,8 @@ def check_case(root: str, key: str) -> None:
 
 def real_directory(root: str) -> str:
     """Return `root`, absolute and ending in ``/``, with symbolic links resolved and without that ``/``."""
-    if "//" in root or FOLDS_NAMES:
-        return os.path.normcase(os.path.realpath(root)).replace(os.sep, "/")
+    if "//" in root or WINDOWS:
+        return os.path.realpath(root).replace(os.sep, "/")
     at = 0
     try:
         while (at := root.find("/", at + 1)) > 0:
