@@ -14,7 +14,7 @@ from chunkwise.spec.url import path_of_file_url
     "name", ["a", "zarr.json", ".zarray", "0.0", "console", "com", "com10", "é", "a b", "..a"]
 )
 def test_names_that_every_system_takes(name: str) -> None:
-    assert name_fault(name, windows=True) == name_fault(name, windows=False) == ""
+    assert name_fault(name, system="win32") == name_fault(name, system="linux") == ""
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,13 @@ def test_names_that_every_system_takes(name: str) -> None:
     ],
 )
 def test_names_that_windows_does_not_take(name: str, text: str) -> None:
-    assert text in name_fault(name, windows=True)
-    assert name_fault(name, windows=False) == ""
+    assert text in name_fault(name, system="win32")
+    assert name_fault(name, system="linux") == ""
+
+
+def test_names_that_macos_does_not_take() -> None:
+    assert name_fault("z\udcff", system="darwin") == "macOS takes names in UTF-8 only"
+    assert name_fault("z\udcff", system="linux") == name_fault("a:b", system="darwin") == ""
 
 
 def test_long_paths() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from chunkwise.binding import dump
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
-from chunkwise.kvstore.platform import WINDOWS, extended_path, key_name, name_fault
+from chunkwise.kvstore.platform import FOLDS_NAMES, WINDOWS, extended_path, key_name, name_fault
 
 __all__ = [
     "LOCK_SUFFIX",
@@ -32,7 +32,9 @@ LOCK_SUFFIX = ".__lock"
 def is_suspect(key: str) -> bool:
     """Return False if `key` is certainly valid; a cheap test for the many keys that are."""
     rooted = "/" + key
-    return WINDOWS or "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key
+    return (
+        FOLDS_NAMES or "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key
+    )
 
 
 def is_valid(key: str) -> bool:

@@ -77,8 +77,12 @@ if sys.platform == "win32":
         msvcrt.locking(fd, how, 1)
 
     LOCK, UNLOCK = (msvcrt.LK_NBLCK,), (msvcrt.LK_UNLCK,)
+    _FULL_SYNC = None
 else:
     import fcntl
+
+    _set_option: Callable[..., object] = fcntl.fcntl
+    _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
     if sys.platform == "linux":
         import struct
@@ -165,9 +169,9 @@ else:
 
 def sync_file(fd: int) -> None:
     """Wait until an open file is on disk; on macOS, until the drive has written its own cache, too."""
-    if sys.platform == "darwin":
+    if _FULL_SYNC is not None:
         try:
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            _set_option(fd, _FULL_SYNC)
             return
         except OSError as e:
             if e.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
@@ -192,9 +196,11 @@ def sync_directory(directory: str) -> None:
 # -- names ------------------------------------------------------------------------------------------------
 
 
-def name_fault(name: str, *, windows: bool = WINDOWS) -> str:
+def name_fault(name: str, *, system: str = sys.platform) -> str:
     """Return why no file can have the name `name`, a component of a path; empty if one can."""
-    if not windows:
+    if system == "darwin" and any("\ud800" <= c <= "\udfff" for c in name):
+        return "macOS takes names in UTF-8 only"
+    if system != "win32":
         return ""
     if wrong := sorted(_FORBIDDEN.intersection(name)):
         return f"{wrong[0]!a} can't be in the name of a file on Windows"
