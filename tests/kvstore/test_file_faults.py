@@ -173,6 +173,24 @@ def test_no_descriptor_is_lost(store, monkeypatch):
     assert len(after) == len(before)
 
 
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks(tmp_path, monkeypatch, code):
+    """The error names the member that chooses another way, which works."""
+    monkeypatch.setattr(file_protocol, "set_lock", failing(code))
+    for request in (
+        lambda s: s.write("k", b"1"),
+        lambda s: s.delete("k"),
+        lambda s: s.open_writer().write("k", b"1"),
+    ):
+        with pytest.raises(
+            StorageError, match=r"no locks.*\"file_io_locking\" of \{\"mode\": \"lockfile\"\}"
+        ) as e:
+            request(FileStore(tmp_path, sync=False))
+        assert e.value.errno == code
+    FileStore(tmp_path, sync=False, locking="lockfile").write("other", b"1")
+    assert (tmp_path / "other").read_bytes() == b"1"
+
+
 def test_a_lock_held_too_long(tmp_path):
     store = FileStore(tmp_path, sync=False, acquire_timeout=0.1)
     store.write("k", b"old")
