@@ -20,19 +20,10 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join((str(HERE / "macos"), 
 @pytest.mark.parametrize(
     "tests", ["platforms/contract_of_files.py", "docs/test_readme.py"], ids=["kvstores", "README"]
 )
-def test_suites_pass(children: Any, tests: str) -> None:
+def test_suites_pass(children: Any, tmp_path: Path, tests: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
     process = children.start(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:xdist",
-            "-p",
-            "no:cacheprovider",
-            HERE.parent / tests,
-        ],
+        [*command, "--basetemp", str(tmp_path / "t"), str(HERE.parent / tests)],
         env=ENVIRONMENT,
         cwd=HERE.parents[1],
         stdout=subprocess.PIPE,

@@ -43,9 +43,20 @@ def run(children: Any) -> Any:
         pytest.param(["docs/test_readme.py"], id="README"),
     ],
 )
-def test_suites_pass(children: Any, tests: list[str]) -> None:
+def test_suites_pass(children: Any, tmp_path: Path, tests: list[str]) -> None:
     path, *options = tests
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "--basetemp",
+        str(tmp_path / "t"),
+    ]
     process = children.start(
         [*command, "-m", "not slow", str(TESTS / path), *options],
         env=ENVIRONMENT,
