@@ -121,7 +121,7 @@ def under_lock(
         next(pauses)
 
 
-def attempt_under_lock(
+def _attempt_by_renaming_the_lock(
     path: str,
     lock: str,
     flags: int,
@@ -130,13 +130,6 @@ def attempt_under_lock(
     sync: bool,
     stamped: Callable[[bytes], None] | None,
 ) -> bool:
-    """Lock a key and call ``work(fd, value)`` with an empty file; return False if another holds the lock.
-
-    If `work` returns True, the file becomes the file `path`, with `sync` once it is on disk; `stamped` is
-    told its generation before.
-    """
-    if WINDOWS:
-        return _attempt_beside(path, lock, flags, work, value, sync, stamped)
     # Whether the lock file is ours to be removed; None if it was renamed.
     mine: bool | None = flags == _EXCLUSIVE
     try:
@@ -213,6 +206,14 @@ def _attempt_beside(
             remove(lock)
         elif mine:
             _remove_unless_open(lock)
+
+
+attempt_under_lock = _attempt_beside if WINDOWS else _attempt_by_renaming_the_lock
+"""Lock a key and call ``work(fd, value)`` with an empty file; return False if another holds the lock.
+
+If `work` returns True, the file becomes the file `path`, with `sync` once it is on disk; `stamped` is told
+its generation before.
+"""
 
 
 def _write_beside(
