@@ -14,7 +14,7 @@ import tensorstore as ts
 from lock_files import hold
 
 from chunkwise.errors import DeadlineExceededError, PermissionDeniedError, StorageError
-from chunkwise.kvstore import file_protocol, file_read, file_write
+from chunkwise.kvstore import file_protocol, file_read, file_write, platform
 from chunkwise.kvstore.file import FileStore
 
 LOCKED = pytest.mark.parametrize("locking", ["os", "lockfile"])
@@ -79,7 +79,7 @@ def test_each_step_of_a_write_fails(tmp_path, monkeypatch, call, code, kind, tex
     """Whatever step fails: old value, no file left behind, and an error with path, number and advice."""
     store = FileStore(tmp_path)
     store.write("k", b"old")
-    for module in (file_protocol, file_write):
+    for module in (file_protocol, file_write, platform):
         monkeypatch.setattr(module, "os", System(**{call: failing(code)}))
     with pytest.raises(kind, match=text) as e:
         store.write("k", b"new value")
@@ -171,6 +171,24 @@ def test_no_descriptor_is_lost(store, monkeypatch):
         monkeypatch.undo()
     after = os.listdir("/proc/self/fd") if os.path.isdir("/proc") else os.listdir("/dev/fd")
     assert len(after) == len(before)
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks(tmp_path, monkeypatch, code):
+    """The error names the member that chooses another way, which works."""
+    monkeypatch.setattr(file_protocol, "set_lock", failing(code))
+    for request in (
+        lambda s: s.write("k", b"1"),
+        lambda s: s.delete("k"),
+        lambda s: s.open_writer().write("k", b"1"),
+    ):
+        with pytest.raises(
+            StorageError, match=r"no locks.*\"file_io_locking\" of \{\"mode\": \"lockfile\"\}"
+        ) as e:
+            request(FileStore(tmp_path, sync=False))
+        assert e.value.errno == code
+    FileStore(tmp_path, sync=False, locking="lockfile").write("other", b"1")
+    assert (tmp_path / "other").read_bytes() == b"1"
 
 
 def test_a_lock_held_too_long(tmp_path):
@@ -286,7 +304,7 @@ def test_sync_waits_for_the_disk(tmp_path, monkeypatch):
         done.append("rename")
         os.rename(a, b)
 
-    for module in (file_protocol, file_write):
+    for module in (file_protocol, file_write, platform):
         monkeypatch.setattr(module, "os", System(fsync=fsync, rename=rename))
     FileStore(tmp_path / "r").write("d/k", b"1")
     assert done == [".", "r", "r/d/k.__lock", "rename", "r/d"]

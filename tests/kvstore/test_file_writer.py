@@ -13,7 +13,7 @@ from lock_files import hold
 
 import chunkwise.kvstore.file
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, StorageError
-from chunkwise.kvstore import file_protocol, file_write
+from chunkwise.kvstore import file_protocol, file_write, platform
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
 
@@ -80,7 +80,7 @@ def test_each_step_fails(tmp_path, monkeypatch, call):
     store = FileStore(tmp_path)
     store.write("k", b"old")
     descriptors = len(os.listdir("/proc/self/fd"))
-    for module in (file_protocol, file_write):
+    for module in (file_protocol, file_write, platform):
         monkeypatch.setattr(module, "os", System(**{call: failing(errno.ENOSPC)}))
     with pytest.raises(StorageError, match="the disk is full") as e:
         store.open_writer().write("k", b"new value")
@@ -153,7 +153,7 @@ def test_the_disk_is_waited_for(tmp_path, monkeypatch):
 
     store = FileStore(tmp_path)
     store.write("d/0", b"1")
-    for module in (file_protocol, file_write):
+    for module in (file_protocol, file_write, platform):
         monkeypatch.setattr(module, "os", System(fsync=fsync, rename=rename))
     writer = store.open_writer()
     writer.write("d/1", b"1")

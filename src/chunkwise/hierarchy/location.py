@@ -135,7 +135,7 @@ def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
     if spec.driver == "file":
         # From the root of the file system, so that there is something above.
         absolute = os.path.abspath(spec.path or ".")
-        anchor = os.path.splitdrive(absolute)[0] + os.sep
+        anchor = os.path.splitdrive(absolute)[0].replace(os.sep, "/") + "/"
         relative = os.path.relpath(absolute, anchor).replace(os.sep, "/")
         path = "" if relative == "." else relative + "/"
         store = spec.with_path(anchor)

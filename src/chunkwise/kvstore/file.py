@@ -27,12 +27,12 @@ from contextlib import suppress
 from typing import IO, Any, TypeVar
 
 from chunkwise.binding import dump
-from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
-from chunkwise.kvstore.file_path import check_key, is_suspect, real_directory, root_directory
+from chunkwise.kvstore.file_path import check_case, path_of, real_directory, root_directory
 from chunkwise.kvstore.file_protocol import generation_of, remove_stale
 from chunkwise.kvstore.file_read import (
     LOADERS,
@@ -42,15 +42,9 @@ from chunkwise.kvstore.file_read import (
     read_file_ranges,
     regular_status,
 )
-from chunkwise.kvstore.file_write import (
-    FileWriter,
-    Writing,
-    delete_file,
-    fsync_directory,
-    replace_file,
-    write_all,
-)
+from chunkwise.kvstore.file_write import FileWriter, Writing, delete_file, replace_file, write_all
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.platform import FOLDS_NAMES, VECTORED_READS, WINDOWS, sync_directory
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -113,6 +107,10 @@ class FileStore:
             raise InvalidArgumentError(
                 f"Expected io_mode to be one of {', '.join(LOADERS)}, but received: {io_mode!r}"
             )
+        if io_mode == "memmap" and WINDOWS:
+            raise UnsupportedError(
+                "io_mode memmap is not supported on Windows, which replaces no mapped file"
+            )
         if not acquire_timeout >= 0:
             raise InvalidArgumentError(
                 f"Expected acquire_timeout to be seconds, not negative, but received: {acquire_timeout!r}"
@@ -141,9 +139,14 @@ class FileStore:
     @property
     def identity(self) -> Any:
         """The directory with symbolic links resolved, once; the options are not part of it."""
+        return "file", os.path.normcase(self.real_root)
+
+    @property
+    def real_root(self) -> str:
+        """The directory with symbolic links resolved, once, and without a final ``/``."""
         if self._real is None:
             self._real = real_directory(self.root)
-        return "file", self._real
+        return self._real
 
     @property
     def traits(self) -> StoreTraits:
@@ -184,7 +187,7 @@ class FileStore:
 
     def open_reader(self) -> Reader:
         """Return a reader for one worker; what it returns is valid until its next call."""
-        if self.io_mode == "default":
+        if self.io_mode == "default" and VECTORED_READS:
             return open_file_reader(self.root)
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
@@ -194,7 +197,7 @@ class FileStore:
 
     def open_into_reader(self) -> IntoReader | None:
         """Return a reader that fills the caller's memory, None if files are read in another way."""
-        return open_into_reader(self.root) if self.io_mode == "default" else None
+        return open_into_reader(self.root) if self.io_mode == "default" and VECTORED_READS else None
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if that is missing.
@@ -234,7 +237,7 @@ class FileStore:
     def _replace(
         self, key: str, fill: Callable[[int, T], object], value: T, if_equal: bytes | None
     ) -> bytes | None:
-        path = self._path(key)
+        path = self._path(key, changes=True)
         try:
             return replace_file(path, fill, value, if_equal, self.writing)
         except ChunkwiseError:
@@ -248,7 +251,7 @@ class FileStore:
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
-        path = self._path(key)
+        path = self._path(key, changes=True)
         try:
             return delete_file(path, if_equal, self.writing)
         except ChunkwiseError:
@@ -268,7 +271,7 @@ class FileStore:
             touched = delete_files(self.root, KeyRange.between(start, stop), self._remove_lock)
             if self.writing.sync:
                 for directory in touched:
-                    fsync_directory(directory)
+                    sync_directory(directory)
         except ChunkwiseError:
             raise
         except OSError as e:
@@ -276,14 +279,14 @@ class FileStore:
 
     def move_directory(self, source: str, target: str) -> None:
         """Rename a directory, which has all that begins with ``source/``; `target` may be an empty one."""
-        here, there = self._path(source), self._path(target)
+        here, there = self._path(source, changes=True), self._path(target, changes=True)
         above = os.path.dirname(there)
         try:
             os.makedirs(above, exist_ok=True)
             os.rename(here, there)
             if self.writing.sync:
                 for directory in {above, os.path.dirname(here)}:
-                    fsync_directory(directory)
+                    sync_directory(directory)
         except OSError as e:
             if e.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise AlreadyExistsError(f"{self.describe(target)} exists already") from e
@@ -297,7 +300,7 @@ class FileStore:
         try:
             os.rmdir(directory)
             if self.writing.sync:
-                fsync_directory(os.path.dirname(directory))
+                sync_directory(os.path.dirname(directory))
         except OSError as e:
             if e.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise file_error(e, "delete", directory) from e
@@ -321,10 +324,11 @@ class FileStore:
         except OSError as e:
             raise file_error(e, "list", self.root + prefix) from e
 
-    def _path(self, key: str) -> str:
-        if is_suspect(key):
-            check_key(self.root, key)
-        return self.root + key
+    def _path(self, key: str, *, changes: bool = False) -> str:
+        path = path_of(self.root, key)
+        if changes and FOLDS_NAMES:
+            check_case(self.root, key)
+        return path
 
     def _remove_lock(self, path: str) -> None:
         if self.writing.locking == "os":

@@ -31,6 +31,11 @@ _FAILED = {
     errno.EIO: "the device failed; look at the system log before trusting it again",
     errno.EMFILE: "too many open files in this process; raise the limit (ulimit -n)",
     errno.ENFILE: "too many open files in the system",
+    **dict.fromkeys(
+        (errno.ENOLCK, errno.EOPNOTSUPP),
+        'the file system may have no locks, as some network ones; with "file_io_locking" of '
+        '{"mode": "lockfile"} none are needed',
+    ),
     errno.ELOOP: "a symbolic link leads back to itself, or a lock file is one",
 }
 _PRECONDITION = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)

@@ -14,6 +14,8 @@ from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.file_error import file_error
 from chunkwise.kvstore.file_path import LOCK_SUFFIX, is_valid
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.platform import DECOMPOSES_NAMES, extended_path, key_name
+from chunkwise.kvstore.platform import remove as remove_file
 from chunkwise.kvstore.protocol import Children
 
 __all__ = ["delete_files", "list_directory", "walk"]
@@ -32,7 +34,7 @@ def walk(root: str, keys: KeyRange) -> Iterator[str]:
     while pending:
         directory, covered = pending.pop()
         for entry in _scan(root + directory, top=directory == base):
-            key = directory + entry.name
+            key = directory + (key_name(entry.name) if DECOMPOSES_NAMES else entry.name)
             if entry.name.endswith(LOCK_SUFFIX):
                 continue
             if entry.is_dir(follow_symlinks=False):
@@ -56,7 +58,7 @@ def list_directory(root: str, prefix: str) -> Children:
     if directory and not is_valid(directory[:-1]):
         return Children(keys, prefixes)
     for entry in _scan(root + directory, top=False):
-        name = entry.name
+        name = key_name(entry.name)
         if name.startswith(stem) and not name.endswith(LOCK_SUFFIX):
             (prefixes if entry.is_dir(follow_symlinks=False) else keys).append(directory + name)
     return Children(keys, prefixes)
@@ -84,7 +86,7 @@ def delete_files(root: str, keys: KeyRange, remove_lock: Callable[[str], None]) 
 
     def clear(directory: str, *, top: bool) -> None:
         for entry in _scan(root + directory, top=top):
-            key = directory + entry.name
+            key = directory + (key_name(entry.name) if DECOMPOSES_NAMES else entry.name)
             if entry.is_dir(follow_symlinks=False):
                 below = key + "/"
                 if keys.overlaps(below):
@@ -95,7 +97,7 @@ def delete_files(root: str, keys: KeyRange, remove_lock: Callable[[str], None]) 
             elif key in keys:
                 if entry.name.endswith(LOCK_SUFFIX):
                     remove_lock(entry.path)
-                elif _remove(os.unlink, entry.path):
+                elif _remove(remove_file, entry.path):
                     touched.add(root + directory)
 
     base = _base(keys)
@@ -126,7 +128,7 @@ def _base(keys: KeyRange) -> str | None:
 
 def _scan(directory: str, *, top: bool) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(directory) as entries:
+        with os.scandir(extended_path(directory)) as entries:
             return list(entries)
     except FileNotFoundError:
         return []

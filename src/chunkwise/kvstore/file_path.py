@@ -2,7 +2,7 @@
 
 A key is a relative path, its components separated by ``/``.  No component may be empty, ``.`` or
 ``..``, hold a NUL, or end in ``.__lock``, the names of lock files; so no key leads out of the root
-directory, or to a file that a writer is busy with.
+directory, or to a file that a writer is busy with.  Nor may it be a name that the operating system changes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,19 @@ import stat
 from typing import Any
 
 from chunkwise.binding import dump
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError
+from chunkwise.kvstore.platform import FOLDS_NAMES, WINDOWS, extended_path, key_name, name_fault
 
-__all__ = ["LOCK_SUFFIX", "check_key", "is_suspect", "is_valid", "real_directory", "root_directory"]
+__all__ = [
+    "LOCK_SUFFIX",
+    "check_case",
+    "check_key",
+    "is_suspect",
+    "is_valid",
+    "path_of",
+    "real_directory",
+    "root_directory",
+]
 
 LOCK_SUFFIX = ".__lock"
 
@@ -22,31 +32,71 @@ LOCK_SUFFIX = ".__lock"
 def is_suspect(key: str) -> bool:
     """Return False if `key` is certainly valid; a cheap test for the many keys that are."""
     rooted = "/" + key
-    return "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key
+    return (
+        FOLDS_NAMES or "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key
+    )
 
 
 def is_valid(key: str) -> bool:
     """Return whether `key` can be a key of a file store."""
     if not is_suspect(key):
         return True
-    if "\0" in key:
-        return False
-    return not any(part in ("", ".", "..") or part.endswith(LOCK_SUFFIX) for part in key.split("/"))
+    return not _fault(key)
+
+
+def _fault(key: str) -> str:
+    """Return why `key` can't be a key, or nothing."""
+    parts = key.split("/")
+    if "\0" in key or any(part in ("", ".", "..") or part.endswith(LOCK_SUFFIX) for part in parts):
+        return (
+            'expected path components that are not empty, "." or "..", have no NUL and do not end in '
+            f'"{LOCK_SUFFIX}"'
+        )
+    return next(filter(None, map(name_fault, parts)), "")
 
 
 def check_key(root: str, key: str) -> None:
     """Raise InvalidArgumentError unless `key` can be a key of the file store at `root`."""
-    if not is_valid(key):
-        raise InvalidArgumentError(
-            f"Invalid key: {dump(root + key)}: expected path components that are not empty, "
-            f'"." or "..", have no NUL and do not end in "{LOCK_SUFFIX}"'
-        )
+    if fault := _fault(key):
+        raise InvalidArgumentError(f"Invalid key: {dump(root + key)}: {fault}")
+
+
+def path_of(root: str, key: str) -> str:
+    """Return the path of the file of `key`, which can be a key, in the store at `root`."""
+    if is_suspect(key):
+        check_key(root, key)
+    return extended_path(root + key)
+
+
+def check_case(root: str, key: str) -> None:
+    """Raise if a file or directory on the way to `key` has another name that the system takes for the same.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If writing `key` would change the value of another key.
+    """
+    at = root
+    for part in key.split("/"):
+        if part.isascii() and part.lower() == part.upper():  # digits, mostly
+            at += part + "/"
+            continue
+        try:
+            os.lstat(at + part)
+            names = list(map(key_name, os.listdir(at)))
+        except OSError:
+            return  # there is nothing that it could be taken for
+        if key_name(part) not in names:
+            same = next((name for name in names if name.casefold() == part.casefold()), part)
+            taken = f"{dump(same)} is there, which the system takes for {dump(part)}"
+            raise FailedPreconditionError(f"Can't change {dump(root + key)}: {taken}")
+        at += part + "/"
 
 
 def real_directory(root: str) -> str:
     """Return `root`, absolute and ending in ``/``, with symbolic links resolved and without that ``/``."""
-    if "//" in root:
-        return os.path.realpath(root)
+    if "//" in root or WINDOWS:
+        return os.path.realpath(root).replace(os.sep, "/")
     at = 0
     try:
         while (at := root.find("/", at + 1)) > 0:
@@ -68,8 +118,8 @@ def root_directory(path: str | os.PathLike[Any]) -> str:
     text = os.fspath(path)
     if isinstance(text, bytes):
         text = os.fsdecode(text)
-    if "\0" in text or ".." in text.split("/"):
+    if "\0" in text or ".." in text.replace(os.sep, "/").split("/"):
         raise InvalidArgumentError(f'Invalid path: {dump(text)}: expected no NUL and no component ".."')
-    tidy = text.startswith("/") and "//" not in text and "/." not in text
-    absolute = text if tidy else os.path.abspath(text)
+    tidy = text.startswith("/") and "//" not in text and "/." not in text and not WINDOWS
+    absolute = text if tidy else os.path.abspath(text).replace(os.sep, "/")
     return absolute if absolute.endswith("/") else absolute + "/"

@@ -19,6 +19,9 @@ versions within a tick could look the same.  :func:`stamp` therefore sets the ti
 clock: an inode is free for reuse only after the write that made it is over, hence the next time is another
 one.
 
+Where an open file can't be renamed, on Windows, the lock file is only locked.  The new value is written to a
+file beside it, which is closed and then renamed; TensorStore's processes do it in another way there.
+
 A lock belongs to its file descriptor, not to the process: threads exclude each other too, and it has to be
 dropped explicitly, since a child forked meanwhile has the descriptor as well.
 
@@ -31,18 +34,31 @@ What must be undone is undone by the first call in a ``finally``, and that is of
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import DeadlineExceededError
 from chunkwise.kvstore.file_path import LOCK_SUFFIX
+from chunkwise.kvstore.platform import (
+    CREATE,
+    HELD,
+    LOCK,
+    NO_FOLLOW,
+    UNLOCK,
+    WINDOWS,
+    WRITE,
+    open_file,
+    remove,
+    replace,
+    set_lock,
+    sync_file,
+)
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 
 __all__ = [
@@ -51,32 +67,22 @@ __all__ = [
     "generation_of",
     "lock_flags",
     "remove_stale",
-    "stamp",
     "under_lock",
+    "write_in_place",
 ]
 
 T = TypeVar("T")
 
-_OPEN = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_CREATE = _OPEN | os.O_EXCL
-_HELD = (errno.EAGAIN, errno.EACCES)
+_SHARED = CREATE | NO_FOLLOW
+_EXCLUSIVE = _SHARED | os.O_EXCL
+_MODE = 0o666
 _pack = struct.Struct("<xQQq").pack
 _MASK = 2**64 - 1
-
-if sys.platform == "linux":
-    # struct flock: l_type, l_whence, l_start, l_len, l_pid; from 0 with length 0 is the whole file.
-    _set_lock: Callable[..., object] = fcntl.fcntl
-    _LOCK = (fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-    _UNLOCK = (fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
-else:
-    _set_lock = fcntl.flock
-    _LOCK = (fcntl.LOCK_EX | fcntl.LOCK_NB,)
-    _UNLOCK = (fcntl.LOCK_UN,)
 
 
 def lock_flags(locking: str) -> int:
     """Return the flags that a lock file is opened with: ``os`` shares it, the others have to make it."""
-    return _OPEN if locking == "os" else _CREATE
+    return _SHARED if locking == "os" else _EXCLUSIVE
 
 
 def under_lock(
@@ -115,7 +121,7 @@ def under_lock(
         next(pauses)
 
 
-def attempt_under_lock(
+def _attempt_by_renaming_the_lock(
     path: str,
     lock: str,
     flags: int,
@@ -124,16 +130,10 @@ def attempt_under_lock(
     sync: bool,
     stamped: Callable[[bytes], None] | None,
 ) -> bool:
-    """Lock a key and call ``work(fd, value)`` with an empty file; return False if another holds the lock.
-
-    If `work` returns True, the file becomes the file `path`, with `sync` once it is on disk; `stamped` is
-    told its generation before.
-    """
-    mine: bool | None = (
-        flags == _CREATE
-    )  # whether the lock file is ours to be removed; None if it was renamed
+    # Whether the lock file is ours to be removed; None if it was renamed.
+    mine: bool | None = flags == _EXCLUSIVE
     try:
-        [fd] = map(os.open, (lock,), (flags,), (0o666,))
+        [fd] = map(os.open, (lock,), (flags,), (_MODE,))
     except FileExistsError:
         return False
     try:
@@ -146,11 +146,12 @@ def attempt_under_lock(
                 if size:
                     os.ftruncate(fd, 0)
             if work(fd, value):
-                stamp(fd)
+                now = time.time_ns()
+                os.utime(fd, ns=(now, now))
                 if stamped is not None:
                     stamped(generation_of(os.fstat(fd)))
                 if sync:
-                    os.fsync(fd)
+                    sync_file(fd)
                 try:
                     [mine] = map(os.rename, (lock,), (path,))
                 except FileNotFoundError:  # the lock file has gone, and is not ours to remove
@@ -165,18 +166,96 @@ def attempt_under_lock(
                     pass
     finally:
         try:
-            if flags != _CREATE and mine is not None:  # a file that was renamed is nobody's lock any more
-                _set_lock(fd, *_UNLOCK)
+            if flags != _EXCLUSIVE and mine is not None:  # a file that was renamed is nobody's lock any more
+                set_lock(fd, *UNLOCK)
         finally:
             os.close(fd)
+
+
+def _attempt_beside(
+    path: str,
+    lock: str,
+    flags: int,
+    work: Callable[[int, T], bool],
+    value: T,
+    sync: bool,
+    stamped: Callable[[bytes], None] | None,
+) -> bool:
+    mine = flags == _EXCLUSIVE
+    try:
+        fd = open_file(lock, flags, _MODE)
+    except FileExistsError:
+        return False
+    try:
+        mine = mine or _lock(fd, lock) is not None
+        if not mine:
+            return False
+        beside = f"{path}_{os.urandom(8).hex()}{LOCK_SUFFIX}"
+        try:
+            if _write_beside(beside, work, value, sync, stamped):
+                replace(beside, path)
+        finally:
+            if os.path.lexists(beside):
+                remove(beside)
+        return True
+    finally:
+        if mine and flags != _EXCLUSIVE:
+            set_lock(fd, *UNLOCK)
+        os.close(fd)
+        if flags == _EXCLUSIVE:
+            remove(lock)
+        elif mine:
+            _remove_unless_open(lock)
+
+
+attempt_under_lock = _attempt_beside if WINDOWS else _attempt_by_renaming_the_lock
+"""Lock a key and call ``work(fd, value)`` with an empty file; return False if another holds the lock.
+
+If `work` returns True, the file becomes the file `path`, with `sync` once it is on disk; `stamped` is told
+its generation before.
+"""
+
+
+def _write_beside(
+    beside: str,
+    work: Callable[[int, T], bool],
+    value: T,
+    sync: bool,
+    stamped: Callable[[bytes], None] | None,
+) -> bool:
+    fd = open_file(beside, _EXCLUSIVE, _MODE)
+    try:
+        done = work(fd, value)
+        if done and sync:
+            sync_file(fd)
+    finally:
+        os.close(fd)
+    if done:
+        generation = _set_time(beside)
+        if stamped is not None:
+            stamped(generation)
+    return done
+
+
+def _set_time(file: int | str) -> bytes:
+    """Give a file a modification time of its own, on Windows when it is closed; return its generation."""
+    now = time.time_ns()
+    os.utime(file, ns=(now, now))
+    return generation_of(os.stat(file))
+
+
+def _remove_unless_open(lock: str) -> None:
+    """Remove a lock file, or leave that to the one who waits with the file open."""
+    with suppress(FileNotFoundError, PermissionError):
+        os.unlink(lock)
 
 
 def _lock(fd: int, lock: str) -> int | None:
     """Lock `fd` and return the file's size; None if it is locked or no longer `lock`."""
     try:
-        _set_lock(fd, *_LOCK)
+        set_lock(fd, *LOCK)
     except OSError as e:
-        if e.errno in _HELD:
+        if e.errno in HELD:
             return None
         raise
     try:
@@ -188,18 +267,23 @@ def _lock(fd: int, lock: str) -> int | None:
 
 def remove_stale(lock: str) -> None:
     """Remove the lock file `lock` unless somebody holds it."""
+    stale = False
     try:
-        [fd] = map(os.open, [lock], [os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC])
+        [fd] = map(open_file, [lock], [WRITE | NO_FOLLOW], [_MODE])
     except FileNotFoundError:
         return
     try:
+        stale = _lock(fd, lock) is not None
         try:
-            if _lock(fd, lock) is not None:
+            if stale and not WINDOWS:
                 os.unlink(lock)
         finally:
-            _set_lock(fd, *_UNLOCK)
+            if stale:
+                set_lock(fd, *UNLOCK)
     finally:
         os.close(fd)
+    if stale and WINDOWS:
+        _remove_unless_open(lock)
 
 
 def _pauses(lock: str, timeout: float) -> Iterator[None]:
@@ -233,7 +317,14 @@ def current_generation(path: str) -> bytes:
     return MISSING_GENERATION if stat.S_ISDIR(status.st_mode) else generation_of(status)
 
 
-def stamp(fd: int) -> None:
-    """Give the open file `fd` a modification time of its own."""
-    now = time.time_ns()
-    os.utime(fd, ns=(now, now))
+def write_in_place(path: str, fill: Callable[[int, T], object], value: T, *, sync: bool) -> bytes:
+    """Write to the file `path` itself, under no lock; return its generation."""
+    [fd] = map(open_file, [path], [CREATE | os.O_TRUNC], [_MODE])
+    try:
+        fill(fd, value)
+        generation = b"" if WINDOWS else _set_time(fd)
+        if sync:
+            sync_file(fd)
+    finally:
+        os.close(fd)
+    return generation or _set_time(path)

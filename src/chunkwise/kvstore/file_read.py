@@ -28,6 +28,7 @@ import numpy as np
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_path import check_key
+from chunkwise.kvstore.platform import DIRECT, READ, VECTORED_READS, open_file, read_at
 from chunkwise.kvstore.protocol import Buffer, Reader
 
 __all__ = [
@@ -39,8 +40,8 @@ __all__ = [
     "regular_status",
 ]
 
-_FLAGS = (os.O_RDONLY | os.O_CLOEXEC,)
-_DIRECT = getattr(os, "O_DIRECT", 0)
+_FLAGS = (READ,)
+_MODE = (0o666,)
 _SEEK_END = os.SEEK_END
 _MAX_OFFSET = 2**63 - 1
 _SECTOR = 512
@@ -164,7 +165,8 @@ def read_fully(fd: int, out: memoryview, offset: int) -> int:
     """Fill `out` from byte `offset` of the file on; return how many bytes there were."""
     n = 0
     while n < len(out):
-        got = os.preadv(fd, [out[n:]], offset + n)
+        rest, at = out[n:], offset + n
+        got = os.preadv(fd, [rest], at) if VECTORED_READS else read_at(fd, rest, at)
         if not got:
             break
         n += got
@@ -187,7 +189,7 @@ def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> 
     for start, stop in zip(starts, stops, strict=True):
         check_range(start, stop)
     try:
-        [fd] = map(os.open, (path,), _FLAGS)
+        [fd] = map(open_file, (path,), _FLAGS, _MODE)
     except MISSING:
         return None
     except OSError as e:
@@ -236,7 +238,7 @@ def _read_run(fd: int, starts: Sequence[int], out: Sequence[Buffer], size: int) 
             buffers.append(scratch[: start - position])
         buffers.append(target)
         position = start + len(target)
-    if os.preadv(fd, buffers, starts[0]) == position - starts[0]:
+    if VECTORED_READS and os.preadv(fd, buffers, starts[0]) == position - starts[0]:
         return
     for start, target in zip(starts, out, strict=True):
         n = read_fully(fd, memoryview(target), start)
@@ -246,21 +248,22 @@ def _read_run(fd: int, starts: Sequence[int], out: Sequence[Buffer], size: int) 
 
 def open_for_reading(path: str, direct: bool) -> int:
     """Open the file `path`, for direct I/O if asked to and the file system can; return the descriptor."""
-    if direct and _DIRECT:
+    if direct and DIRECT:
         try:
-            [fd] = map(os.open, [path], [_FLAGS[0] | _DIRECT])
+            [fd] = map(os.open, [path], [READ | DIRECT])
             return fd
         except OSError as e:
             if e.errno != errno.EINVAL:
                 raise
-    [fd] = map(os.open, (path,), _FLAGS)
+    [fd] = map(open_file, (path,), _FLAGS, _MODE)
     return fd
 
 
 def _load(fd: int, begin: int, end: int) -> Buffer:
-    data = os.pread(fd, end - begin, begin)
-    if len(data) in (0, end - begin):
-        return data
+    if VECTORED_READS:
+        data = os.pread(fd, end - begin, begin)
+        if len(data) in (0, end - begin):
+            return data
     memory = bytearray(end - begin)  # a signal, or more than 2 GiB
     n = read_fully(fd, memoryview(memory), begin)
     return bytes(memory[:n])
@@ -286,7 +289,7 @@ def _load_direct(fd: int, begin: int, end: int) -> Buffer:
     memory = memoryview(mmap.mmap(-1, -(-(end - base) // page) * page))
     n = 0
     while n < end - base:
-        got = os.preadv(fd, [memory[n:]], base + n)
+        got = read_at(fd, memory[n:], base + n)
         n += got
         if not got or got % page:
             break

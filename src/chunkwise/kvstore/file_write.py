@@ -11,6 +11,7 @@ race.  ``non_atomic`` writes in place, for file systems that can't rename; reade
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -18,18 +19,18 @@ from typing import NamedTuple, TypeVar
 from chunkwise.errors import ChunkwiseError
 from chunkwise.fork import Lock
 from chunkwise.kvstore.file_error import file_error
-from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_key, is_suspect
+from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_case, path_of
 from chunkwise.kvstore.file_protocol import (
     attempt_under_lock,
     current_generation,
-    generation_of,
     lock_flags,
-    stamp,
     under_lock,
+    write_in_place,
 )
+from chunkwise.kvstore.platform import FOLDS_NAMES, WINDOWS, remove, sync_directory
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 
-__all__ = ["FileWriter", "Writing", "delete_file", "fsync_directory", "replace_file", "write_all"]
+__all__ = ["FileWriter", "Writing", "delete_file", "replace_file", "write_all"]
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ def replace_file(
                 raise
             make_directories(os.path.dirname(path), sync=how.sync)
     if how.sync and how.sync_directory and generation is not None:
-        fsync_directory(os.path.dirname(path))
+        sync_directory(os.path.dirname(path))
     return generation
 
 
@@ -105,7 +106,7 @@ def delete_file(path: str, if_equal: bytes | None, how: Writing) -> bytes | None
     if not matches:
         return None
     if removed and how.sync and how.sync_directory:
-        fsync_directory(os.path.dirname(path))
+        sync_directory(os.path.dirname(path))
     return MISSING_GENERATION
 
 
@@ -133,15 +134,7 @@ def _replace_in_place(
 ) -> bytes | None:
     if if_equal and current_generation(path) != if_equal:
         return None
-    [fd] = map(os.open, [path], [os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC], [0o666])
-    try:
-        fill(fd, value)
-        stamp(fd)
-        if how.sync:
-            os.fsync(fd)
-        return generation_of(os.fstat(fd))
-    finally:
-        os.close(fd)
+    return write_in_place(path, fill, value, sync=how.sync)
 
 
 def write_all(fd: int, value: Buffer) -> None:
@@ -155,7 +148,7 @@ def write_all(fd: int, value: Buffer) -> None:
 def _unlink(path: str) -> bool:
     """Remove the file `path`; return whether there was one."""
     try:
-        os.unlink(path)
+        remove(path)
     except FileNotFoundError:
         return False
     return True
@@ -170,6 +163,8 @@ def make_directories(directory: str, *, sync: bool, attempts: int = 16) -> None:
     try:
         os.mkdir(directory)
     except FileExistsError:
+        if WINDOWS and not os.path.isdir(directory):  # what comes next wouldn't say so
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory) from None
         return  # or a file or dangling link, which the next attempt to write says better
     except FileNotFoundError:
         if not attempts:
@@ -178,19 +173,7 @@ def make_directories(directory: str, *, sync: bool, attempts: int = 16) -> None:
         make_directories(directory, sync=sync, attempts=attempts - 1)
         return
     if sync:
-        fsync_directory(os.path.dirname(directory))
-
-
-def fsync_directory(directory: str) -> None:
-    """Wait until the names in `directory` are on disk; a directory that has gone needs no waiting."""
-    try:
-        [fd] = map(os.open, [directory], [os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC])
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        sync_directory(os.path.dirname(directory))
 
 
 class FileWriter:
@@ -216,14 +199,14 @@ class FileWriter:
         self._one = how._replace(sync_directory=False)
         self._touched: set[str] = set()
         self.write: Callable[[str, Buffer], None] = self._write
-        if how.locking == "os":
+        if how.locking == "os" and not FOLDS_NAMES:
             self.write = _open_write(root, how.sync, None if how.sync else turn, self._touched, self._write)
 
     def flush(self) -> None:
         """Wait until all that was written or deleted is on disk, if the store is to do so."""
         try:
             while self._touched:
-                fsync_directory(self._touched.pop())
+                sync_directory(self._touched.pop())
         except OSError as e:
             raise file_error(e, "write", self._root) from e
 
@@ -252,9 +235,10 @@ class FileWriter:
             self._touched.add(os.path.dirname(path))
 
     def _path(self, key: str) -> str:
-        if is_suspect(key):
-            check_key(self._root, key)
-        return self._root + key
+        path = path_of(self._root, key)
+        if FOLDS_NAMES:
+            check_case(self._root, key)
+        return path
 
 
 def _open_write(

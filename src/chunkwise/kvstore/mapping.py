@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from chunkwise.binding import dump
 from chunkwise.fork import new_lock
@@ -23,6 +23,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
+from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
 __all__ = ["MappingStore"]
 
@@ -37,6 +38,8 @@ class MappingStore:
     mapping : MutableMapping
         From text to bytes.
     """
+
+    traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
 
     def __init__(self, mapping: MutableMapping[str, bytes]) -> None:
         self._mapping = mapping

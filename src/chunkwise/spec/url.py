@@ -17,6 +17,7 @@ from chunkwise.binding import dump
 from chunkwise.catalogue import DRIVERS, KVSTORES
 from chunkwise.dtypes.data_type import dtypes
 from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.kvstore.platform import WINDOWS
 from chunkwise.registry import Entry
 from chunkwise.spec.remote_url import remote_members
 
@@ -25,6 +26,7 @@ __all__ = [
     "is_url",
     "kvstore_json_from_url",
     "parse_url",
+    "path_of_file_url",
     "quote_path",
     "spec_json_from_path",
     "spec_json_from_url",
@@ -34,6 +36,7 @@ Kind: TypeAlias = Literal[
     "root kvstore", "kvstore adapter", "kvstore-based TensorStore", "TensorStore adapter"
 ]
 
+_DRIVE = re.compile(r"[A-Za-z]:(/|\Z)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _KVSTORE_ADAPTERS = ("zip",)
@@ -119,8 +122,8 @@ def spec_json_from_path(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"Parsing spec from path: {dump(text)}: expected {dump(scheme + '://')} at the beginning of a "
             f"URL, or {dump('./' + scheme + ':')} at that of a path"
         )
-    absolute = os.path.abspath(os.path.expanduser(local))
-    if local.endswith("/") and absolute != "/":
+    absolute = os.path.abspath(os.path.expanduser(local)).replace(os.sep, "/")
+    if local.endswith(("/", os.sep)) and not absolute.endswith("/"):
         absolute += "/"
     try:
         return _array(rest, {"driver": "file", "path": absolute})
@@ -195,7 +198,7 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
                 return {"driver": driver, **members}
             path = _path(rest[2:])
             if driver == "file":
-                path = _file_path(path)
+                path = path_of_file_url(path)
             spec: dict[str, Any] = {"driver": driver}
         else:
             if rest.startswith("//"):
@@ -248,10 +251,15 @@ def _path(rest: str) -> str:
         raise InvalidArgumentError(f"Invalid UTF-8 percent-encoding sequence: {dump(path)}") from None
 
 
-def _file_path(path: str) -> str:
+def path_of_file_url(path: str, *, windows: bool = WINDOWS) -> str:
     """Return the path of a ``file`` URL, after ``file://``, without empty, "." and ".." components."""
     authority, slash, below = path.partition("/")
+    root = "/"
     if authority not in ("", "localhost"):
+        root = f"//{authority}/"  # a share of a server
+    elif windows and _DRIVE.match(below):
+        root = ""
+    if root.startswith("//") and not windows:
         raise InvalidArgumentError(f"file: URIs do not support authority: {dump(authority)}")
     if not slash:
         raise InvalidArgumentError(f"file: URIs do not support relative paths: {dump(below)}")
@@ -262,4 +270,4 @@ def _file_path(path: str) -> str:
         elif part not in ("", "."):
             parts.append(part)
     is_directory = below.rpartition("/")[2] in ("", ".", "..")
-    return "/" + "/".join(parts) + ("/" if is_directory and parts else "")
+    return root + "/".join(parts) + ("/" if is_directory and parts else "")

@@ -126,7 +126,7 @@ def whole_store(store: KvStoreDriver) -> tuple[KvStoreDriver, str]:
     Two directories may be one inside the other, so for files that is the whole file system.
     """
     if isinstance(store, FileStore):
-        drive, path = os.path.splitdrive(store.identity[1])
+        drive, path = os.path.splitdrive(store.real_root)
         options: dict[str, Any] = {
             "sync": store.writing.sync,
             "locking": store.writing.locking,

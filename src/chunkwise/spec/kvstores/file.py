@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ntpath
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,12 +10,13 @@ from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.file_path import is_valid
+from chunkwise.kvstore.platform import WINDOWS
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.context import ContextResource
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.url import quote_path
 
-__all__ = ["FileKvStoreSpec"]
+__all__ = ["FileKvStoreSpec", "file_url"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -32,7 +34,9 @@ class FileKvStoreSpec(KvStoreSpec):
 
     @classmethod
     def normal_path(cls, path: str) -> str:
-        """Refuse paths with components that no key can have."""
+        """Refuse paths with components that no key can have; on Windows, have no backslash."""
+        if WINDOWS:
+            path = path.replace("\\", "/")
         if not _is_valid_path(path):
             raise InvalidArgumentError(f"Invalid file path: {dump(path)}")
         return path
@@ -64,11 +68,21 @@ class FileKvStoreSpec(KvStoreSpec):
 
     def to_url(self) -> str:
         """Return ``file:///path``; a relative path has no URL."""
-        if not self.path.startswith("/"):
-            raise InvalidArgumentError(f'file: URIs do not support relative paths: "{self.path}"')
-        return "file://" + quote_path(self.path)
+        return file_url(self.path)
+
+
+def file_url(path: str, *, windows: bool = WINDOWS) -> str:
+    """Return the URL of a path with ``/``: ``file:///data/a``, ``file:///C:/a``, ``file://server/share/a``."""
+    drive, below = ntpath.splitdrive(path) if windows else ("", path)
+    if not below.startswith("/"):
+        raise InvalidArgumentError(f'file: URIs do not support relative paths: "{path}"')
+    if drive.startswith("//"):
+        return "file:" + quote_path(path)
+    return f"file:///{drive}{quote_path(below)}" if drive else "file://" + quote_path(path)
 
 
 def _is_valid_path(path: str) -> bool:
+    if WINDOWS:
+        path = ntpath.splitdrive(path)[1]
     inner = path.removeprefix("/").removesuffix("/")
     return is_valid(inner) if inner else path != "//"

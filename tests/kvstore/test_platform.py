@@ -1,0 +1,78 @@
+"""Names and paths of Windows, which can be told anywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.kvstore.platform import extended_path, name_fault
+from chunkwise.spec.kvstores.file import file_url
+from chunkwise.spec.url import path_of_file_url
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "zarr.json", ".zarray", "0.0", "console", "com", "com10", "é", "a b", "..a"]
+)
+def test_names_that_every_system_takes(name: str) -> None:
+    assert name_fault(name, system="win32") == name_fault(name, system="linux") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *[(f"a{c}b", "can't be in the name") for c in '<>:"\\|?*\n\x1f'],
+        *[(name, "reserved") for name in ("con", "NUL", "aux.txt", "Com1", "lpt9.tar.gz", "prn .x", "COM¹")],
+        *[(name, "final dot or space") for name in ("a.", "a ", "...", "a. ")],
+    ],
+)
+def test_names_that_windows_does_not_take(name: str, text: str) -> None:
+    assert text in name_fault(name, system="win32")
+    assert name_fault(name, system="linux") == ""
+
+
+def test_names_that_macos_does_not_take() -> None:
+    assert name_fault("z\udcff", system="darwin") == "macOS takes names in UTF-8 only"
+    assert name_fault("z\udcff", system="linux") == name_fault("a:b", system="darwin") == ""
+
+
+def test_long_paths() -> None:
+    long = "/".join(["directory"] * 40)
+    there = long.replace("/", "\\")
+    assert extended_path(f"C:/{long}", windows=True) == f"\\\\?\\C:\\{there}"
+    assert extended_path(
+        f"//server/share/{long}", windows=True
+    ) == "\\\\?\\UNC\\server\\share\\" + long.replace("/", "\\")
+    assert extended_path("C:/short", windows=True) == "C:/short"
+    assert extended_path(f"/{long}", windows=False) == f"/{long}"
+    twice = extended_path(extended_path(f"C:/{long}", windows=True), windows=True)
+    assert twice == extended_path(f"C:/{long}", windows=True)
+
+
+PATHS = {
+    "file:///data/a.zarr/": "/data/a.zarr/",
+    "file:///C:/data/a%20b": "C:/data/a b",
+    "file:///c:/": "c:/",
+    "file://server/share/a/": "//server/share/a/",
+}
+
+
+@pytest.mark.parametrize("url", PATHS)
+def test_urls_of_files_on_windows(url: str) -> None:
+    """A drive or a server is part of the path, and is found again in its URL."""
+    path = PATHS[url]
+    encoded = url.removeprefix("file://").replace("%20", " ")
+    assert path_of_file_url(encoded, windows=True) == path
+    assert file_url(path, windows=True) == url
+
+
+def test_urls_of_files_elsewhere() -> None:
+    """Drives are plain names there, and servers an error."""
+    assert path_of_file_url("/C:/data", windows=False) == "/C:/data"
+    with pytest.raises(InvalidArgumentError, match="do not support authority"):
+        path_of_file_url("server/share", windows=False)
+    for path in ("C:/data", "data", "data/a"):
+        with pytest.raises(InvalidArgumentError, match="do not support relative paths"):
+            file_url(path, windows=False)
+    for path in ("data", "C:data"):
+        with pytest.raises(InvalidArgumentError, match="do not support relative paths"):
+            file_url(path, windows=True)
