@@ -188,6 +188,21 @@ def test_documents_of_n5_that_were_changed_added_or_deleted_are_read_so(
         assert set(io.read().acquisition) == {"added"}
 
 
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_copies_are_not_used_on_web_servers(
+    format: str, tmp_path: Path, run_server: Callable[..., str], proxy: Callable[[str], Any]
+) -> None:
+    with NWBZarrIO(tmp_path / "session.nwb", "w", format=format) as io:
+        io.write(new_file("before"))
+    array = f"file://{tmp_path}/session.nwb/identifier/"
+    ts.open({"driver": DRIVERS[format], "kvstore": array}).result().write("after").result()
+    between = proxy(run_server("http_server.py", str(tmp_path)))
+    between.set()
+    with NWBZarrIO(f"{between.url}/session.nwb") as io:
+        assert io.read().identifier == "after"
+    assert not [line for line in between.log() if ".chunkwise-copies" in line]
+
+
 def test_copies_beyond_the_keys_that_are_listed_are_not_used() -> None:
     kv = ObjectStore(ForeignBucket(MemoryStore()))
     for i in range(9_999):
