@@ -14,10 +14,10 @@ from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.http import HttpStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import (
+    EntryListable,
     KvStoreDriver,
     RangeReadable,
     Readable,
-    SizeListable,
     is_store,
     offers,
 )
@@ -26,7 +26,7 @@ OFFERED: dict[Any, set[str]] = {
     Readable: {"file", "http", "memory", "prefix"},
     KvStoreDriver: {"file", "http", "memory", "prefix"},
     RangeReadable: {"file", "memory", "prefix"},
-    SizeListable: set(),
+    EntryListable: set(),
     AtomicWritable: {"memory"},
     Directories: {"file", "memory"},
     Modifiable: set(),

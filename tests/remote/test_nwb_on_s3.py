@@ -1,4 +1,4 @@
-"""NWB files in buckets: how many requests opening takes, and copies of values that are out of date."""
+"""NWB files in buckets: how many requests opening takes, and copies that are proven, or out of date."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "hdmf"))
 
 from nwb_content import CONTENT, new_file
+from obstore.store import MemoryStore, S3Store
 from pynwb import TimeSeries
 
 import chunkwise as ts
 from chunkwise.hdmf import NWBZarrIO
+from chunkwise.hdmf.model.copies import dump_copies, read_copies
+from chunkwise.kvstore.foreign_bucket import ForeignBucket
+from chunkwise.kvstore.object_store import ObjectStore
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -30,28 +34,72 @@ def _store(moto: str, bucket: str) -> ts.KvStore:
     return ts.KvStore.open(spec).result()
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_opening_a_whole_session_takes_few_requests(
-    format: str, moto: str, s3_bucket: Any, proxy: Callable[[str], Any]
-) -> None:
+def _session() -> Any:
     nwb = new_file("all")
     for add in CONTENT.values():
         if add.__name__ not in ("tables", "icephys"):
             add(nwb)
     for i in range(20):
         nwb.add_acquisition(TimeSeries(f"ts{i}", np.arange(5.0) + i, "V", rate=1.0))
-    with NWBZarrIO(_store(moto, s3_bucket.bucket), "w", format=format) as io:
-        io.write(nwb)
-    between = proxy(moto)
-    place = _store(between.url, s3_bucket.bucket)
+    return nwb
+
+
+def _read_session(place: ts.KvStore, between: Any) -> list[str]:
+    """Return the requests that reading a session took."""
     between.set()
     with NWBZarrIO(place) as io:
         found = io.read()
-        log = between.log()
+        log: list[str] = between.log()
         assert found.acquisition["ts7"].rate == 1.0
         assert found.acquisition["ts7"].data[:].tolist() == [7.0, 8.0, 9.0, 10.0, 11.0]
         assert found.electrodes["label"][:].tolist() == [f"e{i}" for i in range(6)]
+    return log
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_opening_a_whole_session_takes_few_requests(
+    format: str, moto: str, s3_bucket: Any, proxy: Callable[[str], Any]
+) -> None:
+    with NWBZarrIO(_store(moto, s3_bucket.bucket), "w", format=format) as io:
+        io.write(_session())
+    between = proxy(moto)
+    log = _read_session(_store(between.url, s3_bucket.bucket), between)
     assert len(log) <= MOST[format], log
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_copies_hold_after_an_upload_of_all_files(
+    format: str, tmp_path: Path, moto: str, s3_bucket: Any, proxy: Callable[[str], Any]
+) -> None:
+    """The ETag of an upload to S3 is the MD5 of its bytes."""
+    with NWBZarrIO(tmp_path / "session.nwb", "w", format=format) as io:
+        io.write(_session())
+    store = _store(moto, s3_bucket.bucket)
+    for file in (tmp_path / "session.nwb").rglob("*"):
+        if file.is_file():
+            store[file.relative_to(tmp_path / "session.nwb").as_posix()] = file.read_bytes()
+    between = proxy(moto)
+    log = _read_session(_store(between.url, s3_bucket.bucket), between)
+    assert len(log) <= MOST[format], log
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_copies_hold_where_etags_are_no_digests(
+    format: str, azurite: str, azure_container: Any, proxy: Callable[[str], Any]
+) -> None:
+    between = proxy(azurite)
+    account = azure_container.account
+    spec = {"driver": "azure", "container": azure_container.container, "account_name": account}
+    spec["endpoint"] = f"{between.url}/{account}"
+    store = ts.KvStore.open({**spec, "path": "session.nwb/"}).result()
+    with NWBZarrIO(store, "w", format=format) as io:
+        io.write(_session())
+    log = _read_session(store, between)
+    assert len(log) <= MOST[format], log
+    other = ts.KvStore.open({**spec, "path": "other.nwb/"}).result()
+    for key in store.list().result():
+        other[key] = store[key]
+    assert len(_read_session(other, between)) > MOST[format]
 
 
 def _data(store: ts.KvStore) -> Any:
@@ -72,16 +120,103 @@ def test_what_was_changed_since_is_read(format: str, moto: str, s3_bucket: Any) 
     assert _data(store) == [0.0, 1.0, 9.0, 3.0, 4.0]
 
 
-@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_copies_are_not_used_once_others_have_consolidated(format: str, moto: str, s3_bucket: Any) -> None:
+@pytest.fixture(params=FORMATS)
+def series(request: pytest.FixtureRequest, moto: str, s3_bucket: Any) -> tuple[str, ts.KvStore]:
+    """Format and place of a file with the acquisition "ts"."""
     store = _store(moto, s3_bucket.bucket)
-    with NWBZarrIO(store, "w", format=format) as io:
-        io.write(new_file("before"))
-    key = ".zmetadata" if format == "zarr2" else "zarr.json"
+    with NWBZarrIO(store, "w", format=request.param) as io:
+        nwb = new_file("before")
+        nwb.add_acquisition(TimeSeries("ts", np.arange(5.0), "V", rate=1.0))
+        io.write(nwb)
+    assert _data(store) == [0.0, 1.0, 2.0, 3.0, 4.0]
+    return request.param, store
+
+
+DRIVERS = {"zarr2": "zarr", "zarr3": "zarr3", "n5": "n5"}
+
+
+def test_changes_by_an_array_library_are_read(series: tuple[str, ts.KvStore]) -> None:
+    format, store = series
+    spec = {"driver": DRIVERS[format], "kvstore": (store / "acquisition/ts/data/").spec()}
+    ts.open(spec).result()[2].write(9.0).result()
+    assert _data(store) == [0.0, 1.0, 9.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("series", ["zarr2", "zarr3"], indirect=True)
+def test_changes_by_zarr_python_are_read(series: tuple[str, ts.KvStore], moto: str, s3_bucket: Any) -> None:
+    import zarr
+
+    options = {"endpoint": moto, "region": "us-east-1", "client_options": {"allow_http": True}}
+    bucket = S3Store(s3_bucket.bucket, prefix="session.nwb", **options)
+    there = zarr.storage.ObjectStore(bucket)
+    zarr.open_array(there, path="acquisition/ts/data", mode="r+")[2] = 9.0
+    assert _data(series[1]) == [0.0, 1.0, 9.0, 3.0, 4.0]
+
+
+def test_chunks_that_were_deleted_or_added_are_read_so(series: tuple[str, ts.KvStore]) -> None:
+    format, store = series
+    key = {"zarr2": "0", "zarr3": "c/0", "n5": "0"}[format]
+    chunk = store[f"acquisition/ts/data/{key}"]
+    store[f"acquisition/ts/data/{key}"] = None
+    assert _data(store) == [0.0] * 5
+    with NWBZarrIO(store, "r+") as io:  # a copy says from here on that the chunk is missing
+        io.read().add_scratch([1.0], name="more", description="a change")
+    assert _data(store) == [0.0] * 5
+    store[f"acquisition/ts/data/{key}"] = chunk
+    assert _data(store) == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("series", ["n5"], indirect=True)
+def test_documents_of_n5_that_were_changed_added_or_deleted_are_read_so(
+    series: tuple[str, ts.KvStore],
+) -> None:
+    _, store = series
+    key = "acquisition/ts/attributes.json"
     document = json.loads(store[key])
-    (document if format == "zarr2" else document["consolidated_metadata"]).pop("chunkwise_copies")
+    document["hdmf_attributes"]["comments"] = "changed"
     store[key] = json.dumps(document)
-    spec = {"driver": "zarr" if format == "zarr2" else "zarr3", "kvstore": (store / "identifier/").spec()}
-    ts.open(spec).result().write("after").result()
+    for name in store.list().result():
+        if name.startswith(b"acquisition/ts/"):
+            store[name.replace(b"/ts/", b"/added/")] = store[name]
     with NWBZarrIO(store) as io:
+        found = io.read().acquisition
+        assert found["ts"].comments == "changed"
+        assert set(found) == {"ts", "added"}
+        assert found["added"].data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    store[key] = None
+    with NWBZarrIO(store) as io:
+        assert set(io.read().acquisition) == {"added"}
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_copies_are_not_used_on_web_servers(
+    format: str, tmp_path: Path, run_server: Callable[..., str], proxy: Callable[[str], Any]
+) -> None:
+    with NWBZarrIO(tmp_path / "session.nwb", "w", format=format) as io:
+        io.write(new_file("before"))
+    array = f"file://{tmp_path}/session.nwb/identifier/"
+    ts.open({"driver": DRIVERS[format], "kvstore": array}).result().write("after").result()
+    between = proxy(run_server("http_server.py", str(tmp_path)))
+    between.set()
+    with NWBZarrIO(f"{between.url}/session.nwb") as io:
         assert io.read().identifier == "after"
+    assert not [line for line in between.log() if ".chunkwise-copies" in line]
+
+
+def test_copies_beyond_the_keys_that_are_listed_are_not_used() -> None:
+    kv = ObjectStore(ForeignBucket(MemoryStore()))
+    for i in range(9_999):
+        kv.write(f"s/data/{i}", b"chunk")
+    small = ("s/a", "s/z", "s/data/missing")
+    for key in small[:2]:
+        kv.write(key, b"small")
+    copies = dump_copies(kv, "s/", [(key[2:], kv.read(key)) for key in small])
+    kv.write("s/.chunkwise-copies", copies)
+    proven = read_copies(kv, "s/")
+    assert proven is not None
+    assert proven == ({"a": b"small"}, None)
+    kv.delete_range("s/data/", "s/data0")
+    proven = read_copies(kv, "s/")
+    assert proven is not None
+    assert proven.values == {"a": b"small", "z": b"small", "data/missing": None}
+    assert proven.keys == {".chunkwise-copies", "a", "z"}

@@ -92,7 +92,8 @@ def open_store(
     format = detect_format(location)
     if format is None:
         raise no_store(location, source_name(place))
-    tree = read_tree(location, format, consolidated)
+    pool = pool or Pool()
+    tree = read_tree(location, format, consolidated, pool=pool)
     read_replacement(location, tree)
     root = tree.nodes["/"]
     if format == "zarr2" and tree.consolidated and SPECLOC not in root.attributes:
@@ -101,4 +102,4 @@ def open_store(
         own = {} if raw is None else load_json(raw)
         if isinstance(own, dict) and SPECLOC in own:
             root.attributes[SPECLOC] = own[SPECLOC]
-    return HdmfStore(location, source_name(place), tree, pool or Pool(), replace_encoded)
+    return HdmfStore(location, source_name(place), tree, pool, replace_encoded)

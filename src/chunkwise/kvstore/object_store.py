@@ -33,6 +33,7 @@ from chunkwise.kvstore.protocol import (
     Buffer,
     ByteRange,
     Children,
+    ListEntry,
     Reader,
     Stamped,
 )
@@ -306,10 +307,10 @@ class ObjectStore:
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``, page by page."""
-        return (key for key, _ in self.list_sizes(start, stop))
+        return (entry.key for entry in self.list_entries(start, stop))
 
-    def list_sizes(self, start: str = "", stop: str = "") -> Iterator[tuple[str, int]]:
-        """Yield the keys in ``[start, stop)`` with the sizes of their values, page by page."""
+    def list_entries(self, start: str = "", stop: str = "") -> Iterator[ListEntry]:
+        """Yield the keys in ``[start, stop)`` with sizes and ETags of their values, page by page."""
         keys = KeyRange.between(start, stop)
         if keys.empty:
             return
@@ -323,7 +324,7 @@ class ObjectStore:
                 return
             for entry in page:
                 if entry["path"] in keys:
-                    yield entry["path"], entry["size"]
+                    yield ListEntry(entry["path"], entry["size"], entry["e_tag"])
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`; keys and prefixes are whole, from the bucket's root."""

@@ -21,12 +21,13 @@ __all__ = [
     "Buffer",
     "ByteRange",
     "Children",
+    "EntryListable",
     "KvStoreDriver",
+    "ListEntry",
     "Listable",
     "RangeReadable",
     "Readable",
     "Reader",
-    "SizeListable",
     "Stamped",
     "Writable",
     "Writer",
@@ -164,11 +165,19 @@ class Listable(Protocol):
         ...
 
 
-class SizeListable(Listable, Protocol):
-    """A store whose listings tell how large the values are."""
+class ListEntry(NamedTuple):
+    """A key, with the size of its value in bytes, and its ETag if the listing has it."""
 
-    def list_sizes(self, start: str = "", stop: str = "") -> Iterator[tuple[str, int]]:
-        """Yield the keys in ``[start, stop)`` with the sizes of their values, in bytes."""
+    key: str
+    size: int
+    e_tag: str | None
+
+
+class EntryListable(Listable, Protocol):
+    """A store whose listings tell more than keys."""
+
+    def list_entries(self, start: str = "", stop: str = "") -> Iterator[ListEntry]:
+        """Yield the entries of the keys in ``[start, stop)``."""
         ...
 
 

@@ -20,7 +20,7 @@ from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, Node
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import KvStoreDriver, SizeListable, offers
+from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, offers
 from chunkwise.plan.stored_cells import n_array_cells
 
 __all__ = ["ArrayKeys", "Occupancy", "array_nbytes", "list_keys", "occupancy", "stored_array"]
@@ -105,9 +105,9 @@ def occupancy(node: Node, array: StoredArray) -> Occupancy:
     """Count the stored chunks of an array and their bytes."""
     kv = node.location.kv
     size: Callable[[str], int]
-    if offers(kv, SizeListable):
+    if offers(kv, EntryListable):
         below = _below(node)
-        sizes = dict(kv.list_sizes(below.start, below.stop))
+        sizes = {entry.key: entry.size for entry in kv.list_entries(below.start, below.stop)}
         chunks, size = _sorted(node, array, sizes).chunks, sizes.__getitem__
     else:
         chunks, size = list_keys(node, array).chunks, _open_size(kv)

@@ -100,8 +100,8 @@ class Convention(ABC):
         """Return the values to store for a node, by key relative to it."""
 
     @abstractmethod
-    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
-        """Return the documents at the root that hold copies of all others, or the digest of the copies."""
+    def consolidated(self, tree: Tree) -> dict[str, bytes]:
+        """Return the documents at the root that hold copies of all others."""
 
     # -- values -----------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of
 from chunkwise.hdmf.model.codecs import Settings
-from chunkwise.hdmf.model.copies import COPIES_MEMBER
 from chunkwise.hdmf.model.element import Element, number
 from chunkwise.hdmf.model.n5_encoded import as_items, encode_items, store_number
 from chunkwise.hdmf.model.physical import PhysicalArray
@@ -83,10 +82,8 @@ class N5Convention(Convention):
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         return {"attributes.json": json.dumps(node.document, separators=(",", ":")).encode()}
 
-    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
-        root = tree.nodes["/"]
-        marker = {**root.document["hdmf_n5"], COPIES_MEMBER: copies}
-        return self.documents(replace(root, document={**root.document, "hdmf_n5": marker}))
+    def consolidated(self, tree: Tree) -> dict[str, bytes]:
+        return {}
 
     def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:
         return store_number(as_values(values, element))

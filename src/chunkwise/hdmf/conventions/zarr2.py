@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from chunkwise.errors import UnsupportedError
 from chunkwise.hdmf.conventions.base import Convention, NewArray, dump_json, json_number, record_bytes
-from chunkwise.hdmf.model.copies import COPIES_MEMBER
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import dump_identity, dump_reference, map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
@@ -112,14 +111,14 @@ class Zarr2Convention(Convention):
             out[".zattrs"] = dump_json(node.attributes, 4, sort=True)
         return out
 
-    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
+    def consolidated(self, tree: Tree) -> dict[str, bytes]:
         metadata: dict[str, Any] = {}
         for path, node in tree.nodes.items():
             prefix = "" if path == "/" else path[1:] + "/"
             metadata[prefix + (".zarray" if node.is_array else ".zgroup")] = node.document
             if node.attributes:
                 metadata[prefix + ".zattrs"] = node.attributes
-        document = {"metadata": metadata, "zarr_consolidated_format": 1, COPIES_MEMBER: copies}
+        document = {"metadata": metadata, "zarr_consolidated_format": 1}
         return {".zmetadata": dump_json(document, 4, sort=True)}
 
     def to_stored(self, values: Any, element: Element, array: PhysicalArray) -> npt.NDArray[Any]:

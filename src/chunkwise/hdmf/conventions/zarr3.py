@@ -15,7 +15,6 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.conventions.base import OBJECT_NBYTES, Convention, NewArray, dump_json, json_number
 from chunkwise.hdmf.model.chunks import checked_chunks, choose_shards
 from chunkwise.hdmf.model.codecs import codec_document
-from chunkwise.hdmf.model.copies import COPIES_MEMBER
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import dump_reference, dump_text, map_objects
 from chunkwise.hdmf.model.physical import PhysicalArray
@@ -125,7 +124,7 @@ class Zarr3Convention(Convention):
     def documents(self, node: StoredNode) -> dict[str, bytes]:
         return {"zarr.json": dump_json(node.document, 2, sort=False)}
 
-    def consolidated(self, tree: Tree, copies: str) -> dict[str, bytes]:
+    def consolidated(self, tree: Tree) -> dict[str, bytes]:
         metadata: dict[str, Any] = {}
         for node in tree.below("/"):
             if node.path == "/":
@@ -147,7 +146,6 @@ class Zarr3Convention(Convention):
                 "kind": "inline",
                 "must_understand": False,
                 "metadata": metadata,
-                COPIES_MEMBER: copies,
             },
             "node_type": "group",
         }

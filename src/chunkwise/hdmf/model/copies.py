@@ -1,10 +1,11 @@
 """Copies of small values at the root of a store: opening it on a server takes few requests."""
 
 # They belong to consolidated metadata, which hold copies of documents only, and none in N5: the chunks of
-# small datasets, and in N5 all documents.  The root names them by a digest, in a member that others leave
-# out when they consolidate anew, so that copies which are out of date are not used.  They are deleted
-# before anything is changed, and written when the store is closed.  Only stores on servers are opened with
-# them: files of this machine are read themselves.
+# small datasets, and in N5 all documents.  They are written when the store is closed.  A copy is used only
+# if a listing of the store proves that it is the value of its key: by the ETag that the key had when it was
+# copied, in this very store, or by an ETag that is the MD5 of the copy, as that of a plain upload to S3.
+# All else is read from its own key.  Stores that don't list ETags, files of this machine among them, are
+# opened without copies.
 
 from __future__ import annotations
 
@@ -12,99 +13,109 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import DataCorruptionError
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.object_read import e_tag_in
+from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, Stamped, offers
 from chunkwise.kvstore.traits import traits_of
 
-__all__ = ["COPIES", "COPIES_MEMBER", "Copies", "dump_copies", "limited", "read_copies", "read_values"]
+__all__ = ["COPIES", "Proven", "dump_copies", "read_copies", "read_values"]
 
 COPIES = ".chunkwise-copies"
 """Key of the copies."""
 
-COPIES_MEMBER = "chunkwise_copies"
-"""Member of consolidated metadata, and of ``hdmf_n5``, that is their digest."""
-
 _LARGEST = 1 << 15  # bytes of one value
 _MOST = 1 << 22  # of all
 _MAX_TEXT = 1 << 26
+_MOST_KEYS = 10_000  # that are listed; ten requests on most servers
 
 
-class Copies:
-    """Copies of the values of one store."""
+class Proven(NamedTuple):
+    """Copies that are the values of their keys, and all keys, or None if there are too many."""
 
-    __slots__ = ("documents", "values")
-
-    def __init__(self, values: dict[str, bytes | None], documents: Mapping[str, Any]) -> None:
-        self.values = values
-        self.documents = documents
+    values: dict[str, bytes | None]
+    keys: frozenset[str] | None
 
 
-def _is_on_server(kv: KvStoreDriver) -> bool:
-    """Return whether each request to a store takes long."""
-    return traits_of(kv).request_concurrency is not None
-
-
-def limited(values: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes | None]:
-    """Return those values that are small, as long as they are small together."""
-    out: dict[str, bytes | None] = {}
-    total = 0
-    for key, value in values:
-        nbytes = 0 if value is None else len(value)
-        if nbytes <= _LARGEST and total + nbytes <= _MOST:
-            out[key] = value
-            total += nbytes
-    return out
-
-
-def read_values(kv: KvStoreDriver, pool: Pool, keys: Sequence[str]) -> list[tuple[str, bytes | None]]:
-    """Return keys with their values; of a server several are asked for at the same time."""
-    found: dict[str, bytes | None] = {}
+def read_values(kv: KvStoreDriver, pool: Pool, keys: Sequence[str]) -> list[Stamped]:
+    """Return the values of keys; of a server several are asked for at the same time."""
+    found: dict[str, Stamped] = {}
 
     def open_worker(stop: Stop) -> Callable[[str], None]:
         def work(key: str) -> None:
             if not stop:
-                value = kv.read(key).value
-                found[key] = None if value is None else bytes(value)
+                stamped = kv.read(key)
+                found[key] = stamped._replace(value=None if stamped.value is None else bytes(stamped.value))
 
         return work
 
     concurrency = traits_of(kv).request_concurrency
     pool.run(keys, open_worker, lambda: None, n_workers=concurrency or 1, inline=concurrency is None).result()
-    return [(key, found[key]) for key in keys]
+    return [found[key] for key in keys]
 
 
-def dump_copies(copies: Copies) -> tuple[str, bytes]:
-    """Return the digest and the stored form of copies."""
-    values = {
-        key: None if value is None else base64.b64encode(value).decode()
-        for key, value in copies.values.items()
-    }
-    text = json.dumps({"values": values, "documents": copies.documents}, separators=(",", ":"))
-    raw = zlib.compress(text.encode())
-    return _digest(raw), raw
+def dump_copies(kv: KvStoreDriver, root: str, read: Iterable[tuple[str, Stamped]]) -> bytes:
+    """Return the stored form of copies of those values that are small, as long as they are small together."""
+    listable = offers(kv, EntryListable)
+    values: dict[str, Any] = {}
+    total = 0
+    for key, (value, generation, _) in read:
+        nbytes = 0 if value is None else len(value)
+        if nbytes > _LARGEST or total + nbytes > _MOST:
+            continue
+        total += nbytes
+        e_tag = e_tag_in(generation) if listable else None
+        values[key] = None if value is None else [e_tag, base64.b64encode(value).decode()]
+    text = json.dumps({"store": _digest_of_place(kv, root), "values": values}, separators=(",", ":"))
+    return zlib.compress(text.encode())
 
 
-def read_copies(kv: KvStoreDriver, root: str, digest: Any) -> Copies | None:
-    """Return the copies that a root names by their digest; None if there are no such."""
-    if not isinstance(digest, str) or not _is_on_server(kv):
+def read_copies(kv: KvStoreDriver, root: str) -> Proven | None:
+    """Return the copies at a root that its keys prove; None if there are none, or the store can't tell."""
+    lister: object = kv
+    if traits_of(kv).request_concurrency is None or not offers(lister, EntryListable):
         return None
     raw = kv.read(root + COPIES).value
-    if raw is None or _digest(raw) != digest:
+    if raw is None:
         return None
     try:
-        inflate = zlib.decompressobj()
-        found = json.loads(inflate.decompress(raw, _MAX_TEXT))
-        values = {
-            key: None if value is None else base64.b64decode(value) for key, value in found["values"].items()
+        found = json.loads(zlib.decompressobj().decompress(raw, _MAX_TEXT))
+        here = found["store"] == _digest_of_place(kv, root)
+        copies = {
+            key: None if copy is None else (copy[0] if here else None, base64.b64decode(copy[1]))
+            for key, copy in found["values"].items()
         }
-        return Copies(values, dict(found["documents"]))
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as e:
+    except (zlib.error, ValueError, LookupError, TypeError, AttributeError) as e:
         raise DataCorruptionError(f"{kv.describe(root + COPIES)}: {e!r:.100}") from None
+    keys = KeyRange.of_prefix(root) if root else KeyRange()
+    entries = list(islice(lister.list_entries(keys.start, keys.stop), _MOST_KEYS))
+    is_whole = len(entries) < _MOST_KEYS
+    e_tags = {entry.key[len(root) :]: entry.e_tag for entry in entries}
+    values: dict[str, bytes | None] = {}
+    for key, copy in copies.items():
+        if copy is None:
+            if is_whole and key not in e_tags:
+                values[key] = None
+        elif _is_version(e_tags.get(key), *copy):
+            values[key] = copy[1]
+    return Proven(values, frozenset(e_tags) if is_whole else None)
 
 
-def _digest(raw: Any) -> str:
-    return hashlib.blake2b(raw, digest_size=16).hexdigest()
+def _is_version(listed: str | None, e_tag: str | None, value: bytes) -> bool:
+    """Return whether a listed ETag is that of a value, which was `e_tag` when the value was read."""
+    if listed is None or listed.startswith("W/"):  # several values may share a weak ETag
+        return False
+    bare = listed.strip('"')  # Azure quotes ETags in headers, but not in listings
+    if e_tag is not None and bare == e_tag.strip('"'):
+        return True
+    return bare == hashlib.md5(value, usedforsecurity=False).hexdigest()
+
+
+def _digest_of_place(kv: KvStoreDriver, root: str) -> str:
+    """Return the digest of what a store and a root are called: ETags mean nothing in others."""
+    return hashlib.blake2b(repr((kv.identity, root)).encode(), digest_size=16).hexdigest()

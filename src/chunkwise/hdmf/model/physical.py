@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -76,7 +76,6 @@ class PhysicalArray:
     """An array of a store."""
 
     __slots__ = (
-        "_before_change",
         "_known",
         "_shared",
         "_stored",
@@ -95,7 +94,6 @@ class PhysicalArray:
         pool: Pool,
         shared: dict[str, Any],
         values: Mapping[str, bytes | None],
-        before_change: Callable[[], None],
     ) -> None:
         self.location = location
         self.format = format
@@ -103,7 +101,6 @@ class PhysicalArray:
         self.pool = pool
         self._shared = shared
         self._values = values
-        self._before_change = before_change
         self._stored: StoredArray | None = None
         self._known: _Shared | None = None
 
@@ -263,7 +260,6 @@ class PhysicalArray:
         selection = parse_selection(key, self.shape)
         if selection.finish is not None:
             raise UnsupportedError("writing takes integers, slices of positive step and lists of indices")
-        self._before_change()
         transform = self._reversed(selection).transform(self.stored.shape)
         source = np.broadcast_to(values, self._ordered(tuple(transform.input_shape)))
         if self.format == "n5":
@@ -282,7 +278,6 @@ class PhysicalArray:
 
     def resize(self, shape: Sequence[int]) -> None:
         """Change the shape, in the store too; chunks that are outside then are deleted."""
-        self._before_change()
         before = self.stored
         wanted = [int(n) for n in shape]
         member = _SHAPES[self.format]

@@ -6,18 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 from chunkwise.driver.n5.document import is_dataset, load_document
+from chunkwise.engine.pool import Pool
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
-from chunkwise.hdmf.model.copies import COPIES_MEMBER, read_copies
+from chunkwise.hdmf.model.copies import read_copies, read_values
 from chunkwise.hdmf.model.reference import canonical_path, join_path
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
+from chunkwise.kvstore.protocol import Buffer
 
 __all__ = ["Format", "StoredNode", "Tree", "detect_format", "read_tree"]
 
 Format: TypeAlias = Literal["zarr2", "zarr3", "n5"]
+
+_N5 = "attributes.json"
 
 
 @dataclass(slots=True)
@@ -113,12 +118,17 @@ def detect_format(location: Location) -> Format | None:
 
 
 def read_tree(
-    location: Location, format: Format, consolidated: bool | Literal["check"] = True, root: str = "/"
+    location: Location,
+    format: Format,
+    consolidated: bool | Literal["check"] = True,
+    root: str = "/",
+    *,
+    pool: Pool | None = None,
 ) -> Tree:
     """Read the documents of all nodes."""
     tree = None
     if consolidated:
-        tree = _read_consolidated(location, format)
+        tree = _read_consolidated(location, format, pool or Pool())
     if tree is not None and consolidated != "check":
         return tree
     walked = Tree(format)
@@ -127,7 +137,6 @@ def read_tree(
     if root not in walked.nodes:
         raise NotFoundError(f"there is no {format} group at {location.text}")
     if tree is not None and _said(tree) == _said(walked):
-        tree.values.clear()  # which were not compared
         return tree
     return walked
 
@@ -151,7 +160,10 @@ def _object(value: Any, what: str) -> dict[str, Any]:
 
 
 def _read_json(location: Location, key: str, load: Any = load_json) -> dict[str, Any] | None:
-    raw = location.kv.read(location.path + key).value
+    return _load_object(location, key, location.kv.read(location.path + key).value, load)
+
+
+def _load_object(location: Location, key: str, raw: Buffer | None, load: Any) -> dict[str, Any] | None:
     if raw is None:
         return None
     try:
@@ -163,13 +175,13 @@ def _read_json(location: Location, key: str, load: Any = load_json) -> dict[str,
 # -- consolidated -------------------------------------------------------------------------------------
 
 
-def _read_consolidated(location: Location, format: Format) -> Tree | None:
+def _read_consolidated(location: Location, format: Format, pool: Pool) -> Tree | None:
     if format == "zarr2":
         document = _read_json(location, ".zmetadata")
         metadata = None if document is None else document.get("metadata")
         tree = _from_zmetadata(metadata) if isinstance(metadata, dict) else None
-        if tree is not None and document is not None:
-            _add_values(tree, location, document)
+        if tree is not None:
+            _add_values(tree, location)
         return tree
     if format == "zarr3":
         document = _read_json(location, "zarr.json")
@@ -182,28 +194,49 @@ def _read_consolidated(location: Location, format: Format) -> Tree | None:
         tree.add(_zarr3_node("/", document))
         for path in _by_depth(metadata):
             tree.add(_zarr3_node(canonical_path(path), _object(metadata[path], f'consolidated "{path}"')))
-        _add_values(tree, location, inline)
+        _add_values(tree, location)
         return tree
-    document = _read_json(location, "attributes.json", load_document)
-    marker = None if document is None else document.get("hdmf_n5")
-    copies = read_copies(location.kv, location.path, _copies_of(marker))
-    if document is None or copies is None:
+    proven = read_copies(location.kv, location.path)
+    document = _read_json(location, _N5, load_document)
+    if document is None or proven is None or proven.keys is None:
         return None
-    tree = Tree("n5", consolidated=True, values=copies.values)
+    tree = Tree("n5", consolidated=True, values=proven.values)
     tree.add(_n5_node("/", document))
-    for path in _by_depth(copies.documents):
-        tree.add(_n5_node(canonical_path(path), _object(copies.documents[path], f'copy of "{path}"')))
+    _add_listed(tree, location, proven.keys, pool)
     return tree
 
 
-def _copies_of(holder: Any) -> Any:
-    return holder.get(COPIES_MEMBER) if isinstance(holder, dict) else None
+def _add_values(tree: Tree, location: Location) -> None:
+    proven = read_copies(location.kv, location.path)
+    if proven is not None:
+        tree.values = proven.values
 
 
-def _add_values(tree: Tree, location: Location, holder: Any) -> None:
-    copies = read_copies(location.kv, location.path, _copies_of(holder))
-    if copies is not None:
-        tree.values = copies.values
+def _add_listed(tree: Tree, location: Location, keys: Iterable[str], pool: Pool) -> None:
+    """Add the nodes of N5 whose documents are among the keys of a store, level by level."""
+    paths = ["/" + key[: -len(_N5) - 1] for key in keys if key.endswith("/" + _N5)]
+    for _, level in groupby(sorted(paths, key=_depth_and_path), key=lambda path: path.count("/")):
+        found = {path: path[1:] + "/" + _N5 for path in level if _is_group(tree, _parent(path))}
+        unproven = [key for key in found.values() if key not in tree.values]
+        read = read_values(location.kv, pool, [location.path + key for key in unproven])
+        raws = {key: stamped.value for key, stamped in zip(unproven, read, strict=True)}
+        for path, key in found.items():
+            raw = raws[key] if key in raws else tree.values[key]
+            document = _load_object(location, key, raw, load_document)
+            if document is not None:
+                tree.add(_n5_node(path, document))
+
+
+def _depth_and_path(path: str) -> tuple[int, str]:
+    return path.count("/"), path
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _is_group(tree: Tree, path: str) -> bool:
+    return path in tree.nodes and not tree.nodes[path].is_array
 
 
 def _by_depth(paths: Iterable[str]) -> list[str]:

@@ -15,10 +15,10 @@ from chunkwise.hdmf.conventions.base import NewArray
 from chunkwise.hdmf.conventions.n5 import N5Convention
 from chunkwise.hdmf.conventions.zarr3 import is_utf8, longest_text
 from chunkwise.hdmf.model.codecs import Settings
-from chunkwise.hdmf.model.copies import COPIES, Copies, dump_copies, limited, read_values
+from chunkwise.hdmf.model.copies import COPIES, dump_copies, read_values
 from chunkwise.hdmf.model.element import Element, Member, number, region
 from chunkwise.hdmf.model.n5_encoded import store_number
-from chunkwise.hdmf.model.physical import PhysicalArray
+from chunkwise.hdmf.model.physical import DOCUMENT_KEYS, PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.tree import StoredNode
 from chunkwise.hdmf.storage.store import HdmfStore
@@ -64,7 +64,6 @@ class NodeWriter:
         self.store.changed(node.path)
         self.changed = True
         if node.path != "/":
-            self.store.before_change()
             self._write(node)
 
     def _write(self, node: StoredNode) -> None:
@@ -102,9 +101,10 @@ class NodeWriter:
         root = tree.nodes["/"]
         documents = dict(convention.documents(root))
         if consolidate:
-            documents |= convention.consolidated(tree, self._write_copies())
+            documents |= convention.consolidated(tree)
+            self._write_copies()
         else:
-            self.store.before_change()
+            location.kv.delete(location.path + COPIES)
             if self.store.format == "zarr2":
                 location.kv.delete(location.path + ".zmetadata")
         if self.store.format == "zarr3" and not consolidate and "consolidated_metadata" in root.document:
@@ -117,26 +117,25 @@ class NodeWriter:
         self.changed = False
         self.flush()
 
-    def _write_copies(self) -> str:
-        """Write copies of small values, and in N5 of documents, and return their digest."""
-        store, root = self.store, self.store.location.path
+    def _write_copies(self) -> None:
+        """Write copies of small values, and in N5 of documents."""
+        store, kv, root = self.store, self.store.location.kv, self.store.location.path
         keys = []
+        if store.format == "n5":  # the document of the root is read at each opening
+            keys += [
+                root + node.prefix + DOCUMENT_KEYS["n5"]
+                for path, node in store.tree.nodes.items()
+                if path != "/"
+            ]
         for node in store.tree.nodes.values():
             if node.is_array:
                 with suppress(ChunkwiseError):  # an array that can't be read has no copy
                     array = store.array_of(node)
                     if array.size <= _MOST_ELEMENTS and (key := array.single_key) is not None:
                         keys.append(key)
-        values = limited(
-            (key[len(root) :], value) for key, value in read_values(store.location.kv, store.pool, keys)
-        )
-        documents = {}
-        if store.format == "n5":
-            documents = {path: node.document for path, node in store.tree.nodes.items() if path != "/"}
-        digest, raw = dump_copies(Copies(values, documents))
-        store.location.kv.write(root + COPIES, raw)
-        store.has_copies = True
-        return digest
+        values = read_values(kv, store.pool, keys)
+        relative = [key[len(root) :] for key in keys]
+        kv.write(root + COPIES, dump_copies(kv, root, zip(relative, values, strict=True)))
 
     # -- datasets ---------------------------------------------------------------------------------
 
@@ -228,7 +227,6 @@ class NodeWriter:
 
     def delete(self, path: str) -> None:
         """Delete a group or dataset and everything below it."""
-        self.store.before_change()
         keys = KeyRange.of_prefix(self.store.location.path + path[1:] + "/")
         self.store.location.kv.delete_range(keys.start, keys.stop)
         tree = self.store.tree

@@ -13,7 +13,6 @@ from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundEr
 from chunkwise.hdmf.conventions import convention_of
 from chunkwise.hdmf.conventions.base import Convention
 from chunkwise.hdmf.model.attributes import SPECLOC, load_attributes
-from chunkwise.hdmf.model.copies import COPIES
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path, parse_reference
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree, read_tree
@@ -59,7 +58,6 @@ class HdmfStore:
         self._datasets: dict[str, Dataset] = {}
         self._links: dict[str, dict[str, Reference]] = {}
         self._own_names: frozenset[str] | None = None
-        self.has_copies = True  # for all that is known
 
     @property
     def format(self) -> Format:
@@ -203,16 +201,7 @@ class HdmfStore:
 
     def array_of(self, node: StoredNode) -> PhysicalArray:
         """Return the array of a node, which need not be in the tree yet."""
-        return PhysicalArray(
-            self.location, self.format, node, self.pool, self.shared, self.tree.values, self.before_change
-        )
-
-    def before_change(self) -> None:
-        """Delete the copies of values, which may be out of date from now on."""
-        if self.has_copies:
-            self.tree.values.clear()
-            self.location.kv.delete(self.location.path + COPIES)
-            self.has_copies = False
+        return PhysicalArray(self.location, self.format, node, self.pool, self.shared, self.tree.values)
 
     def contains(self, path: str) -> bool:
         """Return True if there is a group, a dataset or a link on the way at a canonical path."""

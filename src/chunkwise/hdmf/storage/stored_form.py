@@ -11,7 +11,7 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import SizeListable, offers
+from chunkwise.kvstore.protocol import EntryListable, offers
 
 __all__ = ["codec_objects", "dataset_info", "stored_codecs", "stored_nbytes"]
 
@@ -55,8 +55,8 @@ def stored_nbytes(dataset: Dataset) -> int:
     location = dataset.store.location
     keys = KeyRange.of_prefix(location.path + dataset.store.tree.nodes[dataset.path].prefix)
     kv: Any = location.kv
-    if offers(kv, SizeListable):
-        return sum(size for _, size in kv.list_sizes(keys.start, keys.stop))
+    if offers(kv, EntryListable):
+        return sum(entry.size for entry in kv.list_entries(keys.start, keys.stop))
     return sum(len(kv.read(key).value or b"") for key in kv.list(keys.start, keys.stop))
 
 
