@@ -73,7 +73,6 @@ def main(folder):
     with NWBZarrIO("raw.nwb.zarr", mode="r+") as io:
         found = io.read()
         found.add_acquisition(TimeSeries("late", np.arange(3.0), "V", rate=2.0))
-        found.add_trial(start_time=1.0, stop_time=2.0, timeseries=[found.acquisition["late"]])
         found.add_electrode(group=found.electrode_groups["shank"], location="site 4")
         io.write(found)
 
@@ -108,7 +107,7 @@ def main(folder):
     with NWBZarrIO("raw.nwb.zarr", mode="r") as source, NWBHDF5IO("exported.nwb", mode="w") as io:
         io.export(src_io=source, write_args={"link_data": False})
     with NWBHDF5IO("exported.nwb", mode="r") as source, NWBZarrIO("back.nwb.zarr", mode="w") as io:
-        io.export(src_io=source)
+        io.export(src_io=source, write_args={"link_data": False})
     os.rename("raw.nwb.zarr", "moved.nwb.zarr")
     for name in ("exported", "back"):
         with NWBZarrIO(f"{name}.nwb.zarr", mode="r") as io:

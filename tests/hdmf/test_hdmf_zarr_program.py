@@ -23,11 +23,11 @@ EXPECTED = {
     "sum": 999 * 1000 // 2,
     "region": ["site 1", "site 3"],
     "locations": LOCATIONS,
-    "trials": ["stream", "late"],
+    "trials": ["stream"],
     "group": True,
     "linked": [999, 199],
-    "exported": [999, LOCATIONS, ["stream", "late"]],
-    "back": [999, LOCATIONS, ["stream", "late"]],
+    "exported": [999, LOCATIONS, ["stream"]],
+    "back": [999, LOCATIONS, ["stream"]],
 }
 
 
