@@ -150,6 +150,14 @@ class _Alone:
             except BlockingIOError:
                 self.__exit__()
                 raise _in_use(path) from None
+            opened = os.fstat(fd)
+            try:  # another file may have got the name before the lock was there
+                named = os.lstat(path)
+            except FileNotFoundError:
+                named = None
+            if named is None or (named.st_ino, named.st_dev) != (opened.st_ino, opened.st_dev):
+                self.__exit__()
+                raise _in_use(path)
 
     def __enter__(self) -> None: ...
 
