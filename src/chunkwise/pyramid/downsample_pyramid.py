@@ -305,7 +305,7 @@ class _PyramidWriter:
         """Write what isn't written yet; None if it isn't wanted any more."""
         try:
             pyramid = self._write(wanted)
-        except BaseException:
+        except BaseException:  # an interrupt too: what is done by then is not to be done again
             with suppress(ChunkwiseError):
                 self._journal.save()
             raise

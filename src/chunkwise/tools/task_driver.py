@@ -113,7 +113,7 @@ class _Driver(Generic[R]):
             while self._fill():
                 self._collect(_TICK)
                 self._tick()
-        except BaseException:
+        except BaseException:  # an interrupt too: no task may be under way when it is passed on
             self._end()
             raise
 
