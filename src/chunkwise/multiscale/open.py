@@ -30,7 +30,7 @@ from chunkwise.multiscale.raw_image import raw_image, single_array
 from chunkwise.spec.context import Context
 from chunkwise.tools.new_array import open_array
 
-__all__ = ["Multiscale", "locate_image", "open_multiscale"]
+__all__ = ["Multiscale", "find_images", "locate_image", "open_multiscale"]
 
 Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
 
@@ -116,7 +116,7 @@ def open_multiscale(
                 raise
             return single_array(open_array(location, read=True))
     try:
-        found = _find(group, options, name)
+        found = find_images(group, options, name)
     except ChunkwiseError as e:
         if strict or isinstance(e, OSError):
             raise
@@ -152,7 +152,7 @@ def _container_of(location: Location) -> Location:
     return location.at(path.lstrip("/") + "/")
 
 
-def _find(group: Group, options: Options, name: str | None) -> Multiscale | None:
+def find_images(group: Group, options: Options, name: str | None = None) -> Multiscale | None:
     """Return what a group holds, None if that is nothing that is known."""
     attributes = group.attrs.asdict()
     ome = attributes.get("ome")
@@ -189,6 +189,6 @@ def _no_image(group: Group) -> str:
 
 def _is_known(group: Group) -> bool:
     try:
-        return _find(group, Options(), None) is not None
+        return find_images(group, Options()) is not None
     except ChunkwiseError:
         return True  # of an image that can't be read
