@@ -16,7 +16,10 @@ __all__ = ["raw_image", "single_array"]
 
 def single_array(store: TensorStore) -> MultiscaleImage:
     """Return an array as an image of one level."""
-    return _image({"": store}, store.path or "", store.url if store.kvstore is not None else "memory")
+    kvstore = store.kvstore
+    if kvstore is None:
+        return _image({"": store}, "", "memory")
+    return _image({"": store}, kvstore.path.rstrip("/").rpartition("/")[2], store.url)
 
 
 def raw_image(group: Group) -> MultiscaleImage:
