@@ -9,6 +9,7 @@ import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.html import panel, table
 from chunkwise.multiscale.image_axes import unit_in
 from chunkwise.multiscale.metadata import Axis, Channel, ImageMetadata, Transformation
 from chunkwise.spec.unit import Unit
@@ -209,6 +210,16 @@ class MultiscaleImage:
             f"<chunkwise.MultiscaleImage {self.name!r}: {self.convention} {what} with axes {axes}, "
             f"{len(self.levels)} levels, at {self._location}>"
         )
+
+    def _repr_html_(self) -> str:
+        # Levels are not opened for it.
+        rows: list[tuple[str, object]] = [("convention", self.convention), ("location", self._location)]
+        rows.append(("axes", ", ".join(f"{a.name} ({a.unit or a.type})" for a in self.axes)))
+        for path, scale in zip(self.paths, self.scales, strict=True):
+            rows.append((f"level {path}", "voxels of " + ", ".join(f"{size:g}" for size in scale)))
+        if self.channels:
+            rows.append(("channels", ", ".join(channel.label or "-" for channel in self.channels)))
+        return panel(f"{'Labels' if self.is_labels else 'MultiscaleImage'} {self.name}", table(rows))
 
 
 def placed(
