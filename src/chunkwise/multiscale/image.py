@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.extras import load
 from chunkwise.html import panel, table
 from chunkwise.multiscale.image_axes import unit_in
 from chunkwise.multiscale.metadata import Axis, Channel, ImageMetadata, Transformation
@@ -202,6 +204,21 @@ class MultiscaleImage:
             if all(sizes[dim] <= limit * (1 + 1e-9) for dim, limit in limits.items())
         ]
         return max(fitting, key=lambda n: float(np.prod([self.scales[n][dim] for dim in limits])), default=0)
+
+    def view(self) -> Any:
+        """Return a widget for notebooks: a slice of the image, and a slider for each other dimension.
+
+        It talks through the kernel and needs no port.
+
+        Raises
+        ------
+        ImportError
+            If anywidget isn't installed; the extra ``notebook`` brings it.
+        InvalidArgumentError
+            If there are less than two dimensions, or one is empty.
+        """
+        load("anywidget", "view()")
+        return import_module("chunkwise.notebook.widget").SliceWidget(self)
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{axis.name} ({axis.unit})" if axis.unit else axis.name for axis in self.axes)

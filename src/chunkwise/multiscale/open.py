@@ -122,6 +122,8 @@ def open_multiscale(
             raise
         warnings.warn(f"{e.message}; the arrays are taken as they are", stacklevel=2)
         return raw_image(group)
+    if found is None and group._node.kind == "array":  # an N5 container that is a dataset
+        return single_array(open_array(group.location, read=True))
     if found is None:
         raise InvalidArgumentError(_no_image(group))
     return found
