@@ -11,6 +11,7 @@ from chunkwise.cli.spec_info import show_spec
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attributes import read_attributes
+from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.multiscale.describe import describe_images
@@ -39,7 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     if spec is not None:
         show_spec(arguments.path, spec, json=arguments.json)
         return 0
-    node = require_node(locate_image(arguments.path))
+    # Of another archive the error says what to type, as for all commands.
+    is_image = arguments.path.endswith(".ozx")
+    node = require_node(locate_image(arguments.path) if is_image else locate(arguments.path))
     if node.kind == "group":
         return _group(node, arguments)
     summary = summarize(node)
