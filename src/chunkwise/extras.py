@@ -9,6 +9,7 @@ __all__ = ["load", "needs"]
 
 _EXTRAS = {
     "Pillow": "codecs",
+    "anywidget": "notebook",
     "boto3": "aws",
     "dask": "dask",
     "hdmf": "nwb",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy.typing as npt
@@ -10,9 +11,11 @@ from chunkwise.api.kvstore import KvStore
 from chunkwise.api.transaction import Transaction
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.array_node import ArrayNode, array_node
 from chunkwise.hierarchy.node_attributes import Attributes
-from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin
+from chunkwise.html import chunk_drawing, panel, table
+from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin, inf
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
@@ -73,6 +76,12 @@ class ArrayView(WritableIndexingMixin):
     def info(self) -> ArrayInfo:
         """Return what the array is: a mapping, whose text is a table.  Nothing is read."""
         return array_info(self)
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return array_html(self)
+        except ChunkwiseError:  # it is gone, or a transaction is over: the text says so
+            return None
 
     @property
     def dtype(self) -> DataType:
@@ -188,6 +197,23 @@ def array_info(view: ArrayView) -> ArrayInfo:
     if any(unit is not None for unit in view.dimension_units):
         out["units"] = tuple(None if unit is None else str(unit) for unit in view.dimension_units)
     return ArrayInfo({**out, "nbytes": view.nbytes})
+
+
+def array_html(view: ArrayView) -> str:
+    """Return what notebooks show of an array: its properties, and a drawing of its chunks."""
+    info = array_info(view)
+    rows: list[tuple[str, object]] = [(name, _text(value)) for name, value in info.items()]
+    size = view.nbytes / 1e6
+    rows[-1] = ("size", f"{size:,.6g} MB in memory")
+    chunks = view.chunks
+    if chunks is not None and view.domain.size < inf:
+        n = prod(-(-size // chunk) if chunk else 0 for size, chunk in zip(view.shape, chunks, strict=True))
+        rows.append(("number", f"{n:,} chunks"))
+    title = "TensorStore" if view.path in (None, "") else f"TensorStore {view.name}"
+    drawing = ""
+    if all(size < inf for size in view.shape):
+        drawing = chunk_drawing(view.shape, chunks, info.get("shards"), view.domain.labels)
+    return panel(title, table(rows), drawing)
 
 
 def _text(value: Any) -> str:

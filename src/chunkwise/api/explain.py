@@ -10,6 +10,7 @@ from chunkwise.arrays.protocol import OpenArray
 from chunkwise.engine.estimate import RequestEstimate, estimate_requests
 from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.errors import UnsupportedError
+from chunkwise.html import panel, table
 from chunkwise.index_space import IndexTransform
 
 __all__ = ["Explanation", "explain"]
@@ -72,6 +73,10 @@ class Explanation(NamedTuple):
                 *(f"strategy         {strategy}" for strategy in self.strategies),
             ]
         )
+
+    def _repr_html_(self) -> str:
+        rows = [(line[:17].strip(), line[17:]) for line in str(self).splitlines()]
+        return panel("Explanation of a read", table(rows))
 
 
 def explain(array: OpenArray, transform: IndexTransform) -> Explanation:

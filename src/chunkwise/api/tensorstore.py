@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from chunkwise.engine.metrics import Counter
 from chunkwise.engine.pool import in_background
 from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.extras import load
 from chunkwise.hierarchy.array_node import ArrayNode
 from chunkwise.index_space import (
     Indexable,
@@ -34,6 +36,7 @@ from chunkwise.index_space import (
     align,
     inf,
 )
+from chunkwise.spec.dimension_units import DimensionUnits
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.spec import Spec
@@ -113,6 +116,11 @@ class TensorStore(ArrayView):
 
     def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> TensorStore:
         return TensorStore._make(self._array, fn(self._transform), self._transaction, self._node)
+
+    def _with_units(self, units: DimensionUnits) -> TensorStore:
+        """Return the same view of an array in chunks whose own dimensions have `units`."""
+        array: Any = self._array
+        return TensorStore._make(array.with_units(units), self._transform, self._transaction, self._node)
 
     def _write_at(self, transform: IndexTransform, value: Any) -> None:
         TensorStore._make(self._array, transform, self._transaction).write(value).result()
@@ -250,6 +258,21 @@ class TensorStore(ArrayView):
         if can_reference_source_data_indefinitely:
             write = getattr(self._array, "write_referenced", write)
         return write(transform, values)
+
+    def view(self) -> Any:
+        """Return a widget for notebooks: a slice of the array, and a slider for each other dimension.
+
+        It talks through the kernel and needs no port.
+
+        Raises
+        ------
+        ImportError
+            If anywidget isn't installed; the extra ``notebook`` brings it.
+        InvalidArgumentError
+            If there are less than two dimensions, or one is empty.
+        """
+        load("anywidget", "view()")
+        return import_module("chunkwise.notebook.widget").SliceWidget(self)
 
     # -- domain and storage -----------------------------------------------------------------------
 

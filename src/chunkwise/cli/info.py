@@ -9,10 +9,14 @@ from chunkwise.cli.command import message, print_json
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
 from chunkwise.cli.spec_info import show_spec
 from chunkwise.errors import ChunkwiseError
+from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attributes import read_attributes
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.walk import walk
+from chunkwise.multiscale.describe import describe_images
+from chunkwise.multiscale.ome_groups import Options
+from chunkwise.multiscale.open import find_images, locate_image
 from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.tools.summary import ArraySummary, summarize
@@ -36,7 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     if spec is not None:
         show_spec(arguments.path, spec, json=arguments.json)
         return 0
-    node = require_node(locate(arguments.path))
+    # Of another archive the error says what to type, as for all commands.
+    is_image = arguments.path.endswith(".ozx")
+    node = require_node(locate_image(arguments.path) if is_image else locate(arguments.path))
     if node.kind == "group":
         return _group(node, arguments)
     summary = summarize(node)
@@ -65,6 +71,7 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
     n_arrays = sum(1 for below in nodes if below.kind == "array")
     n_groups = len(nodes) - n_arrays
     attributes = read_attributes(node.location)
+    image = _image(node)
     if arguments.json:
         print_json(
             {
@@ -74,6 +81,7 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
                 "arrays": n_arrays,
                 "groups": n_groups,
                 "attributes": attributes,
+                **({"image": dict(image)} if image else {}),
             }
         )
         return 0
@@ -81,7 +89,18 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
     print(f"{'format':<12} {format} group{' (implicit)' if node.implicit else ''}")
     print(f"{'contains':<12} {plural(n_arrays, 'array')}, {plural(n_groups, 'group')}")
     print(f"{'attributes':<12} {len(attributes)}")
+    for label, text in image:
+        print(f"{label:<12} {text}")
     return 0
+
+
+def _image(node: Node) -> list[tuple[str, str]]:
+    """Return what the image, plate, or other images in a group are; nothing if there are none."""
+    try:
+        found = find_images(open_group(node.location, format=node.format), Options(drafts=True))
+        return [] if found is None else describe_images(found)
+    except ChunkwiseError as e:
+        return [("image", f"can't be read: {e.message}")]
 
 
 def _rows(

@@ -236,5 +236,11 @@ class ReadableGroup:
         except ChunkwiseError as e:  # it is gone, or the store is
             return f"{head}\n{e}"
 
-    def _repr_html_(self) -> str:
-        return self._drawing()._repr_html_()
+    def _repr_html_(self) -> str | None:
+        try:
+            return self._drawing()._repr_html_()
+        except ChunkwiseError:  # the text says why
+            return None
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()

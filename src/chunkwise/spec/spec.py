@@ -17,6 +17,7 @@ from chunkwise.errors import (
     UnsupportedError,
     prefix,
 )
+from chunkwise.html import panel, text_block
 from chunkwise.index_space import Indexable, IndexDomain, IndexingMixin, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
@@ -223,6 +224,9 @@ class Spec(IndexingMixin):
             return pretty_repr("Spec", self._named_json(False, None))
         except UnsupportedError:  # functions have no JSON
             return "Spec(...)"
+
+    def _repr_html_(self) -> str:
+        return panel("Spec", text_block(repr(self)))
 
     def __eq__(self, other: object) -> bool:
         check_same_type(self, other)

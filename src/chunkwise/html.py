@@ -1,0 +1,125 @@
+"""HTML that notebooks show of arrays, groups, images and specs: tables, text, and drawings of chunks.
+
+Colours are those of the page, so that dark and light ones do.  Everything that comes from data is escaped.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from math import ceil
+
+__all__ = ["chunk_drawing", "panel", "table", "text_block"]
+
+_LONGEST, _SHORTEST = 150, 14  # pixels of a side
+_DENSEST = 4  # pixels between lines
+_VALUE = "text-align:left;max-width:56ch;white-space:normal;overflow-wrap:anywhere"
+_SLANT = 0.45  # of the third axis
+
+
+def panel(title: str, *parts: str) -> str:
+    """Return a box with a title and parts that are HTML already, side by side."""
+    cells = "".join(f'<div style="flex:none">{part}</div>' for part in parts if part)
+    return (
+        '<div class="chunkwise" style="font-family:monospace;font-size:12px;color:inherit">'
+        f"<b>{html.escape(title)}</b>"
+        f'<div style="display:flex;flex-wrap:wrap;gap:2em;align-items:center">{cells}</div></div>'
+    )
+
+
+def table(rows: Iterable[tuple[str, object]]) -> str:
+    """Return a table of labels and values."""
+    lines = "".join(
+        '<tr style="background:none"><th style="text-align:left;font-weight:normal;opacity:.65">'
+        f'{html.escape(label)}</th><td style="{_VALUE}">{html.escape(str(value))}</td></tr>'
+        for label, value in rows
+    )
+    return f'<table style="border:none;margin:.3em 0;color:inherit;font:inherit">{lines}</table>'
+
+
+def text_block(text: str) -> str:
+    """Return text as it is."""
+    return f'<pre style="background:none;color:inherit;margin:.3em 0">{html.escape(text)}</pre>'
+
+
+def chunk_drawing(
+    shape: Sequence[int],
+    chunks: Sequence[int] | None,
+    shards: Sequence[int] | None = None,
+    labels: Sequence[str] = (),
+) -> str:
+    """Return an SVG drawing, to scale, of up to three dimensions and their chunks; those of shards are thick.
+
+    The last two dimensions are the front, the one before them goes back; the others are left out.
+    """
+    rank = min(3, len(shape))
+    if not rank or not all(shape[-rank:]):
+        return ""
+    sizes = [1] * (3 - rank) + list(shape[-rank:])
+    scale = _LONGEST / max(sizes)
+    depth, height, width = (max(_SHORTEST, n * scale) for n in sizes)
+    depth = depth * _SLANT if rank == 3 else 0.0
+    lines: list[str] = []
+    for steps, thick in ((chunks, 0.5), (shards, 1.5)):
+        if steps is None or len(steps) != len(shape):
+            continue
+        own = [1] * (3 - rank) + list(steps[-rank:])
+        for x in _marks(sizes[2], own[2], width):
+            lines.append(_line(x, depth, x, depth + height, thick))
+            lines += [_line(x, depth, x + depth, 0, thick)] if depth else []
+        for y in _marks(sizes[1], own[1], height):
+            lines.append(_line(0, depth + y, width, depth + y, thick))
+            lines += [_line(width, depth + y, width + depth, y, thick)] if depth else []
+        for z in _marks(sizes[0], own[0], depth) if depth else ():
+            lines += [
+                _line(z, depth - z, width + z, depth - z, thick),
+                _line(width + z, depth - z, width + z, depth - z + height, thick),
+            ]
+    front = f'<rect x="0" y="{depth:.1f}" width="{width:.1f}" height="{height:.1f}" {_FACE}/>'
+    top = side = ""
+    if depth:
+        top = _polygon((0, depth), (depth, 0), (width + depth, 0), (width, depth))
+        side = _polygon((width, depth), (width + depth, 0), (width + depth, height), (width, depth + height))
+    names = [""] * (3 - rank) + [
+        f"{label} {n:,}".strip()
+        for n, label in zip(shape[-rank:], [*labels, *[""] * len(shape)][len(shape) - rank :], strict=False)
+    ]
+    captions = _text(width / 2, depth + height + 14, names[2], "middle")
+    captions += _text(width + depth + 6, (height + depth) / 2 + 4, names[1], "start")
+    captions += _text(depth / 2 - 6, depth / 2, names[0], "end") if depth else ""
+    margin = 8 * len(names[0]) if depth else 2
+    total = (margin + width + depth + 12 + 8 * len(names[1]), depth + height + 22)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{total[0]:.0f}" height="{total[1]:.0f}" '
+        f'viewBox="{-margin} -2 {total[0]:.0f} {total[1]:.0f}" style="overflow:visible">'
+        f"<title>chunks</title>{front}{top}{side}{''.join(lines)}{captions}</svg>"
+    )
+
+
+_FACE = 'fill="currentColor" fill-opacity="0.08" stroke="currentColor" stroke-width="1"'
+
+
+def _marks(n: int, step: int, length: float) -> list[float]:
+    """Return where lines are along a side of `length` pixels; none if they would be too dense."""
+    count = ceil(n / step) if step else 1
+    if count < 2 or length / count < _DENSEST:
+        return []
+    return [at * step * length / n for at in range(1, count)]
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, width: float) -> str:
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="currentColor" '
+        f'stroke-width="{width}" stroke-opacity="0.6"/>'
+    )
+
+
+def _polygon(*points: tuple[float, float]) -> str:
+    return f'<polygon points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" {_FACE}/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="12" fill="currentColor" text-anchor="{anchor}">'
+        f"{html.escape(text)}</text>"
+    )

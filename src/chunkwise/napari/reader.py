@@ -1,0 +1,180 @@
+"""Layers of napari: multiscale images of OME-Zarr and N5, their labels, and plain arrays; read lazily.
+
+napari shows the last axes, so axes are put into the order t, c, z, y, x.  Positions are those of the
+metadata, so layers that belong together lie over each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dask.indexable import Indexable
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.image_axes import ngff_unit
+from chunkwise.multiscale.ome_groups import Plate, Well
+from chunkwise.multiscale.open import Multiscale, locate_image, open_multiscale
+from chunkwise.multiscale.raw_image import single_array
+
+__all__ = ["LayerData", "get_reader", "layers_of"]
+
+LayerData: TypeAlias = "tuple[Any, dict[str, Any], str]"
+
+_KNOWN_UNITS = ("meter", "second", "angstrom", "inch", "foot", "minute", "hour", "day")
+_ORDER = {"time": 0, "channel": 1, "space": 3}
+
+
+class _LevelData(Indexable):
+    """A level as napari takes it, which also asks for the length and for everything at once."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.asarray(self.view.read().result(), dtype)
+
+
+def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
+    """Return a function that reads `path` as napari's layers; None if there is nothing that it could read.
+
+    Parameters
+    ----------
+    path : str or list of str
+        Files, directories or URLs.
+    """
+    paths = [path] if isinstance(path, str) else list(path)
+    found = [_find(one) for one in paths]
+    if not paths or any(images is None for images in found):
+        return None
+
+    def read(_: Any) -> list[LayerData]:
+        return [layer for images in found for layer in layers_of(images or [])]
+
+    return read
+
+
+def layers_of(images: Multiscale | Sequence[Multiscale]) -> list[LayerData]:
+    """Return the layers of images: one for each channel, and one for each image of labels.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a plate, of which one well is shown at a time.
+    """
+    if isinstance(images, MultiscaleImage):
+        return _layers(images, images.name)
+    if isinstance(images, Plate):
+        raise InvalidArgumentError(
+            f"{images.location} is a plate of {len(images.wells)} wells: open one of them, such as "
+            f"{images.location.rstrip('/')}/{next(iter(images.wells))}"
+        )
+    if isinstance(images, Well):
+        well = images.location.rstrip("/").rpartition("/")[2]
+        return [layer for path, image in images.fields.items() for layer in _layers(image, f"{well}/{path}")]
+    if isinstance(images, Sequence):
+        return [layer for image in images for layer in layers_of(image)]
+    return layers_of(list(images.values()))
+
+
+def _find(path: str) -> list[Multiscale] | None:
+    try:
+        return [open_multiscale(path, strict=False, drafts=True)]
+    except (ChunkwiseError, TypeError):
+        pass
+    try:
+        group = open_group(locate_image(path))
+        return [single_array(array) for _, array in group.arrays() if _is_shown(array)] or None
+    except (ChunkwiseError, TypeError):
+        return None
+
+
+def _is_shown(member: Group | TensorStore) -> bool:
+    return isinstance(member, TensorStore) and member.dtype.memory_dtype.kind in "biufc" and member.rank > 0
+
+
+def _layers(image: MultiscaleImage, name: str) -> list[LayerData]:
+    labels = {} if image.is_labels else image.labels
+    return [_layer(image, name), *(_layer(one, label) for label, one in labels.items())]
+
+
+def _layer(image: MultiscaleImage, name: str) -> LayerData:
+    axes = image.axes
+    # Axes of space that are none but x, y and z are put in order; others stay as they lie.
+    space = [dim for dim, axis in enumerate(axes) if axis.type == "space"]
+    if {axes[dim].name for dim in space} <= set("xyz"):
+        space.sort(key=lambda dim: axes[dim].name, reverse=True)
+    others = [dim for dim in range(len(axes)) if dim not in space]
+    others.sort(key=lambda dim: _ORDER.get(axes[dim].type, 2))
+    order = [*others, *space]
+    data = [_LevelData(level.transpose(order)) for level in image.levels]
+    channel = [at for at, dim in enumerate(order) if axes[dim].type == "channel"]
+    options: dict[str, Any] = {}
+    is_labels = image.is_labels and data[0].dtype.kind in "biu"
+    split = bool(channel) and not is_labels
+    if split:
+        options |= _channel_options(image, name, data[0].shape[channel[0]])
+        options["channel_axis"] = channel[0]
+    else:
+        options["name"] = name
+    kept = [dim for at, dim in enumerate(order) if not (split and at == channel[0])]
+    options |= {
+        "scale": [image.scales[0][dim] for dim in kept],
+        "translate": [image.translations[0][dim] for dim in kept],
+        "axis_labels": [axes[dim].name for dim in kept],
+        "units": [_unit(axes[dim].unit) for dim in kept],
+        "metadata": {"chunkwise": {"location": image.location, "convention": image.convention}},
+    }
+    if is_labels and image.label_colors:
+        colors = {label: [n / 255 for n in rgba] for label, rgba in image.label_colors.items()}
+        options["colormap"] = {None: [0.5, 0.5, 0.5, 1.0], 0: [0.0, 0.0, 0.0, 0.0], **colors}
+    if len(data) > 1:
+        return data, {**options, "multiscale": True}, "labels" if is_labels else "image"
+    return data[0], {**options, "multiscale": False}, "labels" if is_labels else "image"
+
+
+def _channel_options(image: MultiscaleImage, name: str, n: int) -> dict[str, Any]:
+    """Return names, colours, limits and visibility of `n` channels, as far as the metadata say."""
+    channels = image.channels
+    if len(channels) != n:
+        return {"name": [f"{name} {number}" for number in range(n)] if n > 1 else [name]}
+    options: dict[str, Any] = {
+        "name": [channel.label or f"{name} {number}" for number, channel in enumerate(channels)],
+        "visible": [channel.active for channel in channels],
+    }
+    if all(channel.color for channel in channels):
+        options["colormap"] = [f"#{channel.color}" for channel in channels]
+    limits = []
+    for channel in channels:
+        window = channel.window
+        if window is None:
+            break
+        start = window.min if window.start is None else window.start
+        end = window.max if window.end is None else window.end
+        if start is None or end is None or start >= end:
+            break
+        limits.append((start, end))
+    if len(limits) == n:
+        options["contrast_limits"] = limits
+    return options
+
+
+def _unit(symbol: str) -> str:
+    """Return the name of a unit as pint, which napari has, knows it; "pixel" for others."""
+    name = ngff_unit(symbol)
+    return (
+        name if name.endswith(("meter", "second", "angstrom", "inch", "foot", "minute", "hour")) else "pixel"
+    )

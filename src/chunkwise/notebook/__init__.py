@@ -1,0 +1,1 @@
+"""Widgets of notebooks, which talk through the kernel and need no port."""

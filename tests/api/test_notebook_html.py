@@ -1,0 +1,83 @@
+"""What notebooks show: HTML that is well formed, and that nothing from attributes is run in."""
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import chunkwise as cw
+
+EVIL = "<script>alert(1)</script>&\"'"
+
+
+def _parsed(shown):
+    return ElementTree.fromstring(shown.replace("<details open>", "<details>"))
+
+
+def _text(shown):
+    return " ".join(_parsed(shown).itertext())
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (300, 200), (10, 20, 30), (2, 3, 64, 64, 100_000), (0, 4)])
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_arrays(shape, format):
+    if format == "n5" and not shape:
+        return
+    group = cw.create_group("memory://", format=format)
+    names = [f"d{i}{EVIL}" for i in range(len(shape))]
+    array = group.create_array("a", shape=shape, dtype="uint16", dimension_names=names)
+    shown = array._repr_html_()
+    text = _text(shown)
+    assert "uint16" in text and "/a" in text and str(shape) in text and "<script" not in shown
+    has_drawing = bool(shape) and all(shape[-3:])
+    assert ("<svg" in shown) == has_drawing
+    if has_drawing:
+        assert (EVIL in text or format == "zarr2") and f"{shape[-1]:,}" in text
+
+
+def test_lines_between_chunks_are_to_scale():
+    group = cw.create_group("memory://")
+    array = group.create_array("a", shape=(100, 150), dtype="uint8", chunks=(10, 30), shards=(50, 90))
+    root = _parsed(array._repr_html_())
+    lines = [line.attrib for line in root.iter() if line.tag.endswith("line")]
+    upright = sorted(float(at["x1"]) for at in lines if at["x1"] == at["x2"] and at["stroke-width"] == "0.5")
+    assert upright == [30, 60, 90, 120]
+    level = sorted(float(at["y1"]) for at in lines if at["y1"] == at["y2"] and at["stroke-width"] == "1.5")
+    assert level == [50]
+
+
+def test_views_and_unbounded_arrays():
+    array = cw.array(np.zeros((4, 5)))
+    assert "(2, 5)" in _text(array[1:3]._repr_html_())
+    virtual = cw.virtual_chunked(lambda *a: None, dtype="uint8", rank=2)
+    assert virtual._repr_html_() is None or "uint8" in virtual._repr_html_()
+
+
+def test_groups_are_escaped_and_complete_keys():
+    group = cw.create_group("memory://", attributes={"note": EVIL, EVIL: 1})
+    group.create_array("raw", [1, 2])
+    group.create_group("more")
+    shown = group._repr_html_()
+    assert "raw" in shown and "<script" not in shown
+    assert group._ipython_key_completions_() == ["more", "raw"]
+
+
+def test_specs_and_explanations():
+    group = cw.create_group("memory://")
+    array = group.create_array("a", np.arange(12), chunks=(3,))
+    assert "zarr3" in _text(array.spec()._repr_html_())
+    assert "requests" in _text(array.explain()._repr_html_()) and "4" in _text(array.explain()._repr_html_())
+
+
+def test_images(tmp_path):
+    cw.downsample_pyramid(
+        cw.array(np.zeros((8, 8), "uint8")), tmp_path / "a.zarr", name=EVIL, levels=1
+    ).result()
+    image = cw.open_multiscale(tmp_path / "a.zarr")
+    assert EVIL in _text(image._repr_html_()) and "<script" not in image._repr_html_()
+    assert "ome-ngff-0.5" in _text(image._repr_html_())
+
+
+def test_plain_text_stays():
+    array = cw.array(np.zeros(3))
+    assert repr(array).startswith("TensorStore({") and repr(array.spec()).startswith("Spec({")

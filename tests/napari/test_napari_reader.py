@@ -1,0 +1,106 @@
+"""Layers of napari: data, order of axes, positions, channels and labels; the manifest that announces them."""
+
+import tomllib
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chunkwise as cw
+from chunkwise.napari.reader import get_reader
+
+FIXTURES = Path(__file__).parents[1] / "multiscale" / "fixtures"
+MANIFEST = Path(cw.__file__).parent / "napari.yaml"
+
+
+@pytest.fixture(scope="module")
+def manager():
+    """Return the plugin manager, which knows this plugin."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it is built on is deprecated by its own dependency
+        from npe2 import PluginManager, PluginManifest
+
+        manifest = PluginManifest.from_file(MANIFEST)
+        manifest.validate_imports()
+        manager = PluginManager.instance()
+        if "chunkwise" not in manager:
+            manager.register(manifest)
+    return manager
+
+
+def _read(manager, path):
+    from npe2.io_utils import read
+
+    return read([str(path)], stack=False, plugin_name="chunkwise")
+
+
+def test_the_manifest_is_announced():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["napari.manifest"] == {"chunkwise": "chunkwise:napari.yaml"}
+
+
+def _values(*shape):
+    return (np.arange(np.prod(shape)) % 251).reshape(shape).astype("uint8")
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_channels_and_labels(manager, version):
+    image, labels = _read(manager, FIXTURES / f"ome-zarr-py-{version}.zarr")
+    data, options, kind = image
+    assert kind == "image" and options["multiscale"] and options["channel_axis"] == 0
+    assert options["name"] == ["DAPI", "GFP"] and options["colormap"] == ["#0000FF", "#00FF00"]
+    assert options["contrast_limits"] == [(5, 200), (0, 100)] and options["visible"] == [True, True]
+    assert options["scale"] == [0.5, 0.25, 0.25] and options["units"] == ["micrometer"] * 3
+    assert options["axis_labels"] == ["z", "y", "x"]
+    np.testing.assert_array_equal(data[0][1, 2:], _values(2, 4, 16, 24)[1, 2:])
+    np.testing.assert_array_equal(np.asarray(data[0]), _values(2, 4, 16, 24))
+    assert [level.shape for level in data] == [(2, 4, 16, 24), (2, 4, 8, 12)]
+    assert data[1].dtype == np.uint8 and data[1].ndim == 4 and len(data[1]) == 2 and data[1].size == 768
+    data, options, kind = labels
+    assert kind == "labels" and options["name"] == "nuclei" and options["colormap"][3] == [1, 0, 0, 1]
+    np.testing.assert_array_equal(data[0][-1], _values(4, 16, 24)[-1])
+
+
+def test_archives_and_places(manager):
+    ((data, options, kind),) = _read(manager, FIXTURES / "ngff-zarr-0.5.ozx")
+    assert kind == "image" and options["translate"] == [0, 4, 8]
+    np.testing.assert_array_equal(data[0][0, :3], _values(4, 16, 24)[0, :3])
+
+
+def test_wells(manager):
+    ((data, options, _),) = _read(manager, FIXTURES / "plate-0.5.zarr" / "A" / "1")
+    assert options["name"] == "1/0" and data.shape == (8, 8) and not options["multiscale"]
+    with pytest.raises(ValueError, match=r"plate of 2 wells.*A/1"):
+        _read(manager, FIXTURES / "plate-0.5.zarr")
+
+
+def test_n5_has_its_last_axis_first(manager, tmp_path):
+    scan = np.random.default_rng(0).integers(0, 200, (8, 12, 20)).astype("uint16")
+    cw.downsample_pyramid(
+        cw.array(scan), tmp_path / "a.n5/em", axes=list("zyx"), units=["40 nm", "8 nm", "4 nm"], levels=1
+    ).result()
+    ((data, options, _),) = _read(manager, tmp_path / "a.n5/em")
+    assert options["scale"] == [40, 8, 4] and options["axis_labels"] == ["z", "y", "x"]
+    np.testing.assert_array_equal(data[0][3], scan[3])
+
+
+def test_plain_arrays_and_groups_of_them(manager, tmp_path):
+    group = cw.create_group(tmp_path / "a.zarr")
+    group.create_array("one", np.arange(12).reshape(3, 4))
+    group.create_array("two", np.ones((2, 2)))
+    group.create_array("text", ["a", "b"])
+    layers = _read(manager, tmp_path / "a.zarr")
+    assert [options["name"] for _, options, _ in layers] == ["one", "two"]
+    ((data, _, _),) = _read(manager, tmp_path / "a.zarr" / "one")
+    assert data[1].tolist() == [4, 5, 6, 7]
+
+
+def test_what_is_something_else_is_left_to_others(tmp_path):
+    (tmp_path / "a.xml").write_text("<a/>")
+    (tmp_path / "empty").mkdir()
+    assert get_reader(str(tmp_path / "a.xml")) is None
+    assert get_reader(str(tmp_path / "empty")) is None
+    assert get_reader([]) is None
+    assert get_reader([str(FIXTURES / "ngff-zarr-0.4.zarr"), str(tmp_path / "empty")]) is None
+    assert len(get_reader([str(FIXTURES / "ngff-zarr-0.4.zarr")])([])) == 1
