@@ -13,7 +13,6 @@ from chunkwise.binding import dump_bytes
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.extras import load
 from chunkwise.server.answer import (
-    COMMON,
     Answer,
     Asked,
     answer_bytes,
@@ -21,7 +20,7 @@ from chunkwise.server.answer import (
     answer_stored,
     failure,
 )
-from chunkwise.server.content import JSON, Computed, Document
+from chunkwise.server.content import Computed, Document
 from chunkwise.server.limits import Limits, TooBusyError, TooMuchError
 from chunkwise.server.sources import Member, ServedGroup, Sources, sources_of
 from chunkwise.server.spaces import SPACES, find_content
@@ -108,7 +107,7 @@ def make_app(sources: Sources, token: str | None, limits: Limits) -> Any:
     applications = load("starlette.applications", "a server")
     routing = load("starlette.routing", "a server")
     handler = _Handler(sources, token, limits)
-    route = routing.Route("/{path:path}", handler.answer, methods=None)
+    route = routing.Route("/{path:path}", handler)
     return applications.Starlette(routes=[route])
 
 
@@ -120,18 +119,21 @@ class _Handler:
         self._to_thread = anyio.to_thread.run_sync
         self._threads: Any = None  # made in the loop, of which there is one for each application
         self._new_threads: Callable[[int], Any] = anyio.CapacityLimiter
+        self._request = load("starlette.requests", "a server").Request
         self._response = load("starlette.responses", "a server").Response
         self._sources = sources
         self._token = token
         self._limits = limits
 
-    async def answer(self, request: Any) -> Any:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
+        request = self._request(scope, receive)
         found = await self._checked(request)
         headers = dict(found.headers)
         if found.size is not None and request.method == "HEAD":
             headers["Content-Length"] = str(found.size)
-        return self._response(content=found.body, status_code=found.status, headers=headers)
+        response = self._response(content=found.body, status_code=found.status, headers=headers)
+        await response(scope, receive, send)
 
     async def _checked(self, request: Any) -> Answer:
         if request.method == "OPTIONS":

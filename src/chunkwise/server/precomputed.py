@@ -16,10 +16,10 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump_bytes
 from chunkwise.errors import UnsupportedError
 from chunkwise.pyramid.image_axes import memory_order
+from chunkwise.server.browser_types import for_browsers
 from chunkwise.server.content import Computed, Content, Document
 from chunkwise.server.encoded import served_chunk_shape
 from chunkwise.server.image import ServedImage
-from chunkwise.server.browser_types import for_browsers
 
 __all__ = ["KEY", "PrecomputedVolume"]
 
@@ -36,7 +36,7 @@ class PrecomputedVolume:
     def __init__(self, image: ServedImage) -> None:
         self._dims, self._channel = _dims(image)
         self._views = [self._arranged(for_browsers(level.view)) for level in image.levels]
-        self._chunks = [served_chunk_shape(view[..., 0], _MOST_NBYTES) for view in self._views]
+        self._chunks = [self._chunk_shape(level.view) for level in image.levels]
         self.document = dump_bytes(self._info(image))
 
     def _arranged(self, view: TensorStore) -> TensorStore:
@@ -47,6 +47,10 @@ class PrecomputedVolume:
         view = view[index].transpose([left.index(dim) for dim in wanted])
         at = [*self._dims, self._channel]
         return view[tuple(None if dim is None else slice(None) for dim in at)]
+
+    def _chunk_shape(self, view: TensorStore) -> tuple[int, ...]:
+        chunk = served_chunk_shape(view, _MOST_NBYTES)
+        return tuple(1 if dim is None else chunk[dim] for dim in self._dims)
 
     def _info(self, image: ServedImage) -> dict[str, Any]:
         scales = []

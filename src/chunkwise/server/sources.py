@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from chunkwise.errors import (
     ChunkwiseError,
     FailedPreconditionError,
     InvalidArgumentError,
+    NotFoundError,
     UnsupportedError,
 )
 from chunkwise.fork import new_lock
@@ -42,6 +44,7 @@ __all__ = ["FIELDS", "Member", "Served", "ServedArray", "ServedGroup", "Source",
 FIELDS = ".fields"
 """Name between the path of an array of records and that of a field."""
 
+_SHOWN = 5
 _KNOWN_FOR = 2.0  # seconds after which a node is looked at again
 _MOST_KNOWN = 4096
 _CACHED_NBYTES = 256 << 20  # of decoded chunks that are kept, since neighbouring tiles share chunks
@@ -313,14 +316,27 @@ def _stored(text: str) -> Source:
         location = locate(ConfinedStore(text))
     node = find_node(location)
     if node is None:
-        raise nothing_at(locate(text))
+        raise _nothing_at(text)
     if node.error:
         raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
     if node.kind == "group" and node.undeclared and next(children("", node), None) is None:
-        raise nothing_at(locate(text))
+        raise _nothing_at(text)
     tree = StoredTree(location)
     tree.find(())  # metadata that can't be understood are an error now
     return tree
+
+
+def _nothing_at(text: str) -> NotFoundError:
+    """Return the error that there is nothing to serve; it lists what is near a local path."""
+    error = nothing_at(locate(text))
+    above, name = os.path.split(os.path.abspath(text))
+    if is_url(text) or "|" in text or os.path.exists(text) or not os.path.isdir(above):
+        return error
+    names = sorted(os.listdir(above))
+    near = get_close_matches(name, names, _SHOWN, 0.4) or names[:_SHOWN]
+    if not near:
+        return error
+    return NotFoundError(f"{error.message}; near it there is {', '.join(near)}")
 
 
 def _of_view(view: TensorStore, name: str) -> ServedArray:
