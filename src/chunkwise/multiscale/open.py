@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import warnings
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import find_node
+from chunkwise.multiscale.bdv_file import parse_bdv_file
 from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.n5_groups import find_n5_images
 from chunkwise.multiscale.ome_groups import (
     ImageCollection,
     Options,
@@ -46,14 +49,15 @@ def open_multiscale(
 ) -> Multiscale:
     """Open an image at several resolutions, or what holds such images.
 
-    OME-Zarr 0.4 and 0.5 are read, in directories and in archives (``*.ozx``, ``*.zip``), on any kvstore.
-    Only the metadata of what is opened are read: levels, labels, wells and fields are opened when they
-    are looked up.
+    OME-Zarr 0.4 and 0.5 are read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
+    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have.  Only the metadata of what is opened are
+    read: levels, labels, wells and fields are opened when they are looked up.
 
     Parameters
     ----------
     place : LocationLike, Group or TensorStore
-        The image, plate, well, group of labels or container; an array is an image of one level.
+        The image, plate, well, group of labels or container, or an XML file of BigDataViewer; an array is an
+        image of one level.
     name : str, optional
         Which image, if a group has several; by default the first.
     strict : bool
@@ -69,7 +73,8 @@ def open_multiscale(
     Returns
     -------
     MultiscaleImage, Plate, Well or ImageCollection
-        A collection is a mapping of names to images: labels, and the series of bioformats2raw.
+        A collection is a mapping of names to images: labels, the series of bioformats2raw, the setups of
+        BigDataViewer, the channels of n5-viewer.
 
     Raises
     ------
@@ -101,6 +106,8 @@ def open_multiscale(
         group = place
     else:
         location = locate_image(place, context)
+        if location.name.endswith(".xml"):
+            location, format = _container_of(location), "n5"
         try:
             group = open_group(location, format=format, context=context)
         except InvalidArgumentError:
@@ -130,18 +137,33 @@ def locate_image(place: LocationLike, context: Context | None = None) -> Locatio
     return locate(place, context)
 
 
+def _container_of(location: Location) -> Location:
+    """Return the N5 container that an XML file of BigDataViewer names."""
+    key = location.path.rstrip("/")
+    value = location.kv.read(key).value
+    if value is None:
+        raise NotFoundError(f"there is no {location.kv.describe(key)}")
+    file = location.kv.describe(key)
+    container = parse_bdv_file(bytes(value), file).container
+    above = location.parent
+    path = posixpath.normpath(posixpath.join("/", "" if above is None else above.path, container))
+    if not container or "\\" in container:
+        raise InvalidArgumentError(f"{file}: ImageLoader/n5: expected the path of a container")
+    return location.at(path.lstrip("/") + "/")
+
+
 def _find(group: Group, options: Options, name: str | None) -> Multiscale | None:
     """Return what a group holds, None if that is nothing that is known."""
     attributes = group.attrs.asdict()
     ome = attributes.get("ome")
     own: Mapping[str, Any] = ome if isinstance(ome, dict) else attributes
+    if group.format == "n5":
+        return find_n5_images(group)
     if "plate" in own:
         return Plate(group, options)
     if "well" in own:
         return Well(group, options)
     if "multiscales" in own:
-        if group.format == "n5":
-            raise UnsupportedError(f"{group.location.text}: OME-Zarr metadata in N5 can't be read")
         return image_of(group, options, name)
     if "bioformats2raw.layout" in own:
         return series_of(group, options)
