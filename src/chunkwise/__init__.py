@@ -72,6 +72,9 @@ if _TYPE_CHECKING:
     from chunkwise.hierarchy.container import create_container
     from chunkwise.hierarchy.link import Link
     from chunkwise.hierarchy.node_attributes import Attributes
+    from chunkwise.multiscale.image import MultiscaleImage
+    from chunkwise.multiscale.ome_groups import ImageCollection, Plate, Well
+    from chunkwise.multiscale.open import open_multiscale
     from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
     from chunkwise.n5.label_multisets import open_label_multisets
     from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
@@ -139,12 +142,14 @@ __all__ = [
     "Future",
     "FutureLike",
     "Group",
+    "ImageCollection",
     "IndexDomain",
     "IndexTransform",
     "Indexable",
     "KvStore",
     "Link",
     "Migration",
+    "MultiscaleImage",
     "N5Blocks",
     "NumpyIndexTerm",
     "NumpyIndexingSpec",
@@ -152,6 +157,7 @@ __all__ = [
     "OutputIndexMap",
     "OutputIndexMaps",
     "OutputIndexMethod",
+    "Plate",
     "Promise",
     "Pyramid",
     "PyramidProgress",
@@ -165,6 +171,7 @@ __all__ = [
     "Unit",
     "VirtualChunkedReadParameters",
     "VirtualChunkedWriteParameters",
+    "Well",
     "WriteFutures",
     "array",
     "asgi_app",
@@ -191,6 +198,7 @@ __all__ = [
     "open",
     "open_group",
     "open_label_multisets",
+    "open_multiscale",
     "open_n5_blocks",
     "open_n5_uri",
     "overlay",
@@ -228,6 +236,9 @@ _later = _Later(
         "chunkwise.hierarchy.container": ["create_container"],
         "chunkwise.hierarchy.link": ["Link"],
         "chunkwise.hierarchy.node_attributes": ["Attributes"],
+        "chunkwise.multiscale.image": ["MultiscaleImage"],
+        "chunkwise.multiscale.ome_groups": ["ImageCollection", "Plate", "Well"],
+        "chunkwise.multiscale.open": ["open_multiscale"],
         "chunkwise.n5.blocks": ["N5Blocks", "create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
         "chunkwise.pyramid.downsample_pyramid": ["Pyramid", "PyramidProgress", "downsample_pyramid"],

@@ -209,14 +209,14 @@ def _level(**change):
 
 
 REFUSED = {
-    "no image": (lambda m: m.clear(), "expected a list with an image"),
+    "no image": (lambda m: m.clear(), "expected a list of images"),
     "two": (lambda m: m.append(m[0]), "2 images"),
     "factor": (_level(scale=[1, 40, 8, 6.0]), "whole factors"),
     "rank": (_level(scale=[1, 1]), "expected 4 positive"),
     "zero": (_level(scale=[1, 0, 1, 1]), "positive"),
     "path": (lambda m: m[0]["datasets"][1].update(path="nothing"), "no array at"),
     "kind": (lambda m: m[0]["axes"][0].update(type="lifetime"), "expected space, time or channel"),
-    "axes": (lambda m: m[0]["axes"].pop(), "4 dimensions, but there are 3 axes"),
+    "axes": (lambda m: m[0]["axes"].pop(), "expected 3 positive numbers"),
     "channels of space": (lambda m: m[0]["axes"][0].update(type="space"), "2 or 3 axes of space"),
     "units": (lambda m: m[0]["axes"][1].update(unit="inch"), "one unit"),
     "affine": (

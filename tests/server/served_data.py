@@ -11,11 +11,13 @@ import chunkwise
 
 FORMATS = ("zarr3", "zarr3-sharded", "zarr2", "zarr1", "n5")
 DTYPES = (
-    "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64",
+    "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+    "float16", "float32", "float64",
 )  # fmt: skip
 SHAPE = (21, 18, 13)
 CHUNKS = (8, 8, 4)
 
+_ZARR1 = ("compression", "compression_opts")
 _CODECS: dict[str, list[Any]] = {
     "zarr3": ["zstd:3", "gzip:1", "blosc:lz4:5:shuffle", "bz2", "xz", "lz4", "none"],
     "zarr2": ["zstd:3", "zlib:1", "blosc:zstd:5:bitshuffle", "bz2", "xz", "lz4", "none"],
@@ -54,7 +56,11 @@ def write_tree(place: Path, format: str) -> dict[str, np.ndarray]:
         if base == "zarr1":
             spec = {"driver": "zarr1", "kvstore": {"driver": "file", "path": f"{place}/{dtype}/"}}
             compression = {"zlib:1": ("zlib", 1), "bz2": ("bz2", 1)}.get(codec, ("zlib", 5))
-            metadata = {"chunks": list(CHUNKS), "compression": compression[0], "compression_opts": compression[1]}
+            metadata = {
+                "chunks": list(CHUNKS),
+                "compression": compression[0],
+                "compression_opts": compression[1],
+            }
             chunkwise.open(
                 {**spec, "metadata": metadata}, create=True, dtype=dtype, shape=SHAPE
             ).result().write(values).result()

@@ -15,13 +15,16 @@ import pytest
 import chunkwise
 from chunkwise.errors import NotFoundError, StorageError
 
+LONG = {"k": "v" * 900}
 VALUES = np.arange(16 * 16, dtype="u2").reshape(16, 16)
 
 
 @pytest.fixture
 def array(tmp_path: Path) -> Path:
     """A Zarr v3 array with raw chunks of 128 bytes, of which one is missing."""
-    chunkwise.create_array(tmp_path / "a.zarr", VALUES, chunks=(8, 8), codec="none", attributes={"k": "v" * 900})
+    chunkwise.create_array(
+        tmp_path / "a.zarr", VALUES, chunks=(8, 8), codec="none", attributes={"k": "v" * 900}
+    )
     (tmp_path / "a.zarr/c/1/1").unlink()
     return tmp_path / "a.zarr"
 
@@ -117,8 +120,9 @@ def test_missing_chunks_and_keys_outside(ask, server, array: Path) -> None:
     (array.parent / "secret").write_text("secret")
     for space in ("zarr3", "n5", "precomputed", "viewer"):
         for key in (
-            "c/1/1", "1/1", ".0/8-16_8-16_0-1", "c/2/0", "c/0", "c/00/1", "c/-1/0", "nix", "../secret", "%2e%2e/secret",
-            "..%2fsecret", "c/0/1/../../../../secret", "/etc/passwd", "c//0/1", "c/0/1%00", "..%5csecret",
+            "c/1/1", "1/1", ".0/8-16_8-16_0-1", "c/2/0", "c/0", "c/00/1", "c/-1/0", "nix", "../secret",
+            "%2e%2e/secret", "..%2fsecret", "c/0/1/../../../../secret", "/etc/passwd", "c//0/1", "c/0/1%00",
+            "..%5csecret",
         ):  # fmt: skip
             got = ask(f"{server.url}{space}/a.zarr/{key}")
             assert got.status == 404, (space, key)
@@ -183,7 +187,14 @@ def test_a_token_lets_in_and_nothing_else_does(ask, array: Path) -> None:
         root = server.url.removesuffix("abc-123/")
         assert server.url.endswith("/abc-123/")
         assert ask(f"{server.url}zarr3/a.zarr/zarr.json").status == 200
-        for wrong in ("", "abc-12/", "ABC-123/", "zarr3/a.zarr/zarr.json", "abc-1234/zarr3/a.zarr/zarr.json", "é/"):
+        for wrong in (
+            "",
+            "abc-12/",
+            "ABC-123/",
+            "zarr3/a.zarr/zarr.json",
+            "abc-1234/zarr3/a.zarr/zarr.json",
+            "é/",
+        ):
             got = ask(root + wrong.encode("ascii", "ignore").decode())
             assert got.status == 403
             assert "token" in json.loads(got.body)["error"]
@@ -204,7 +215,7 @@ def test_what_is_no_array_lists_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r'"notes", "readme.txt"'):
         chunkwise.serve(tmp_path / "d")
     chunkwise.create_array(tmp_path / "volume.zarr", VALUES)
-    with pytest.raises(NotFoundError, match="volume.zarr"):
+    with pytest.raises(NotFoundError, match=r"volume\.zarr"):
         chunkwise.serve(tmp_path / "volum.zarr")
 
 

@@ -146,10 +146,3 @@ def test_a_change_is_seen_by_the_next_request(tmp_path: Path) -> None:
         assert not _tensorstore("zarr3", f"{server.url}zarr3/a.zarr").any()
         stored[...] = 7
         assert (_tensorstore("zarr3", f"{server.url}zarr3/a.zarr") == 7).all()
-
-
-def test_a_group_is_listed_by_zarr_python(tmp_path: Path) -> None:
-    write_tree(tmp_path / "tree", "n5")
-    with chunkwise.serve(tmp_path / "tree") as server:
-        group = zarr.open_group(f"{server.url}zarr3/tree", mode="r")
-        assert sorted(group.array_keys()) == sorted(t for t in DTYPES if has_dtype("n5", t))

@@ -31,6 +31,7 @@ from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.context import Context
+from chunkwise.spec.dimension_units import DimensionUnits
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.schema import Schema
@@ -260,15 +261,17 @@ def _view(store: TensorStore, transform: IndexTransform) -> TensorStore:
         raise InvalidArgumentError(e.message) from None
 
 
-def _reopen(spec: Spec, mode: str) -> TensorStore:
+def _reopen(spec: Spec, mode: str, units: DimensionUnits | None = None) -> TensorStore:
     lazy = Spec._of(spec._driver.unpickled(), spec.transform)
-    return open_spec(lazy, "r" in mode, "w" in mode, None, None).result()
+    store = open_spec(lazy, "r" in mode, "w" in mode, None, None).result()
+    return store if units is None else store._with_units(units)
 
 
 def _reduce(store: TensorStore) -> tuple[Any, ...]:
     if store.transaction is not None:
         raise InvalidArgumentError("Cannot serialize bound transaction")
-    return _reopen, (store.spec(retain_context=True), store.mode)
+    units = getattr(store._array, "given_units", None)
+    return _reopen, (store.spec(retain_context=True), store.mode, *(() if units is None else (units,)))
 
 
 copyreg.pickle(TensorStore, _reduce)

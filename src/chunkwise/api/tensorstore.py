@@ -34,6 +34,7 @@ from chunkwise.index_space import (
     align,
     inf,
 )
+from chunkwise.spec.dimension_units import DimensionUnits
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.spec import Spec
@@ -113,6 +114,11 @@ class TensorStore(ArrayView):
 
     def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> TensorStore:
         return TensorStore._make(self._array, fn(self._transform), self._transaction, self._node)
+
+    def _with_units(self, units: DimensionUnits) -> TensorStore:
+        """Return the same view of an array in chunks whose own dimensions have `units`."""
+        array: Any = self._array
+        return TensorStore._make(array.with_units(units), self._transform, self._transaction, self._node)
 
     def _write_at(self, transform: IndexTransform, value: Any) -> None:
         TensorStore._make(self._array, transform, self._transaction).write(value).result()

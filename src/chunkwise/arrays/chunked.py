@@ -30,6 +30,7 @@ from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.dimension_units import DimensionUnits
 from chunkwise.spec.schema import Schema
 
 __all__ = ["ChunkedArray"]
@@ -56,6 +57,7 @@ class ChunkedArray:
         "_store",
         "_stored",
         "_time",
+        "_units",
         "_wrap",
         "readable",
         "writable",
@@ -73,10 +75,12 @@ class ChunkedArray:
         writable: bool,
         outside: ChunkedArray | None = None,
         wrap: WrapStore | None = None,
+        units: DimensionUnits | None = None,
     ) -> None:
         assert shared.opened is not None, "somebody opened the array"
         self._outside = outside
         self._wrap = wrap
+        self._units = units  # in place of those in the metadata
         self._spec = spec
         self._request = request
         self._store = store
@@ -118,6 +122,27 @@ class ChunkedArray:
             writable=self.writable,
             outside=self,
             wrap=wrap,
+            units=self._units,
+        )
+
+    @property
+    def given_units(self) -> DimensionUnits | None:
+        """Dimension units that stand in place of those in the metadata, if there are any."""
+        return self._units
+
+    def with_units(self, units: DimensionUnits) -> ChunkedArray:
+        """Return the same array with `units`, which stand in place of those in its metadata."""
+        return ChunkedArray(
+            self._spec,
+            self._request,
+            self._shared,
+            self._store,
+            self._pool,
+            readable=self.readable,
+            writable=self.writable,
+            outside=self._outside,
+            wrap=self._wrap,
+            units=units,
         )
 
     @property
@@ -318,7 +343,8 @@ class ChunkedArray:
         """Everything that is known of the array, in its own index space."""
         metadata = self._opened.metadata
         if self._schema is None or self._schema[0] is not metadata:
-            self._schema = metadata, self._request.format.schema_of(metadata, self._request.options)
+            schema = self._request.format.schema_of(metadata, self._request.options)
+            self._schema = metadata, schema if self._units is None else schema._with_units(self._units)
         return self._schema[1].copy()
 
     def spec(self) -> ChunkedSpec:

@@ -13,7 +13,7 @@ from chunkwise.cli.command import UsageError
 from chunkwise.cli.grey import contrast_limits, round_levels, scale_levels, to_real
 from chunkwise.cli.picture import PictureAxis, draw_orthogonal, encode_png
 from chunkwise.cli.quantities import format_shape
-from chunkwise.pyramid.image_axes import memory_order
+from chunkwise.multiscale.image_axes import memory_order
 
 __all__ = ["orthogonal_picture", "plain_picture"]
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
-from chunkwise.pyramid.image_axes import ImageAxis
 
 __all__ = ["bdv_xml"]
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import FormatName
+from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
-from chunkwise.pyramid.image_axes import ImageAxis
 from chunkwise.pyramid.n5_styles import (
     check_n5_viewer_axes,
     cosem_group,

@@ -12,7 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.pyramid.image_axes import ImageAxis
+from chunkwise.multiscale.image_axes import ImageAxis
 
 __all__ = ["Level", "choose_factors", "first_level", "next_level"]
 

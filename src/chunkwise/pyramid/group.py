@@ -13,9 +13,9 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_outside_arrays, create_parents
 from chunkwise.hierarchy.node import JOURNAL, find_node
 from chunkwise.kvstore.protocol import MISSING_GENERATION
+from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.convention import Convention
 from chunkwise.pyramid.geometry import Level
-from chunkwise.pyramid.image_axes import ImageAxis
 from chunkwise.pyramid.ngff import ngff_labels
 
 __all__ = ["PyramidGroup"]

@@ -17,9 +17,9 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.document import change_document
 from chunkwise.hierarchy.location import Location
+from chunkwise.multiscale.image_axes import ImageAxis, slowest_first
 from chunkwise.pyramid.bdv_xml import bdv_xml
 from chunkwise.pyramid.geometry import Level
-from chunkwise.pyramid.image_axes import ImageAxis, slowest_first
 from chunkwise.pyramid.n5_layouts import LAYOUTS, Stack
 from chunkwise.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
 from chunkwise.spec.unit import Unit

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
-from chunkwise.pyramid.image_axes import ImageAxis
 from chunkwise.pyramid.n5_styles import check_one_unit, n5_viewer_group, n5_viewer_level
 
 __all__ = ["LAYOUTS", "Layout", "Stack"]

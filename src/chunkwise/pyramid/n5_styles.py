@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.multiscale.image_axes import ImageAxis
 from chunkwise.pyramid.geometry import Level
-from chunkwise.pyramid.image_axes import ImageAxis
 
 __all__ = [
     "check_n5_viewer_axes",

@@ -10,22 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.multiscale.image_axes import ImageAxis, ngff_unit
 from chunkwise.pyramid.geometry import Level
-from chunkwise.pyramid.image_axes import ImageAxis
 from chunkwise.version import __version__
 
-__all__ = ["check_ngff_axes", "ngff_attributes", "ngff_labels", "ngff_unit", "unit_symbol"]
-
-_PREFIXES = {
-    "y": "yocto", "z": "zepto", "a": "atto", "f": "femto", "p": "pico", "n": "nano", "u": "micro",
-    "µ": "micro", "μ": "micro", "m": "milli", "c": "centi", "d": "deci", "h": "hecto", "k": "kilo",
-    "M": "mega", "G": "giga", "T": "tera", "P": "peta", "E": "exa", "Z": "zetta", "Y": "yotta", "": "",
-}  # fmt: skip
-_OTHERS = {
-    "micron": "micrometer", "microns": "micrometer", "A": "angstrom", "Å": "angstrom", "in": "inch",
-    "ft": "foot", "yd": "yard", "mi": "mile", "min": "minute", "h": "hour", "hr": "hour", "d": "day",
-    "sec": "second",
-}  # fmt: skip
+__all__ = ["check_ngff_axes", "ngff_attributes", "ngff_labels"]
 
 
 def check_ngff_axes(axes: Sequence[ImageAxis]) -> None:
@@ -36,35 +25,6 @@ def check_ngff_axes(axes: Sequence[ImageAxis]) -> None:
             "an OME-NGFF image has 2 or 3 axes of space, at most one of time (t) and one of channels (c), "
             f"but these are {', '.join(f'{axis.name} ({axis.kind})' for axis in axes)}; name them with `axes`"
         )
-
-
-def ngff_unit(unit: str) -> str:
-    """Return the UDUNITS-2 name of a unit as it is used in arrays; others as they are.
-
-    >>> ngff_unit("nm"), ngff_unit("µm"), ngff_unit("s"), ngff_unit("furlong")
-    ('nanometer', 'micrometer', 'second', 'furlong')
-    """
-    if unit in _OTHERS:
-        return _OTHERS[unit]
-    for symbol, name in (("m", "meter"), ("s", "second")):
-        prefix = unit.removesuffix(symbol)
-        if unit.endswith(symbol) and prefix in _PREFIXES:
-            return _PREFIXES[prefix] + name
-    return unit.replace("metre", "meter")
-
-
-def unit_symbol(unit: str) -> str:
-    """Return the symbol of a metric length or time that OME-NGFF names; others as they are.
-
-    >>> unit_symbol("nanometer"), unit_symbol("micrometer"), unit_symbol("second"), unit_symbol("inch")
-    ('nm', 'um', 's', 'inch')
-    """
-    for symbol, name in (("m", "meter"), ("s", "second")):
-        if unit.endswith(name):
-            for prefix, text in _PREFIXES.items():
-                if text == unit.removesuffix(name) and prefix.isascii():
-                    return prefix + symbol
-    return unit
 
 
 def ngff_attributes(

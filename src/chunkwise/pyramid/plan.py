@@ -10,9 +10,9 @@ from typing import Any
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.driver.downsample.spec import check_method
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.multiscale.image_axes import ImageAxis, image_axes, slowest_first
 from chunkwise.pyramid.convention import Convention
 from chunkwise.pyramid.geometry import Level, choose_factors, first_level, next_level
-from chunkwise.pyramid.image_axes import ImageAxis, image_axes, slowest_first
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.compressor import parse_compressor

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
-from chunkwise.pyramid.image_axes import axis_kind, memory_order
-from chunkwise.pyramid.ngff import unit_symbol
-from chunkwise.server.sources import Served, ServedArray, ServedGroup, Sources
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.image_axes import axis_kind, memory_order, unit_symbol
+from chunkwise.multiscale.metadata import Axis, Channel
+from chunkwise.multiscale.open import open_multiscale
+from chunkwise.server.sources import Served, ServedArray, ServedGroup, Sources, at_zero
 
-__all__ = ["Channel", "ImageAxis", "ServedImage", "image_at"]
+__all__ = ["ServedImage", "image_at"]
 
-
-@dataclass(frozen=True)
-class ImageAxis:
-    """A dimension of an image."""
-
-    name: str
-    kind: str  # "space", "time" or "channel"
-    unit: str  # symbol, such as "um"; empty if it is not known
-
-
-@dataclass(frozen=True)
-class Channel:
-    """How a channel is shown."""
-
-    label: str
-    color: str | None = None  # six hexadecimal digits
-    window: tuple[float, float] | None = None
-    active: bool = True
+_LABEL_TYPES = ("uint64", "int64", "bool")
 
 
 @dataclass(frozen=True)
@@ -37,84 +21,109 @@ class ServedImage:
     """An image; a single array is one of one level."""
 
     name: str
-    axes: tuple[ImageAxis, ...]
+    axes: tuple[Axis, ...]
     levels: tuple[ServedArray, ...]  # the first has the highest resolution
     paths: tuple[str, ...]  # of the levels, below the image; empty for an array itself
     scales: tuple[tuple[float, ...], ...]  # distance of neighbours in each level, in the units of the axes
-    translations: tuple[tuple[float, ...], ...]
+    translations: tuple[tuple[float, ...], ...]  # of the first element of each level
     channels: tuple[Channel, ...] = ()
-    is_label: bool = False
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    is_labels: bool = False
+    labels: tuple[str, ...] = ()  # names of images of labels that belong to it, below its group ``labels``
 
 
 def image_at(sources: Sources, path: tuple[str, ...], found: Served) -> ServedImage | None:
     """Return the image at a path, None if a group there is none."""
     if isinstance(found, ServedArray):
-        return _of_array(found, _labels_above(sources, path))
-    return _of_group(sources, path, found)
+        return _of_array(sources, path, found)
+    return _of_levels(found) if found.members else _of_group(found)
 
 
-def _of_array(found: ServedArray, is_label: bool) -> ServedImage:
+def _of_group(found: ServedGroup) -> ServedImage | None:
+    node = found.node
+    if node is None or node.undeclared:
+        return None
+    try:
+        image = open_multiscale(node.location, format=node.format)
+    except (InvalidArgumentError, KeyError):
+        return None  # a group of something else, or with metadata that are wrong
+    if not isinstance(image, MultiscaleImage):
+        return None
+    levels = tuple(
+        ServedArray(at_zero(level), path) for path, level in zip(image.paths, image.levels, strict=True)
+    )
+    return _image(image.name, image, levels, image.paths)
+
+
+def _of_array(sources: Sources, path: tuple[str, ...], found: ServedArray) -> ServedImage:
+    out = _single(found)
+    above = sources.find(path[:-1]) if len(path) > 1 else None
+    if isinstance(above, ServedGroup) and above.node is not None:
+        own = above.attributes.get("ome", above.attributes)
+        if isinstance(own, dict) and "image-label" in own:
+            return replace(out, is_labels=True)
+    return out
+
+
+def _of_levels(found: ServedGroup) -> ServedImage:
+    """Return the image of arrays of which the first has the highest resolution."""
+    levels = tuple(found.members.values())
+    first = _single(levels[0])
+    scales, translations = [], []
+    for level in levels:
+        factors = [
+            max(1.0, float(round(n / m))) if m else 1.0
+            for n, m in zip(levels[0].view.shape, level.view.shape, strict=True)
+        ]
+        scale = tuple(size * f for size, f in zip(first.scales[0], factors, strict=True))
+        scales.append(scale)
+        translations.append(tuple((s - one) / 2 for s, one in zip(scale, scales[0], strict=True)))
+    return replace(
+        first,
+        name=found.name,
+        levels=levels,
+        paths=tuple(found.members),
+        scales=tuple(scales),
+        translations=tuple(translations),
+    )
+
+
+def _single(found: ServedArray) -> ServedImage:
     view = found.view
     units = [(1.0, "") if u is None else (u.multiplier, u.base_unit) for u in view.dimension_units]
+    names = list(view.domain.labels)
+    free = [name for name in "xyzct" if name not in names]
+    for dim in reversed(memory_order(view)):  # x is the fastest
+        if not names[dim]:
+            names[dim] = free.pop(0) if free else f"d{dim}"
     return ServedImage(
         name=found.name,
-        axes=_axes(found, [unit for _, unit in units]),
+        axes=tuple(
+            Axis(name, axis_kind(name), unit_symbol(unit))
+            for name, (_, unit) in zip(names, units, strict=True)
+        ),
         levels=(found,),
         paths=("",),
         scales=(tuple(abs(size) or 1.0 for size, _ in units),),
         translations=((0.0,) * view.rank,),
-        is_label=is_label or view.dtype.name in ("uint64", "int64", "bool"),
-        attributes=found.attributes,
+        is_labels=view.dtype.name in _LABEL_TYPES,
     )
 
 
-def _axes(found: ServedArray, units: list[str]) -> tuple[ImageAxis, ...]:
-    """Return axes by their labels; those without one are called as images have them, x the fastest."""
-    view = found.view
-    names = list(view.domain.labels)
-    free = [name for name in "xyzct" if name not in names]
-    for dim in reversed(memory_order(view)):
-        if not names[dim]:
-            names[dim] = free.pop(0) if free else f"d{dim}"
-    return tuple(
-        ImageAxis(name, axis_kind(name), unit_symbol(unit)) for name, unit in zip(names, units, strict=True)
-    )
-
-
-def _labels_above(sources: Sources, path: tuple[str, ...]) -> bool:
-    above = sources.find(path[:-1]) if len(path) > 1 else None
-    return isinstance(above, ServedGroup) and "image-label" in _own(above)
-
-
-def _own(group: ServedGroup) -> Mapping[str, Any]:
-    ome = group.attributes.get("ome")
-    return ome if isinstance(ome, Mapping) else group.attributes
-
-
-def _of_group(sources: Sources, path: tuple[str, ...], group: ServedGroup) -> ServedImage | None:
-    names = [
-        m.name for m in sources.members(path, group) if m.kind == "array" and m.name.strip("s").isdigit()
-    ]
-    levels = [sources.find((*path, name)) for name in names]
-    arrays = [(name, a) for name, a in zip(names, levels, strict=True) if isinstance(a, ServedArray)]
-    if not arrays or arrays[0][0] not in ("0", "s0") or len({a.view.rank for _, a in arrays}) > 1:
-        return None
-    first = _of_array(arrays[0][1], "image-label" in _own(group))
-    base = arrays[0][1].view.shape
-    scales = []
-    for _, level in arrays:
-        factors = (max(1, round(n / m)) if m else 1 for n, m in zip(base, level.view.shape, strict=True))
-        scales.append(tuple(s * f for s, f in zip(first.scales[0], factors, strict=True)))
+def _image(
+    name: str, image: MultiscaleImage, levels: tuple[ServedArray, ...], paths: tuple[str, ...]
+) -> ServedImage:
+    try:
+        labels = tuple(image.labels)
+    except ChunkwiseError:
+        labels = ()
     return ServedImage(
-        name=group.name,
-        axes=first.axes,
-        levels=tuple(a for _, a in arrays),
-        paths=tuple(name for name, _ in arrays),
-        scales=tuple(scales),
-        translations=tuple(
-            tuple((s - b) / 2 for s, b in zip(scale, scales[0], strict=True)) for scale in scales
-        ),
-        is_label=first.is_label,
-        attributes=group.attributes,
+        name=name,
+        axes=image.axes,
+        levels=levels,
+        paths=paths,
+        scales=image.scales,
+        translations=image.translations,
+        channels=image.channels,
+        is_labels=image.is_labels or levels[0].view.dtype.name in _LABEL_TYPES,
+        labels=labels,
     )

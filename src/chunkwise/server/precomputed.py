@@ -15,7 +15,7 @@ import numpy as np
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump_bytes
 from chunkwise.errors import UnsupportedError
-from chunkwise.pyramid.image_axes import memory_order
+from chunkwise.multiscale.image_axes import memory_order
 from chunkwise.server.browser_types import for_browsers
 from chunkwise.server.content import Computed, Content, Document
 from chunkwise.server.encoded import served_chunk_shape
@@ -71,7 +71,7 @@ class PrecomputedVolume:
             )
         return {
             "@type": "neuroglancer_multiscale_volume",
-            "type": "segmentation" if image.is_label and _is_integer(self._views[0]) else "image",
+            "type": "segmentation" if image.is_labels and _is_integer(self._views[0]) else "image",
             "data_type": self._views[0].dtype.name,
             "num_channels": self._views[0].shape[3],
             "scales": scales,
@@ -109,7 +109,7 @@ def _is_integer(view: TensorStore) -> bool:
 def _dims(image: ServedImage) -> tuple[list[int | None], int | None]:
     """Return the dimensions that are x, y and z, None for one that is missing, and that of channels."""
     names = [axis.name.lower() for axis in image.axes]
-    kinds = [axis.kind for axis in image.axes]
+    kinds = [axis.type for axis in image.axes]
     view = image.levels[0].view
     space = [dim for dim in reversed(memory_order(view)) if kinds[dim] == "space"]
     if set("xyz") & {names[dim] for dim in space}:

@@ -33,13 +33,24 @@ from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import DRIVERS, Node, find_node, nothing_at
 from chunkwise.hierarchy.walk import children
 from chunkwise.index_space import d
+from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.server.confined import ConfinedStore
 from chunkwise.spec.context import Context
 from chunkwise.spec.url import is_url
 from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.summary import summarize
 
-__all__ = ["FIELDS", "Member", "Served", "ServedArray", "ServedGroup", "Source", "Sources", "sources_of"]
+__all__ = [
+    "FIELDS",
+    "Member",
+    "Served",
+    "ServedArray",
+    "ServedGroup",
+    "Source",
+    "Sources",
+    "at_zero",
+    "sources_of",
+]
 
 FIELDS = ".fields"
 """Name between the path of an array of records and that of a field."""
@@ -152,7 +163,7 @@ class StoredTree:
         assert node.format is not None
         spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}
         view = open_spec(spec, read=True, context=self._context).result()
-        return ServedArray(_fixed(view), location.name, node, attributes)
+        return ServedArray(at_zero(view), location.name, node, attributes)
 
     def _fields(self, above: ServedArray) -> ServedGroup | None:
         """Return the fields of an array of records as a group."""
@@ -168,7 +179,7 @@ class StoredTree:
             return None
         spec = {"driver": DRIVERS[node.format], "kvstore": node.location.kvstore(), "field": name}
         view = open_spec({**spec, "open": True}, read=True, context=self._context).result()
-        return ServedArray(_fixed(view), name)
+        return ServedArray(at_zero(view), name)
 
     def members(self, group: ServedGroup) -> Iterator[Member]:
         """Yield the members of a group in order; none where the store can't list."""
@@ -296,7 +307,7 @@ def _source(one: Any) -> Source:
         one = array_of(one)
     if isinstance(one, TensorStore):
         return FixedTree(_of_view(one, "array"))
-    levels = getattr(one, "levels", one)
+    levels = list(one.levels) if isinstance(one, MultiscaleImage) else one
     if isinstance(levels, list | tuple) and levels and all(isinstance(a, TensorStore) for a in levels):
         members = {str(i): _of_view(level, str(i)) for i, level in enumerate(levels)}
         return FixedTree(ServedGroup("image", members=members))
@@ -310,7 +321,7 @@ def _stored(text: str) -> Source:
     spec = read_spec_file(text)
     if spec is not None:
         view = open_spec(spec, read=True).result()
-        return FixedTree(ServedArray(_fixed(view), os.path.basename(text)))
+        return FixedTree(ServedArray(at_zero(view), os.path.basename(text)))
     location = locate(text)
     if not is_url(text) and "|" not in text and os.path.isdir(text):
         location = locate(ConfinedStore(text))
@@ -346,10 +357,10 @@ def _of_view(view: TensorStore, name: str) -> ServedArray:
         attributes = view.attrs.asdict()
     except ChunkwiseError:
         attributes = {}
-    return ServedArray(_fixed(view), view.name or name, node, attributes)
+    return ServedArray(at_zero(view), view.name or name, node, attributes)
 
 
-def _fixed(view: TensorStore) -> TensorStore:
+def at_zero(view: TensorStore) -> TensorStore:
     """Return a view whose bounds are known and begin at 0."""
     if any(
         lo < -(2**61) or hi > 2**61 for lo, hi in zip(view.origin, view.domain.exclusive_max, strict=True)

@@ -53,7 +53,7 @@ def neuroglancer_sources(url: str, sources: Sources) -> list[tuple[str, str, str
         except ChunkwiseError:
             continue
         inside = path
-        kind = "segmentation" if image.is_label else "image"
+        kind = "segmentation" if image.is_labels else "image"
         layers.append((path[-1], kind, f"precomputed://{url}precomputed/{'/'.join(map(quote, path))}"))
         if len(layers) == _MOST_LAYERS:
             break

@@ -284,6 +284,12 @@ class Schema(IndexingMixin):
         out._domain = domain
         return out
 
+    def _with_units(self, units: DimensionUnits) -> Schema:
+        """Return the schema with other dimension units in place of its own."""
+        out = self.copy()
+        out._units = units
+        return out
+
     def copy(self) -> Schema:
         """Return an independent copy."""
         out = Schema()

@@ -1,4 +1,4 @@
-"""Axes of images: space, time or channel, sizes of voxels, and order.
+"""Axes of images: space, time or channel, sizes of voxels, order, and names of units.
 
 Names decide: ``t`` and ``time`` are time, ``c`` and ``channel`` channels, everything else is space.
 Dimensions without a name get one, the one whose elements lie next to each other first: x, y, z, c, t.
@@ -13,7 +13,17 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.unit import Unit
 
-__all__ = ["AxisKind", "ImageAxis", "axis_kind", "image_axes", "slowest_first"]
+__all__ = [
+    "AxisKind",
+    "ImageAxis",
+    "axis_kind",
+    "image_axes",
+    "memory_order",
+    "ngff_unit",
+    "slowest_first",
+    "unit_in",
+    "unit_symbol",
+]
 
 AxisKind: TypeAlias = Literal["time", "channel", "space"]
 
@@ -25,6 +35,16 @@ _KINDS: dict[str, AxisKind] = {
     "channels": "channel",
 }
 _DEFAULT_NAMES = "xyzct"
+_PREFIXES = {
+    "y": "yocto", "z": "zepto", "a": "atto", "f": "femto", "p": "pico", "n": "nano", "u": "micro",
+    "µ": "micro", "μ": "micro", "m": "milli", "c": "centi", "d": "deci", "h": "hecto", "k": "kilo",
+    "M": "mega", "G": "giga", "T": "tera", "P": "peta", "E": "exa", "Z": "zetta", "Y": "yotta", "": "",
+}  # fmt: skip
+_OTHERS = {
+    "micron": "micrometer", "microns": "micrometer", "A": "angstrom", "Å": "angstrom", "in": "inch",
+    "ft": "foot", "yd": "yard", "mi": "mile", "min": "minute", "h": "hour", "hr": "hour", "d": "day",
+    "sec": "second",
+}  # fmt: skip
 
 
 class ImageAxis(NamedTuple):
@@ -89,3 +109,53 @@ def slowest_first(store: TensorStore, axes: Sequence[ImageAxis]) -> list[int]:
         space.sort(key=lambda dim: axes[dim].name, reverse=True)
     kinds: tuple[AxisKind, ...] = ("time", "channel")
     return [dim for kind in kinds for dim in order if axes[dim].kind == kind] + space
+
+
+def ngff_unit(unit: str) -> str:
+    """Return the UDUNITS-2 name of a unit as it is used in arrays; others as they are.
+
+    >>> ngff_unit("nm"), ngff_unit("µm"), ngff_unit("s"), ngff_unit("furlong")
+    ('nanometer', 'micrometer', 'second', 'furlong')
+    """
+    if unit in _OTHERS:
+        return _OTHERS[unit]
+    for symbol, name in (("m", "meter"), ("s", "second")):
+        prefix = unit.removesuffix(symbol)
+        if unit.endswith(symbol) and prefix in _PREFIXES:
+            return _PREFIXES[prefix] + name
+    return unit.replace("metre", "meter")
+
+
+def unit_symbol(unit: str) -> str:
+    """Return the symbol of a metric length or time that OME-NGFF names; others as they are.
+
+    >>> unit_symbol("nanometer"), unit_symbol("micrometer"), unit_symbol("second"), unit_symbol("inch")
+    ('nm', 'um', 's', 'inch')
+    """
+    for symbol, name in (("m", "meter"), ("s", "second")):
+        if unit.endswith(name):
+            for prefix, text in _PREFIXES.items():
+                if text == unit.removesuffix(name) and prefix.isascii():
+                    return prefix + symbol
+    return unit
+
+
+_POWERS = {
+    "y": -24, "z": -21, "a": -18, "f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "c": -2, "d": -1,
+    "": 0, "h": 2, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "Z": 21, "Y": 24,
+}  # fmt: skip
+
+
+def unit_in(unit: Unit, base: str) -> float:
+    """Return how many of the unit called `base` a length or time is; raise InvalidArgumentError if unknown.
+
+    >>> unit_in(Unit("200 nm"), "um")
+    0.2
+    """
+    given = unit_symbol(ngff_unit(unit.base_unit))
+    if given == base:
+        return unit.multiplier
+    if not (given[-1:] == base[-1:] in ("m", "s") and given[:-1] in _POWERS and base[:-1] in _POWERS):
+        raise InvalidArgumentError(f"{unit} can't be given in {base or 'voxels without a unit'}")
+    power = _POWERS[given[:-1]] - _POWERS[base[:-1]]
+    return unit.multiplier * 10.0**power if power >= 0 else unit.multiplier / 10.0**-power

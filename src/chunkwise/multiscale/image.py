@@ -1,0 +1,232 @@
+"""``MultiscaleImage``: an image at several resolutions, whose levels are opened when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.multiscale.image_axes import unit_in
+from chunkwise.multiscale.metadata import Axis, Channel, ImageMetadata, Transformation
+from chunkwise.spec.unit import Unit
+
+__all__ = ["Levels", "Members", "MultiscaleImage", "placed"]
+
+T = TypeVar("T")
+
+
+class Members(Mapping[str, T], Generic[T]):
+    """A mapping whose names are found, and whose values are opened, when they are asked for."""
+
+    def __init__(self, names: Callable[[], Sequence[str]], open: Callable[[str], T]) -> None:
+        self._find_names = names
+        self._open = open
+        self._names: dict[str, None] | None = None
+        self._opened: dict[str, T] = {}
+
+    def _known(self) -> dict[str, None]:
+        if self._names is None:
+            self._names = dict.fromkeys(self._find_names())
+        return self._names
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._opened:
+            if name not in self._known():
+                raise KeyError(name)
+            self._opened[name] = self._open(name)
+        return self._opened[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._known()))
+
+    def __len__(self) -> int:
+        return len(self._known())
+
+    def __repr__(self) -> str:
+        names = list(self._known())
+        more = f", … {len(names) - 10} more" if len(names) > 10 else ""
+        return f"<{len(names)}: {', '.join(names[:10])}{more}>"
+
+
+class Levels(Sequence[TensorStore]):
+    """The arrays of an image, full resolution first; each is opened when it is asked for."""
+
+    def __init__(self, n: int, open: Callable[[int], TensorStore]) -> None:
+        self._open = open
+        self._opened: list[TensorStore | None] = [None] * n
+
+    def __len__(self) -> int:
+        return len(self._opened)
+
+    @overload
+    def __getitem__(self, number: int) -> TensorStore: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[TensorStore]: ...
+    def __getitem__(self, number: int | slice) -> TensorStore | list[TensorStore]:
+        numbers = range(len(self._opened))[number]
+        if isinstance(numbers, range):
+            return [self[n] for n in numbers]
+        store = self._opened[numbers]
+        if store is None:
+            store = self._opened[numbers] = self._open(numbers)
+        return store
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} levels>"
+
+
+class MultiscaleImage:
+    """An image at several resolutions; :func:`open_multiscale` opens one.
+
+    Nothing but the metadata of the image is read before a level is asked for.
+    """
+
+    def __init__(
+        self,
+        metadata: ImageMetadata,
+        open_level: Callable[[int], TensorStore],
+        *,
+        location: str,
+        labels: Mapping[str, MultiscaleImage] | None = None,
+    ) -> None:
+        self._metadata = metadata
+        self._location = location
+        self._levels = Levels(len(metadata.levels), open_level)
+        self._labels: Mapping[str, MultiscaleImage] = {} if labels is None else labels
+
+    @property
+    def name(self) -> str:
+        """Name of the image: that of the metadata, or else that of its group."""
+        return self._metadata.name or self._location.rstrip("/|:").rpartition("/")[2]
+
+    @property
+    def location(self) -> str:
+        """Where the image is, as it was given."""
+        return self._location
+
+    @property
+    def convention(self) -> str:
+        """``ome-ngff-0.4``, ``ome-ngff-0.5``, ``ome-ngff-0.6``, ``n5-viewer``, ``cosem``, ``bdv``,
+        ``paintera``; ``raw`` for arrays without metadata of an image."""
+        return self._metadata.convention
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Name, type and unit of each dimension, in the order of the arrays."""
+        return self._metadata.axes
+
+    @property
+    def levels(self) -> Levels:
+        """The arrays, full resolution first.
+
+        Dimensions have the names of the axes as labels and the size of a voxel as unit.  The origin is where
+        the image begins, in voxels of the level, rounded to whole ones; :attr:`translations` are exact.
+        """
+        return self._levels
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Path of each level, from the group of the image."""
+        return tuple(level.path for level in self._metadata.levels)
+
+    @property
+    def scales(self) -> tuple[tuple[float, ...], ...]:
+        """Size of a voxel of each level, by dimension, in the units of the axes."""
+        return tuple(level.place.scale for level in self._metadata.levels)
+
+    @property
+    def translations(self) -> tuple[tuple[float, ...], ...]:
+        """Centre of the first voxel of each level, by dimension, in the units of the axes."""
+        return tuple(level.place.translation for level in self._metadata.levels)
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """How the channels are shown, as far as the metadata say."""
+        return self._metadata.channels
+
+    @property
+    def is_labels(self) -> bool:
+        """True if elements are labels of regions, not intensities."""
+        return self._metadata.is_labels
+
+    @property
+    def label_colors(self) -> Mapping[int, tuple[int, int, int, int]]:
+        """Red, green, blue and opacity, up to 255 each, of labels that have a colour of their own."""
+        return self._metadata.label_colors
+
+    @property
+    def labels(self) -> Mapping[str, MultiscaleImage]:
+        """Images of labels that belong to this one, by name; each is opened when it is looked up."""
+        return self._labels
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The attributes that the image was found in, as stored."""
+        return self._metadata.document
+
+    def level_for(self, scale: float | str | Unit) -> int:
+        """Return the number of the coarsest level whose voxels are not larger than `scale`.
+
+        Parameters
+        ----------
+        scale : float, str or Unit
+            Size along axes of space: a number in their own unit, or a length such as ``"200 nm"``.
+
+        Returns
+        -------
+        int
+            0, full resolution, if the voxels of all levels are larger.
+
+        Raises
+        ------
+        ValueError
+            If it isn't positive, or the unit of an axis can't be converted to that of `scale`.
+        """
+        unit = Unit(scale) if isinstance(scale, str) else scale
+        limits = {}
+        for dim, axis in enumerate(self.axes):
+            if axis.type == "space":
+                limits[dim] = unit_in(unit, axis.unit) if isinstance(unit, Unit) else float(unit)
+        if not all(limit > 0 for limit in limits.values()):
+            raise InvalidArgumentError(f"scale: expected a positive size, but received {scale!r}")
+        fitting = [
+            number
+            for number, sizes in enumerate(self.scales)
+            if all(sizes[dim] <= limit * (1 + 1e-9) for dim, limit in limits.items())
+        ]
+        return max(fitting, key=lambda n: float(np.prod([self.scales[n][dim] for dim in limits])), default=0)
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{axis.name} ({axis.unit})" if axis.unit else axis.name for axis in self.axes)
+        what = "labels" if self.is_labels else "image"
+        return (
+            f"<chunkwise.MultiscaleImage {self.name!r}: {self.convention} {what} with axes {axes}, "
+            f"{len(self.levels)} levels, at {self._location}>"
+        )
+
+
+def placed(
+    store: TensorStore, axes: Sequence[Axis], place: Transformation, first: Transformation
+) -> TensorStore:
+    """Return the array of a level with the units, labels and origin that its metadata give it.
+
+    `first` is the transformation of full resolution.  Voxels of all levels begin at a common corner, so that
+    of a level whose first voxel is centred in a cell of 2 has the origin 0 as full resolution has.
+    """
+    units = tuple(
+        Unit(size, axis.unit) if axis.unit or size != 1 else None
+        for size, axis in zip(place.scale, axes, strict=True)
+    )
+    if hasattr(store._array, "with_units"):
+        store = store._with_units(units)
+    origin = [
+        int(np.floor((at - size / 2 + one / 2) / size + 0.5))
+        for at, size, one in zip(place.translation, place.scale, first.scale, strict=True)
+    ]
+    return store.label[tuple(axis.name for axis in axes)].translate_to[origin] if axes else store

@@ -1,0 +1,194 @@
+"""``open_multiscale``: which kind of image is at a place, and how it is read."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import warnings
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.groups.group import Group
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.location import Location, LocationLike, locate
+from chunkwise.hierarchy.node import find_node
+from chunkwise.multiscale.bdv_file import parse_bdv_file
+from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.n5_groups import find_n5_images
+from chunkwise.multiscale.ome_groups import (
+    ImageCollection,
+    Options,
+    Plate,
+    Well,
+    image_of,
+    labels_of_group,
+    series_of,
+)
+from chunkwise.multiscale.raw_image import raw_image, single_array
+from chunkwise.spec.context import Context
+from chunkwise.tools.new_array import open_array
+
+__all__ = ["Multiscale", "locate_image", "open_multiscale"]
+
+Multiscale: TypeAlias = MultiscaleImage | Plate | Well | ImageCollection
+
+_ARCHIVES = (".ozx", ".zip")
+_SHOWN = 10
+
+
+def open_multiscale(
+    place: LocationLike | Group | TensorStore,
+    *,
+    name: str | None = None,
+    strict: bool = True,
+    drafts: bool = False,
+    format: str | None = None,
+    context: Context | None = None,
+) -> Multiscale:
+    """Open an image at several resolutions, or what holds such images.
+
+    OME-Zarr 0.4 and 0.5 are read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
+    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have.  Only the metadata of what is opened are
+    read: levels, labels, wells and fields are opened when they are looked up.
+
+    Parameters
+    ----------
+    place : LocationLike, Group or TensorStore
+        The image, plate, well, group of labels or container, or an XML file of BigDataViewer; an array is an
+        image of one level.
+    name : str, optional
+        Which image, if a group has several; by default the first.
+    strict : bool
+        Whether wrong metadata are an error, which names the file and the member.  Otherwise they are a
+        warning, and the levels are the arrays in the group, as they are.
+    drafts : bool
+        Whether drafts of OME-Zarr 0.6 are read too.
+    format : {"zarr3", "zarr2", "n5"}, optional
+        Of a directory without a document of its own; see :func:`open_group`.
+    context : Context, optional
+        Where the resources of a spec, and of arrays, come from.
+
+    Returns
+    -------
+    MultiscaleImage, Plate, Well or ImageCollection
+        A collection is a mapping of names to images: labels, the series of bioformats2raw, the setups of
+        BigDataViewer, the channels of n5-viewer.
+
+    Raises
+    ------
+    NotFoundError
+        If there is nothing.
+    InvalidArgumentError
+        If there is no image, or metadata are wrong.
+    UnsupportedError
+        If they are of a version, or have transformations, that can't be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/image.zarr"
+    >>> scan = chunkwise.array(np.zeros((64, 96), "uint16"))
+    >>> _ = chunkwise.downsample_pyramid(scan, path, units=["0.5 um"] * 2, levels=2).result()
+    >>> image = chunkwise.open_multiscale(path)
+    >>> [level.shape for level in image.levels], image.scales[1]
+    ([(64, 96), (32, 48), (16, 24)], (1.0, 1.0))
+    >>> image.level_for("1 um"), str(image.levels[1].dimension_units[0])
+    (1, 'um')
+    """
+    options = Options(strict, drafts)
+    if isinstance(place, TensorStore):
+        return single_array(place)
+    if isinstance(place, Group):
+        group = place
+    else:
+        location = locate_image(place, context)
+        if location.name.endswith(".xml"):
+            location, format = _container_of(location), "n5"
+        try:
+            group = open_group(location, format=format, context=context)
+        except InvalidArgumentError:
+            node = find_node(location)
+            if node is None or node.kind != "array":
+                raise
+            return single_array(open_array(location, read=True))
+    try:
+        found = _find(group, options, name)
+    except ChunkwiseError as e:
+        if strict or isinstance(e, OSError):
+            raise
+        warnings.warn(f"{e.message}; the arrays are taken as they are", stacklevel=2)
+        return raw_image(group)
+    if found is None:
+        raise InvalidArgumentError(_no_image(group))
+    return found
+
+
+def locate_image(place: LocationLike, context: Context | None = None) -> Location:
+    """Return the location that `place` names; that in an archive if it is the path or URL of one."""
+    if isinstance(place, str | os.PathLike):
+        text = os.fspath(place)
+        if "|" not in text and text.rstrip("/").endswith(_ARCHIVES) and not os.path.isdir(text):
+            found = locate(f"{text.rstrip('/')}|zip:", context)
+            return found._replace(text=text)
+    return locate(place, context)
+
+
+def _container_of(location: Location) -> Location:
+    """Return the N5 container that an XML file of BigDataViewer names."""
+    key = location.path.rstrip("/")
+    value = location.kv.read(key).value
+    if value is None:
+        raise NotFoundError(f"there is no {location.kv.describe(key)}")
+    file = location.kv.describe(key)
+    container = parse_bdv_file(bytes(value), file).container
+    above = location.parent
+    path = posixpath.normpath(posixpath.join("/", "" if above is None else above.path, container))
+    if not container or "\\" in container:
+        raise InvalidArgumentError(f"{file}: ImageLoader/n5: expected the path of a container")
+    return location.at(path.lstrip("/") + "/")
+
+
+def _find(group: Group, options: Options, name: str | None) -> Multiscale | None:
+    """Return what a group holds, None if that is nothing that is known."""
+    attributes = group.attrs.asdict()
+    ome = attributes.get("ome")
+    own: Mapping[str, Any] = ome if isinstance(ome, dict) else attributes
+    if group.format == "n5":
+        return find_n5_images(group)
+    if "plate" in own:
+        return Plate(group, options)
+    if "well" in own:
+        return Well(group, options)
+    if "multiscales" in own:
+        return image_of(group, options, name)
+    if "bioformats2raw.layout" in own:
+        return series_of(group, options)
+    if "labels" in own:
+        return labels_of_group(group, options)
+    return None
+
+
+def _no_image(group: Group) -> str:
+    """Return the text of an error: what was looked for, and which images are near."""
+    members = list(group.items())
+    images = [name for name, member in members[:50] if isinstance(member, Group) and _is_known(member)]
+    arrays = [name for name, member in members if isinstance(member, TensorStore)]
+    text = (
+        f"{group.location.text}: no image, plate or well: expected attributes of OME-Zarr "
+        '("multiscales", "plate", "well") or those of a viewer of N5'
+    )
+    for what, names in (("images below it", images), ("arrays in it", arrays)):
+        if names:
+            text += f"; {what}: {', '.join(names[:_SHOWN])}{', …' if len(names) > _SHOWN else ''}"
+    return text
+
+
+def _is_known(group: Group) -> bool:
+    try:
+        return _find(group, Options(), None) is not None
+    except ChunkwiseError:
+        return True  # of an image that can't be read
