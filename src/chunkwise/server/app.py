@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from chunkwise.arguments import as_nbytes
 from chunkwise.binding import dump_bytes
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extras import load
 from chunkwise.server.answer import (
     Answer,
@@ -22,6 +22,7 @@ from chunkwise.server.answer import (
 )
 from chunkwise.server.content import Computed, Document
 from chunkwise.server.limits import Limits, TooBusyError, TooMuchError
+from chunkwise.server.page_api import page_content
 from chunkwise.server.sources import Member, ServedGroup, Sources, sources_of
 from chunkwise.server.spaces import SPACES, find_content
 
@@ -185,12 +186,16 @@ class _Handler:
                 return _page(asked, "index.html")
             if names[0] == "page" and len(names) == 2:
                 return _page(asked, names[1])
+            if names[0] == "api" and len(names) == 2:
+                content = page_content(self._sources, names[1], query)
+                if isinstance(content, Document):
+                    return answer_document(asked, content)
+                assert isinstance(content, Computed), "the page asks for nothing that is stored as it is"
+                return content
             if names[0] in SPACES:
                 return self._value(asked, names[0], names[1:], base)
-        except UnsupportedError as e:
-            return failure(501, str(e))
         except ChunkwiseError as e:
-            return failure(500, str(e), path="/".join(names))
+            return _failed(e)
         return failure(404, f"there is no {names[0]!r}; there are {', '.join(SPACES)}")
 
     def _value(self, asked: Asked, space: str, names: list[str], base: str) -> Answer | Computed:
@@ -210,13 +215,21 @@ class _Handler:
         return content if isinstance(content, Computed) else answer_stored(asked, content)
 
 
+def _failed(error: ChunkwiseError) -> Answer:
+    """Return the answer for what went wrong with the data, or with what was asked for."""
+    if isinstance(error, UnsupportedError):
+        return failure(501, error.message)
+    if isinstance(error, NotFoundError):
+        return failure(404, error.message)
+    asked_for = isinstance(error, InvalidArgumentError)
+    return failure(400 if asked_for else 500, error.message)
+
+
 def _computed(asked: Asked, content: Computed) -> Answer:
     try:
         body = content.make()
-    except UnsupportedError as e:
-        return failure(501, str(e))
     except ChunkwiseError as e:
-        return failure(500, str(e))
+        return _failed(e)
     if body is None:
         return failure(404, "this chunk is not stored, or all of it is the fill value")
     return answer_bytes(asked, body, content.media_type)

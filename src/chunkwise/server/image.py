@@ -11,7 +11,7 @@ from chunkwise.multiscale.metadata import Axis, Channel
 from chunkwise.multiscale.open import open_multiscale
 from chunkwise.server.sources import Served, ServedArray, ServedGroup, Sources, at_zero
 
-__all__ = ["ServedImage", "image_at"]
+__all__ = ["ServedImage", "image_at", "shown_dims"]
 
 _LABEL_TYPES = ("uint64", "int64", "bool")
 
@@ -127,3 +127,20 @@ def _image(
         is_labels=image.is_labels or levels[0].view.dtype.name in _LABEL_TYPES,
         labels=labels,
     )
+
+
+def shown_dims(image: ServedImage) -> tuple[list[int | None], int | None, list[int]]:
+    """Return the dimensions that are x, y and z, None for one that is missing; that of channels; others."""
+    names = [axis.name.lower() for axis in image.axes]
+    view = image.levels[0].view
+    space = [dim for dim in reversed(memory_order(view)) if image.axes[dim].type == "space"]
+    if set("xyz") & {names[dim] for dim in space}:
+        space.sort(key=lambda dim: names[dim] if names[dim] in ("x", "y", "z") else "~")
+    # Dimensions of one element are shown only if there are too few others.
+    dims = [dim for dim in space if view.shape[dim] > 1]
+    dims += [dim for dim in space if dim not in dims]
+    dims = sorted(dims[:3], key=space.index)
+    kinds = [axis.type for axis in image.axes]
+    channel = kinds.index("channel") if "channel" in kinds else None
+    others = [dim for dim in range(view.rank) if dim not in (*dims, channel) and view.shape[dim] > 1]
+    return [*dims, *[None] * (3 - len(dims))], channel, others

@@ -15,11 +15,10 @@ import numpy as np
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump_bytes
 from chunkwise.errors import UnsupportedError
-from chunkwise.multiscale.image_axes import memory_order
 from chunkwise.server.browser_types import for_browsers
 from chunkwise.server.content import Computed, Content, Document
 from chunkwise.server.encoded import served_chunk_shape
-from chunkwise.server.image import ServedImage
+from chunkwise.server.image import ServedImage, shown_dims
 
 __all__ = ["KEY", "PrecomputedVolume"]
 
@@ -34,7 +33,14 @@ class PrecomputedVolume:
     """The keys and values of an image."""
 
     def __init__(self, image: ServedImage) -> None:
-        self._dims, self._channel = _dims(image)
+        self._dims, self._channel, others = shown_dims(image)
+        if others:
+            view, axes = image.levels[0].view, image.axes
+            raise UnsupportedError(
+                "a precomputed volume has x, y, z and channels, but this array also has "
+                + ", ".join(f"{axes[dim].name} of {view.shape[dim]}" for dim in others)
+                + "; neuroglancer shows it as zarr3"
+            )
         self._views = [self._arranged(for_browsers(level.view)) for level in image.levels]
         self._chunks = [self._chunk_shape(level.view) for level in image.levels]
         self.document = dump_bytes(self._info(image))
@@ -104,25 +110,3 @@ def _encode(view: TensorStore) -> bytes | None:
 
 def _is_integer(view: TensorStore) -> bool:
     return np.issubdtype(view.dtype.memory_dtype, np.integer)
-
-
-def _dims(image: ServedImage) -> tuple[list[int | None], int | None]:
-    """Return the dimensions that are x, y and z, None for one that is missing, and that of channels."""
-    names = [axis.name.lower() for axis in image.axes]
-    kinds = [axis.type for axis in image.axes]
-    view = image.levels[0].view
-    space = [dim for dim in reversed(memory_order(view)) if kinds[dim] == "space"]
-    if set("xyz") & {names[dim] for dim in space}:
-        space.sort(key=lambda dim: names[dim] if names[dim] in ("x", "y", "z") else "~")
-    channel = kinds.index("channel") if "channel" in kinds else None
-    dims = [dim for dim in space if view.shape[dim] > 1]
-    dims += [dim for dim in space if dim not in dims]
-    dims = sorted(dims[:3], key=space.index)
-    others = [dim for dim in range(view.rank) if dim not in (*dims, channel) and view.shape[dim] > 1]
-    if others:
-        raise UnsupportedError(
-            "a precomputed volume has x, y, z and channels, but this array also has "
-            + ", ".join(f"{names[dim]} of {view.shape[dim]}" for dim in others)
-            + "; neuroglancer shows it as zarr3"
-        )
-    return [*dims, *[None] * (3 - len(dims))], channel
