@@ -17,8 +17,8 @@ def write_volume(place: Path, volume: np.ndarray) -> None:
     group = cw.open_group(place, "w")
     group.attrs["ome"] = {"version": "0.5"}
     _pyramid(image, place / "nuclei", "zyx", UNITS[::-1])
-    bright = (image > 60) * (1 + np.add.outer(np.add.outer(np.arange(image.shape[0]) // 16 * 100,
-                             np.arange(image.shape[1]) // 24 * 10), np.arange(image.shape[2]) // 24))  # fmt: skip
+    z, y, x = np.indices(image.shape, sparse=True)
+    bright = (image > 60) * (1 + z // 16 * 100 + y // 24 * 10 + x // 24)
     source = cw.array(bright.astype("uint32"))
     cw.downsample_pyramid(
         source, place / "nuclei" / "labels" / "cells", axes=list("zyx"), units=UNITS[::-1], labels=True

@@ -35,10 +35,10 @@ def image_at(sources: Sources, path: tuple[str, ...], found: Served) -> ServedIm
     """Return the image at a path, None if a group there is none."""
     if isinstance(found, ServedArray):
         return _of_array(sources, path, found)
-    return _of_levels(found) if found.members else _of_group(found)
+    return _of_levels(found) if found.members else _of_group(path[-1], found)
 
 
-def _of_group(found: ServedGroup) -> ServedImage | None:
+def _of_group(name: str, found: ServedGroup) -> ServedImage | None:
     node = found.node
     if node is None or node.undeclared:
         return None
@@ -51,11 +51,11 @@ def _of_group(found: ServedGroup) -> ServedImage | None:
     levels = tuple(
         ServedArray(at_zero(level), path) for path, level in zip(image.paths, image.levels, strict=True)
     )
-    return _image(image.name, image, levels, image.paths)
+    return _image(name, image, levels, image.paths)
 
 
 def _of_array(sources: Sources, path: tuple[str, ...], found: ServedArray) -> ServedImage:
-    out = _single(found)
+    out = replace(_single(found), name=path[-1])
     above = sources.find(path[:-1]) if len(path) > 1 else None
     if isinstance(above, ServedGroup) and above.node is not None:
         own = above.attributes.get("ome", above.attributes)

@@ -42,7 +42,8 @@ class Server:
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self.token = token
-        self._sources = sources
+        self.sources = sources
+        self._kept: list[Any] = []  # what lives as long as the server
         config = uvicorn.Config(
             app,
             log_level="critical",
@@ -76,7 +77,11 @@ class Server:
 
     def urls(self) -> dict[str, str]:
         """Return what to give to neuroglancer, napari, zarr-python, TensorStore and fsspec."""
-        return ready_urls(self.url, self._sources)
+        return ready_urls(self.url, self.sources)
+
+    def keep(self, thing: Any) -> None:
+        """Let something live as long as the server does."""
+        self._kept.append(thing)
 
     def wait(self) -> None:
         """Return when the server has stopped."""
@@ -99,7 +104,7 @@ class Server:
         self.stop()
 
     def __repr__(self) -> str:
-        return f"<chunkwise server of {', '.join(self._sources)} at {self.url}>"
+        return f"<chunkwise server of {', '.join(self.sources)} at {self.url}>"
 
 
 def serve(

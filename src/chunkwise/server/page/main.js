@@ -115,7 +115,7 @@ async function open(path, wanted = new URLSearchParams()) {
     layout();
     restore(wanted);
     settings(attributes);
-    for (const channel of view.channels) if (!channel.window && !image.labels) contrast(channel);
+    for (const channel of view.channels) if (!image.labels) contrast(channel, channel.window !== null);
     redraw();
   } catch (error) {
     say(error.message);
@@ -236,13 +236,13 @@ function channels() {
   }));
 }
 
-async function contrast(channel) {
+async function contrast(channel, keep = false) {
   const at = view.shape.map((_, d) => (d === view.image.channel ? channel.index : view.image.others.includes(d) ? view.cross[d] : ""));
   const mine = view;
   try {
     const found = await ask("contrast", { path: view.path, at: at.join(",") });
     if (mine !== view) return;
-    Object.assign(channel, found);
+    Object.assign(channel, found, keep ? { window: channel.window } : {});
     if (channel.show) channel.show();
     save();
   } catch (error) {
@@ -395,7 +395,7 @@ document.addEventListener("keydown", (event) => {
   const middle = [panel.canvas.clientWidth / 2, panel.canvas.clientHeight / 2];
   if (event.key === "+" || event.key === "=") { zoomAt(panel, 1.25, ...middle); save(); }
   else if (event.key === "-") { zoomAt(panel, 0.8, ...middle); save(); }
-  else if (event.key.toLowerCase() === "c") view.channels.forEach(contrast);
+  else if (event.key.toLowerCase() === "c") view.channels.forEach((channel) => contrast(channel));
   else if (["1", "2", "3"].includes(event.key)) { const found = view.panels[Number(event.key) - 1]; if (found) found.canvas.focus(); }
   else if (!event.target.closest("nav") && step(panel, event.key, event.shiftKey)) event.preventDefault();
 });

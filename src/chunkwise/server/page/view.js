@@ -147,8 +147,7 @@ export class View {
     panel.step = step;
     panel.problems = [];
     if (level < last) {
-      const [, under] = this.chooseLevel({ ...panel }, ratio);
-      this.drawLevel(context, panel, last, under > 1 && last === level ? under : 1, width, height);
+      this.drawLevel(context, panel, last, 1, width, height); // until the tiles above it have come
     }
     this.drawLevel(context, panel, level, step, width, height);
     if (this.grid) this.drawGrid(context, panel, level, width, height);
@@ -159,6 +158,11 @@ export class View {
   drawLevel(context, panel, level, step, width, height) {
     const [, , t0, t1, , , u0, u1] = this.visible(panel, level, step, width, height);
     if ((t1 - t0) * (u1 - u0) > MOST_TILES) return;
+    context.save();
+    context.beginPath(); // what a coarser level has beyond the end is not there
+    context.rect(...["across", "down"].map((axis) => this.screen(panel, axis, 0, axis === "down" ? height : width)),
+      ...["across", "down"].map((axis) => (panel[axis] === null ? 1 : this.shape[panel[axis]]) * this.pixels(panel[axis])));
+    context.clip();
     const active = this.channels.filter((c) => c.active || this.image.labels);
     const span = (dim, t) => [t * TILE * step, Math.min((t + 1) * TILE * step, dim === null ? 1 : this.image.levels[level].shape[dim])];
     const edge = (axis, dim, i, length) => {
@@ -197,6 +201,7 @@ export class View {
         }
       }
     }
+    context.restore();
   }
 
   version() {
