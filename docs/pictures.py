@@ -1,6 +1,7 @@
 """The pictures on the page about serving: ``python docs/pictures.py [DIRECTORY]``.
 
-The page is opened in Debian's chromium, by playwright, on the demo's volume, an N5 pyramid and an OME-Zarr plate.
+The page is opened in Debian's chromium, by playwright, on the demo's volume, an N5 pyramid and an
+OME-Zarr plate.
 """
 
 from __future__ import annotations
