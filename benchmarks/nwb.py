@@ -31,7 +31,7 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "hdmf"), str(ROOT / "tests" / "remote")]
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("hdmf", "remote", "")]
 
 NAMES = ("objects", "electrodes", "trials", "series", "text")
 
@@ -184,9 +184,6 @@ def count_requests() -> list[dict[str, Any]]:
     import chunkwise as ts
     from chunkwise.hdmf import NWBZarrIO
 
-    nwb = new_file("session")
-    for name in ("ecephys", "ophys", "intervals", "images", "series"):
-        CONTENT[name](nwb)
     os.environ |= {"AWS_ACCESS_KEY_ID": "CWTESTKEY", "AWS_SECRET_ACCESS_KEY": "cwtestsecret"}
     rows = []
     with tempfile.TemporaryDirectory() as work:
@@ -199,6 +196,9 @@ def count_requests() -> list[dict[str, Any]]:
             import urllib.request
 
             for format in ("zarr2", "zarr3", "n5"):
+                nwb = new_file("session")  # a container has one source for good
+                for name in ("ecephys", "ophys", "intervals", "images", "series"):
+                    CONTENT[name](nwb)
                 spec = {"driver": "s3", "bucket": new_s3_bucket(url), "path": "session.nwb/"}
                 with NWBZarrIO(ts.KvStore.open({**spec, "endpoint": url}).result(), "w", format=format) as io:
                     io.write(nwb)

@@ -42,11 +42,13 @@ def test_cases(case):
     assert found.batch_nbytes > 0
 
 
-def test_batches_of_slow_shards_are_no_smaller_than_a_piece():
-    """A shard on a slow store isn't cut into hundreds of requests."""
-    facts = {"n_processors": 2, "request_concurrency": 32}
-    found = read_strategy(source="shards", decode_rate=ZSTD, chunk_nbytes=8 * KIB, n_chunks=4096, **facts)
-    assert found.batch_nbytes == 32 * MIB
+def test_batches_of_slow_shards():
+    """A large shard isn't cut into hundreds of requests; small ones are read at the same time."""
+    facts = {"n_processors": 2, "request_concurrency": 32, "decode_rate": ZSTD, "chunk_nbytes": 8 * KIB}
+    large = read_strategy(source="shards", n_chunks=4096, shard_nbytes=512 * MIB, **facts)
+    assert large.batch_nbytes == 32 * MIB
+    small = read_strategy(source="shards", n_chunks=4096, shard_nbytes=4 * MIB, **facts)
+    assert small.batch_nbytes == 4 * MIB
 
 
 def test_chunks_that_a_cache_holds_are_the_callers(tmp_path):

@@ -101,6 +101,7 @@ def choose_strategy(
         in_place=shape is None or array.part is not None or lies_in_one_piece(plan.axes, shape, view),
         request_concurrency=traits.request_concurrency,
         io_limit=traits.io_limit,
+        shard_nbytes=0 if array.shard is None else array.chain.item.nbytes,
     )
 
 

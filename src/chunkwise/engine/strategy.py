@@ -63,12 +63,13 @@ def read_strategy(
     in_place: bool = False,
     request_concurrency: int | None = None,
     io_limit: int | None = None,
+    shard_nbytes: int = 0,
 ) -> ReadStrategy:
     """Choose how to read `n_chunks` of `chunk_nbytes` decoded bytes each."""
     # `in_place` means that each chunk is better decoded straight to its place, whatever its size: it is one
     # piece of the result's memory, or elements are taken from chunks that somebody keeps.
     # `request_concurrency` is that of a store where each request takes long; `io_limit` the number of threads
-    # that may use the store at all.
+    # that may use the store at all; `shard_nbytes` the decoded bytes of a whole shard, 0 without shards.
     staged = source != "cache" and not in_place and 2 * chunk_nbytes <= STAGING_NBYTES
     target: Literal["direct", "staged"] = "staged" if staged else "direct"
     limit = min(n_chunks, io_limit or n_chunks)
@@ -76,7 +77,7 @@ def read_strategy(
     if request_concurrency is not None:
         n = max(1, min(request_concurrency, limit))
         batch = nbytes // (n * _BATCHES_PER_WORKER)
-        return ReadStrategy(source, target, n, max(1, batch, _SHARD_PIECE if source == "shards" else 1))
+        return ReadStrategy(source, target, n, max(1, batch, min(_SHARD_PIECE, shard_nbytes)))
     rate = _COPY_RATE + decode_rate
     parallel = n_processors > 1 and n_chunks > 1 and chunk_nbytes * rate >= _WORTH_A_THREAD
     total = n_chunks * (_CHUNK + chunk_nbytes * rate)
