@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -82,8 +85,6 @@ def test_stored_bytes_are_passed_through_where_the_format_is_the_asked_one(
 
 
 def test_codecs_that_browsers_lack_are_replaced(tmp_path: Path, ask) -> None:
-    import json
-
     for format in ("zarr3", "zarr2", "n5"):
         written = write_tree(tmp_path / format, format)
         with chunkwise.serve(tmp_path / format) as server:
@@ -146,3 +147,35 @@ def test_a_change_is_seen_by_the_next_request(tmp_path: Path) -> None:
         assert not _tensorstore("zarr3", f"{server.url}zarr3/a.zarr").any()
         stored[...] = 7
         assert (_tensorstore("zarr3", f"{server.url}zarr3/a.zarr") == 7).all()
+
+
+@pytest.fixture(scope="module")
+def zarrita(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install zarrita from npm; return the directory of the program that reads with it."""
+    if shutil.which("npm") is None:
+        pytest.fail("zarrita, the reader that browsers have, needs node and npm on the PATH")
+    place = tmp_path_factory.mktemp("zarrita")
+    for path in (Path(__file__).parent / "zarrita").iterdir():
+        shutil.copy(path, place)
+    command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_zarrita_reads_every_type_of_every_format(tmp_path: Path, zarrita: Path, format: str) -> None:
+    written = write_tree(tmp_path / "tree", format)
+    written.pop("float16", None)  # which JavaScript has from Node 24 on
+    with chunkwise.serve(tmp_path / "tree") as server:
+        urls = [f"{server.url}zarr3/tree/{dtype}" for dtype in written]
+        command = ["node", "read.js", *urls]
+        done = subprocess.run(command, cwd=zarrita, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    for line, (dtype, values) in zip(done.stdout.splitlines(), written.items(), strict=True):
+        found = json.loads(line)
+        assert (found["dtype"], tuple(found["shape"])) == (dtype, values.shape)
+        if dtype in ("int64", "uint64"):  # as text, since numbers of JavaScript have 53 bits
+            assert found["values"] == [str(value) for value in values.ravel().tolist()]
+        else:
+            np.testing.assert_array_equal(np.array(found["values"], values.dtype), values.ravel())
