@@ -1,7 +1,7 @@
 """Throughput and latency of 64 clients, beside nginx: ``python benchmarks/serve.py``.
 
-nginx has to be installed (Debian: nginx-light).  Clients are connections of a few processes; each asks for chunks
-in an order of its own.
+nginx has to be installed (Debian: nginx-light).  Clients are connections of a few processes; each asks for
+chunks in an order of its own.
 """
 
 from __future__ import annotations

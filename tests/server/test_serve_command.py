@@ -70,7 +70,8 @@ def test_the_application_answers_without_a_server_of_ours(array: Path) -> None:
 
         scope = {
             "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"",
-            "headers": [(b"host", b"x")], "scheme": "http", "server": ("x", 80), "root_path": "", "http_version": "1.1",
+            "headers": [(b"host", b"x")], "scheme": "http", "server": ("x", 80), "root_path": "",
+            "http_version": "1.1",
         }  # fmt: skip
         await chunkwise.asgi_app(array)(scope, receive, send)
         return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])

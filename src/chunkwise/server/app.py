@@ -32,7 +32,6 @@ MAX_REQUESTS = 16
 MAX_WAITING = 2000
 MAX_MEMORY = "1 GiB"
 _LONGEST_PATH = 4096
-_RESOLVE_NBYTES = 0
 _PAGE_TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -164,7 +163,7 @@ class _Handler:
         if self._threads is None:
             self._threads = self._new_threads(self._limits.max_requests)
         try:
-            async with self._limits.work(_RESOLVE_NBYTES):
+            async with self._limits.work(0):
                 found: Answer | Computed = await self._to_thread(find, limiter=self._threads)
             if isinstance(found, Answer):
                 return found
