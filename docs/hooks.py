@@ -97,6 +97,8 @@ def api() -> str:
         "chunkwise.hierarchy.node_attributes.Attributes",
         "chunkwise.n5.blocks",
         "chunkwise.tools.migrate",
+        "chunkwise.server.running",
+        "chunkwise.server.app",
         "chunkwise.xarray.write",
         "chunkwise.dask.convert.to_dask",
         "chunkwise.dask.write",

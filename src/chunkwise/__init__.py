@@ -78,6 +78,8 @@ if _TYPE_CHECKING:
     from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
     from chunkwise.n5.label_multisets import open_label_multisets
     from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
+    from chunkwise.server.app import asgi_app
+    from chunkwise.server.running import serve
     from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.tools.copy_plan import CopyPlan
     from chunkwise.tools.migrate import Migration, migrate
@@ -172,6 +174,7 @@ __all__ = [
     "Well",
     "WriteFutures",
     "array",
+    "asgi_app",
     "cast",
     "concat",
     "copy",
@@ -202,6 +205,7 @@ __all__ = [
     "parse_tensorstore_flags",
     "plan_copy",
     "read",
+    "serve",
     "stack",
     "store",
     "to_dask",
@@ -238,6 +242,8 @@ _later = _Later(
         "chunkwise.n5.blocks": ["N5Blocks", "create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
         "chunkwise.pyramid.downsample_pyramid": ["Pyramid", "PyramidProgress", "downsample_pyramid"],
+        "chunkwise.server.app": ["asgi_app"],
+        "chunkwise.server.running": ["serve"],
         "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
         "chunkwise.tools.copy_plan": ["CopyPlan"],
         "chunkwise.tools.migrate": ["Migration", "migrate"],

@@ -10,13 +10,17 @@ __all__ = ["load", "needs"]
 _EXTRAS = {
     "Pillow": "codecs",
     "anywidget": "notebook",
+    "anyio": "serve",
     "boto3": "aws",
     "dask": "dask",
     "hdmf": "nwb",
     "imagecodecs": "codecs",
     "obstore": "cloud",
     "pynwb": "nwb",
+    "neuroglancer": "view",
     "shtab": "cli",
+    "starlette": "serve",
+    "uvicorn": "serve",
     "xarray": "xarray",
 }
 

@@ -33,6 +33,8 @@ COMMANDS = {
     "rm": "delete arrays, groups and links",
     "consolidate": "write, check or remove the consolidated metadata of a hierarchy",
     "slice": "print a region, or save it as .npy or .png",
+    "serve": "arrays and trees over HTTP, for viewers and other programs",
+    "view": "look at arrays and images in a browser",
     "zip": "put an array or a hierarchy into a ZIP archive",
     "stack": "several arrays as one: check how they lie, and save the spec",
     "pyramid": "write an image at several resolutions, for viewers",

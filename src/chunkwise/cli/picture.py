@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
-from chunkwise.cli.grey import PERCENTILES, contrast_limits, round_levels, scale_levels
+from chunkwise.server.grey import PERCENTILES, contrast_limits, round_levels, scale_levels
 
 __all__ = ["PictureAxis", "draw_orthogonal", "encode_png"]
 

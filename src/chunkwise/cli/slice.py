@@ -15,12 +15,12 @@ import numpy.typing as npt
 from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.grey import PERCENTILES
 from chunkwise.cli.quantities import format_nbytes
 from chunkwise.cli.region import select
 from chunkwise.engine.blockwise import work_through
 from chunkwise.extras import needs
 from chunkwise.index_space import IndexDomain
+from chunkwise.server.grey import PERCENTILES
 from chunkwise.tools.spec_file import open_source
 
 __all__ = ["add_arguments", "run"]

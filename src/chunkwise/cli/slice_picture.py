@@ -10,10 +10,10 @@ from PIL import Image
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.grey import contrast_limits, round_levels, scale_levels, to_real
 from chunkwise.cli.picture import PictureAxis, draw_orthogonal, encode_png
 from chunkwise.cli.quantities import format_shape
 from chunkwise.multiscale.image_axes import memory_order
+from chunkwise.server.grey import contrast_limits, round_levels, scale_levels, to_real
 
 __all__ = ["orthogonal_picture", "plain_picture"]
 

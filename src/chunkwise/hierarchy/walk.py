@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from chunkwise.hierarchy.node import JOURNAL, Node, find_node, is_listed
 
-__all__ = ["WalkedNode", "walk"]
+__all__ = ["WalkedNode", "children", "walk"]
 
 
 class WalkedNode(NamedTuple):
@@ -29,7 +29,7 @@ def _walk(name: str, node: Node) -> Iterator[WalkedNode]:
     if is_leaf or node.key == JOURNAL:
         yield WalkedNode(name, node)
         return
-    below = (walked for child, at in _children(name, node) for walked in _walk(child, at))
+    below = (walked for child, at in children(name, node) for walked in _walk(child, at))
     if not node.implicit or not name:
         yield WalkedNode(name, node)
         yield from below
@@ -43,7 +43,8 @@ def _walk(name: str, node: Node) -> Iterator[WalkedNode]:
         yield from below
 
 
-def _children(name: str, node: Node) -> Iterator[tuple[str, Node]]:
+def children(name: str, node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield path and node of each array or group right below `node`, whose path is `name`."""
     location = node.location
     prefixes = location.kv.list_children(location.path).prefixes
     names = sorted((prefix[len(location.path) :] for prefix in prefixes), key=_natural)

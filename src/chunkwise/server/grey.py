@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.cli.command import UsageError
+from chunkwise.errors import UnsupportedError
 
 __all__ = ["PERCENTILES", "contrast_limits", "round_levels", "scale_levels", "to_real"]
 
@@ -26,7 +26,7 @@ def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     try:
         return values.astype(np.float32)  # the small floats and integers of ml_dtypes
     except (TypeError, ValueError):
-        raise UsageError(f"elements of type {values.dtype} can't be made a picture") from None
+        raise UnsupportedError(f"elements of type {values.dtype} can't be made a picture") from None
 
 
 def contrast_limits(

@@ -1,0 +1,78 @@
+"""Images to look at: a volume with labels, an N5 pyramid, an OME-Zarr plate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import chunkwise as cw
+
+UNITS = ["0.4 um", "0.4 um", "1 um"]
+
+
+def write_volume(place: Path, volume: np.ndarray) -> None:
+    """Write a volume (x, y, z) as OME-Zarr, z first, with a label image of what is bright."""
+    image = volume.transpose(2, 1, 0)
+    group = cw.open_group(place, "w")
+    group.attrs["ome"] = {"version": "0.5"}
+    _pyramid(image, place / "nuclei", "zyx", UNITS[::-1])
+    z, y, x = np.indices(image.shape, sparse=True)
+    bright = (image > 60) * (1 + z // 16 * 100 + y // 24 * 10 + x // 24)
+    source = cw.array(bright.astype("uint32"))
+    cw.downsample_pyramid(
+        source, place / "nuclei" / "labels" / "cells", axes=list("zyx"), units=UNITS[::-1], labels=True
+    ).result()
+
+
+def write_n5_pyramid(place: Path, volume: np.ndarray) -> None:
+    """Write a volume (x, y, z) as n5-viewer has it."""
+    cw.create_container(place)
+    source = cw.array(volume)
+    cw.downsample_pyramid(
+        source, place / "c0", convention="n5-viewer", axes=list("xyz"), units=UNITS, chunks=(64, 64, 32)
+    ).result()
+
+
+def write_plate(place: Path, volume: np.ndarray) -> None:
+    """Write a plate of 2 by 3 wells with an image of 2 channels each."""
+    rows, columns = "AB", "123"
+    plate = cw.open_group(place, "w")
+    wells = [
+        {"path": f"{row}/{column}", "rowIndex": i, "columnIndex": j}
+        for i, row in enumerate(rows)
+        for j, column in enumerate(columns)
+    ]
+    plate.attrs["ome"] = {
+        "version": "0.5",
+        "plate": {
+            "name": "screen",
+            "rows": [{"name": row} for row in rows],
+            "columns": [{"name": column} for column in columns],
+            "wells": wells,
+            "field_count": 1,
+        },
+    }
+    for number, well in enumerate(wells):
+        group = plate.create_group(str(well["path"]))
+        group.attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "0"}]}}
+        z = 20 + 15 * number
+        image = np.stack([volume[:, :, z].T, volume[::-1, :, z + 8].T])
+        _pyramid(image, place / str(well["path"]) / "0", "cyx", [None, "0.4 um", "0.4 um"])
+        field = cw.open_group(place / str(well["path"]) / "0", "r+")
+        colors = [("DNA", "3080FF"), ("actin", "FF8000")]
+        channels = [
+            {
+                "label": label,
+                "color": color,
+                "active": True,
+                "window": {"min": 0, "max": 900, "start": 10, "end": 500},
+            }
+            for label, color in colors
+        ]
+        field.attrs["ome"] = {**field.attrs["ome"], "omero": {"channels": channels}}
+
+
+def _pyramid(image: np.ndarray, place: Path, axes: str, units: list[str | None]) -> None:
+    source = cw.array(np.ascontiguousarray(image))
+    cw.downsample_pyramid(source, place, axes=list(axes), units=units).result()

@@ -1,0 +1,110 @@
+"""``chunkwise view``: look at arrays and images in a browser, or draw the first view."""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from pathlib import Path
+
+from chunkwise.cli.command import UsageError, message
+from chunkwise.cli.serve import add_server_options, show_urls, start
+from chunkwise.errors import InvalidArgumentError, NotFoundError
+from chunkwise.extras import load, needs
+from chunkwise.server.image import ServedImage, image_at
+from chunkwise.server.running import Server
+from chunkwise.server.sources import ServedGroup, Sources, sources_of
+from chunkwise.server.urls import neuroglancer_sources
+
+__all__ = ["add_arguments", "run"]
+
+_EPILOG = """\
+  chunkwise view volume.n5                            the page of chunkwise, in the browser
+  chunkwise view volume.n5 --neuroglancer             neuroglancer on the same data
+  chunkwise view image.zarr --headless view.png       draw the first view, without a browser
+"""
+_LOOKED_AT = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="array, image or tree, or *.json with a spec"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--neuroglancer", action="store_true", help="open neuroglancer, which chunkwise[view] brings"
+    )
+    what.add_argument("--headless", metavar="OUT", help="draw the first view as a PNG file, and end")
+    parser.add_argument("--no-browser", action="store_true", help="print the URL, but open no browser")
+    add_server_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    if arguments.headless is not None:
+        return _draw(arguments)
+    with start(arguments, arguments.paths) as server:
+        url = _neuroglancer(server) if arguments.neuroglancer else server.url
+        if arguments.neuroglancer:
+            print(f"{'viewer':<13} {url}", flush=True)
+        show_urls(server, json=arguments.json)
+        if not arguments.no_browser:
+            webbrowser.open(url)
+        server.wait()
+    return 0
+
+
+def _draw(arguments: argparse.Namespace) -> int:
+    try:
+        from chunkwise.server.drawing import draw_first_view
+    except ImportError:
+        raise UsageError(needs("--headless", "Pillow", "view")) from None
+    sources = sources_of(tuple(arguments.paths))
+    name, image = _first_image(sources)
+    out = Path(arguments.headless)
+    part = out.with_name(out.name + ".part")
+    try:
+        draw_first_view(image).save(part, "PNG")
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
+    message(f"{out}: {name}")
+    return 0
+
+
+def _first_image(sources: Sources) -> tuple[str, ServedImage]:
+    """Return the path of the first image, and the image."""
+    waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
+    for _ in range(_LOOKED_AT):
+        if not waiting:
+            break
+        path = waiting.pop()
+        found = sources.find(path)
+        if found is None:
+            continue
+        image = image_at(sources, path, found)
+        if image is not None and image.levels[0].view.rank and 0 not in image.levels[0].view.shape:
+            return "/".join(path), image
+        if isinstance(found, ServedGroup):
+            waiting += reversed([(*path, member.name) for member in sources.members(path, found)])
+    raise NotFoundError(f"there is no image in {', '.join(sources)}")
+
+
+def _neuroglancer(server: Server) -> str:
+    """Start neuroglancer's own server, and return the URL of a viewer of what is served."""
+    try:
+        neuroglancer = load("neuroglancer", "--neuroglancer")
+    except ImportError:
+        raise UsageError(needs("--neuroglancer", "neuroglancer")) from None
+    layers = neuroglancer_sources(server.url, server.sources)
+    if not layers:
+        raise InvalidArgumentError("there is no image here that neuroglancer can show")
+    neuroglancer.set_server_bind_address("127.0.0.1")
+    viewer = neuroglancer.Viewer()
+    with viewer.txn() as state:
+        for name, kind, source in layers:
+            layer = neuroglancer.SegmentationLayer if kind == "segmentation" else neuroglancer.ImageLayer
+            state.layers[name] = layer(source=source)
+    server.keep(viewer)
+    return str(viewer.get_viewer_url())

@@ -1,0 +1,254 @@
+"""``asgi_app``: what is served, as an application for any ASGI server."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+from urllib.parse import quote
+
+from chunkwise.arguments import as_nbytes
+from chunkwise.binding import dump_bytes
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
+from chunkwise.extras import load
+from chunkwise.server.answer import (
+    Answer,
+    Asked,
+    answer_bytes,
+    answer_document,
+    answer_stored,
+    failure,
+)
+from chunkwise.server.content import Computed, Document
+from chunkwise.server.limits import Limits, TooBusyError, TooMuchError
+from chunkwise.server.page_api import page_content
+from chunkwise.server.sources import Member, ServedGroup, Sources, sources_of
+from chunkwise.server.spaces import SPACES, find_content
+
+__all__ = ["asgi_app", "limits_of", "make_app"]
+
+MAX_REQUESTS = 16
+MAX_WAITING = 2000
+MAX_MEMORY = "1 GiB"
+_LONGEST_PATH = 4096
+_PAGE_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+_PREFLIGHT = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
+    "Access-Control-Allow-Headers": "*",
+    "Access-Control-Allow-Private-Network": "true",
+    "Access-Control-Max-Age": "3600",
+    "Allow": "GET, HEAD, OPTIONS",
+}
+
+
+def asgi_app(
+    *what: Any,
+    token: str | None = None,
+    max_requests: int = MAX_REQUESTS,
+    max_memory: int | str = MAX_MEMORY,
+) -> Any:
+    """Return an ASGI application that serves arrays as Zarr v3, N5 and neuroglancer precomputed, read-only.
+
+    Parameters
+    ----------
+    *what : str, path-like, TensorStore, Group, ndarray, MultiscaleImage, list of TensorStore or mapping
+        What is served, each under its own name; a mapping gives names.
+    token : str, optional
+        First name of all paths, without which a request is refused.
+    max_requests : int
+        How many requests are answered at a time; others wait.
+    max_memory : int or str
+        Memory, in bytes or such as ``"1 GiB"``, of all requests that are answered at a time.
+
+    Returns
+    -------
+    starlette.applications.Starlette
+
+    Raises
+    ------
+    NotFoundError
+        If there is no array or group at a path.
+    ImportError
+        If starlette is not installed (``chunkwise[serve]``).
+
+    Examples
+    --------
+    ``uvicorn --factory module:function``, where the function returns ``asgi_app("volume.zarr")``.
+    """
+    if not what:
+        raise InvalidArgumentError("there is nothing to serve: give a path, an array or a group")
+    limits = limits_of(max_requests, max_memory)
+    return make_app(sources_of(what[0] if len(what) == 1 else what), token, limits)
+
+
+def limits_of(max_requests: int, max_memory: int | str) -> Limits:
+    """Return the limits that arguments say."""
+    if max_requests < 1:
+        raise InvalidArgumentError(f"max_requests: expected at least 1, but received {max_requests}")
+    try:
+        nbytes = as_nbytes(max_memory) if isinstance(max_memory, str) else max_memory
+    except ValueError as e:
+        raise InvalidArgumentError(f"max_memory: {e}") from None
+    if nbytes < 1:
+        raise InvalidArgumentError(f"max_memory: expected a number of bytes, but received {max_memory}")
+    return Limits(max_requests, MAX_WAITING, nbytes)
+
+
+def make_app(sources: Sources, token: str | None, limits: Limits) -> Any:
+    """Return the application for sources that are open."""
+    applications = load("starlette.applications", "a server")
+    routing = load("starlette.routing", "a server")
+    handler = _Handler(sources, token, limits)
+    route = routing.Route("/{path:path}", handler)
+    return applications.Starlette(routes=[route])
+
+
+class _Handler:
+    """Answers the requests to one application."""
+
+    def __init__(self, sources: Sources, token: str | None, limits: Limits) -> None:
+        anyio = load("anyio", "a server")
+        self._to_thread = anyio.to_thread.run_sync
+        self._threads: Any = None  # made in the loop, of which there is one for each application
+        self._new_threads: Callable[[int], Any] = anyio.CapacityLimiter
+        self._request = load("starlette.requests", "a server").Request
+        self._response = load("starlette.responses", "a server").Response
+        self._sources = sources
+        self._token = token
+        self._limits = limits
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        request = self._request(scope, receive)
+        found = await self._checked(request)
+        headers = dict(found.headers)
+        if found.size is not None and request.method == "HEAD":
+            headers["Content-Length"] = str(found.size)
+        response = self._response(content=found.body, status_code=found.status, headers=headers)
+        await response(scope, receive, send)
+
+    async def _checked(self, request: Any) -> Answer:
+        if request.method == "OPTIONS":
+            return Answer(204, b"", _PREFLIGHT)
+        if request.method not in ("GET", "HEAD"):
+            found = failure(405, f"{request.method} is not allowed: what is served is read-only")
+            return found._replace(headers={**found.headers, "Allow": _PREFLIGHT["Allow"]})
+        path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        if len(path) > _LONGEST_PATH or len(request.url.query) > _LONGEST_PATH:
+            return failure(414, f"the URL has more than {_LONGEST_PATH} characters")
+        names = path.split("/")[1:]
+        if self._token is not None:
+            if not hmac.compare_digest(names[0].encode(), self._token.encode()):
+                return failure(403, "the token, the first name of the path, is missing or wrong")
+            names = names[1:]
+        directory = not names or names[-1] == ""
+        names = names[:-1] if directory and names else names
+        if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
+            return failure(404, "a path has no empty names, no . and .., no NUL and no backslash")
+        asked = Asked(request.method == "HEAD", {k.lower(): v for k, v in request.headers.items()})
+        base = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
+        if self._token is not None:
+            base += f"/{quote(self._token)}"
+        return await self._work(request, lambda: self._found(asked, names, request.query_params, base), asked)
+
+    async def _work(self, request: Any, find: Callable[[], Answer | Computed], asked: Asked) -> Answer:
+        if self._threads is None:
+            self._threads = self._new_threads(self._limits.max_requests)
+        try:
+            async with self._limits.work(0):
+                found: Answer | Computed = await self._to_thread(find, limiter=self._threads)
+            if isinstance(found, Answer):
+                return found
+            async with self._limits.work(found.nbytes):
+                if await request.is_disconnected():  # while it waited
+                    return failure(499, "the client has gone")
+                answer: Answer = await self._to_thread(_computed, asked, found, limiter=self._threads)
+                return answer
+        except TooMuchError as e:
+            return failure(413, str(e))
+        except TooBusyError as e:
+            busy = failure(503, str(e))
+            return busy._replace(headers={**busy.headers, "Retry-After": "1"})
+
+    def _found(self, asked: Asked, names: list[str], query: Any, base: str) -> Answer | Computed:
+        """Return the answer, or what has to be computed for it, to a request for a path."""
+        try:
+            if not names:
+                return _page(asked, "index.html")
+            if names[0] == "page" and len(names) == 2:
+                return _page(asked, names[1])
+            if names[0] == "api" and len(names) == 2:
+                content = page_content(self._sources, names[1], query)
+                if isinstance(content, Document):
+                    return answer_document(asked, content)
+                assert isinstance(content, Computed), "the page asks for nothing that is stored as it is"
+                return content
+            if names[0] in SPACES:
+                return self._value(asked, names[0], names[1:], base)
+        except ChunkwiseError as e:
+            return _failed(e)
+        return failure(404, f"there is no {names[0]!r}; there are {', '.join(SPACES)}")
+
+    def _value(self, asked: Asked, space: str, names: list[str], base: str) -> Answer | Computed:
+        sources = self._sources
+        if not names:
+            return answer_document(asked, _listing(f"{base}/{space}", sources.top(), []))
+        content = find_content(sources, space, names)
+        if content is None:
+            found = sources.split(names)
+            there = "" if found is not None else f"; there are {', '.join(sources)}"
+            return failure(404, f"there is nothing at {'/'.join(names)!r}{there}")
+        if isinstance(content, ServedGroup):
+            url = "/".join([base, space, *map(quote, names)])
+            return answer_document(asked, _listing(url, sources.members(names, content), [space]))
+        if isinstance(content, Document):
+            return answer_document(asked, content)
+        return content if isinstance(content, Computed) else answer_stored(asked, content)
+
+
+def _failed(error: ChunkwiseError) -> Answer:
+    """Return the answer for what went wrong with the data, or with what was asked for."""
+    if isinstance(error, UnsupportedError):
+        return failure(501, error.message)
+    if isinstance(error, NotFoundError):
+        return failure(404, error.message)
+    asked_for = isinstance(error, InvalidArgumentError)
+    return failure(400 if asked_for else 500, error.message)
+
+
+def _computed(asked: Asked, content: Computed) -> Answer:
+    try:
+        body = content.make()
+    except ChunkwiseError as e:
+        return _failed(e)
+    if body is None:
+        return failure(404, "this chunk is not stored, or all of it is the fill value")
+    return answer_bytes(asked, body, content.media_type)
+
+
+def _listing(url: str, members: Any, space: list[str]) -> Document:
+    """Return a directory as JSON; each member has its URL, so that clients that look for those list it."""
+    rows = []
+    for member in members:
+        assert isinstance(member, Member)
+        row: dict[str, Any] = {"name": member.name, "kind": member.kind, "url": f"{url}/{quote(member.name)}"}
+        if member.shape is not None:
+            row |= {"shape": list(member.shape), "dtype": member.dtype}
+        rows.append(row | ({"error": member.error} if member.error else {}))
+    return Document(dump_bytes({"url": url, "members": rows}))
+
+
+def _page(asked: Asked, name: str) -> Answer:
+    media_type = _PAGE_TYPES.get(name.rpartition(".")[2])
+    file = resources.files("chunkwise.server").joinpath("page", name)
+    if media_type is None or not file.is_file():
+        return failure(404, f"the page has no file {name!r}")
+    return answer_bytes(asked, file.read_bytes(), media_type)

@@ -1,0 +1,146 @@
+"""Images at several resolutions, as the page and neuroglancer show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.multiscale.image import MultiscaleImage
+from chunkwise.multiscale.image_axes import axis_kind, memory_order, unit_symbol
+from chunkwise.multiscale.metadata import Axis, Channel
+from chunkwise.multiscale.open import open_multiscale
+from chunkwise.server.sources import Served, ServedArray, ServedGroup, Sources, at_zero
+
+__all__ = ["ServedImage", "image_at", "shown_dims"]
+
+_LABEL_TYPES = ("uint64", "int64", "bool")
+
+
+@dataclass(frozen=True)
+class ServedImage:
+    """An image; a single array is one of one level."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    levels: tuple[ServedArray, ...]  # the first has the highest resolution
+    paths: tuple[str, ...]  # of the levels, below the image; empty for an array itself
+    scales: tuple[tuple[float, ...], ...]  # distance of neighbours in each level, in the units of the axes
+    translations: tuple[tuple[float, ...], ...]  # of the first element of each level
+    channels: tuple[Channel, ...] = ()
+    is_labels: bool = False
+    labels: tuple[str, ...] = ()  # names of images of labels that belong to it, below its group ``labels``
+
+
+def image_at(sources: Sources, path: tuple[str, ...], found: Served) -> ServedImage | None:
+    """Return the image at a path, None if a group there is none."""
+    if isinstance(found, ServedArray):
+        return _of_array(sources, path, found)
+    return _of_levels(found) if found.members else _of_group(path[-1], found)
+
+
+def _of_group(name: str, found: ServedGroup) -> ServedImage | None:
+    node = found.node
+    if node is None or node.undeclared:
+        return None
+    try:
+        image = open_multiscale(node.location, format=node.format)
+    except (InvalidArgumentError, KeyError):
+        return None  # a group of something else, or with metadata that are wrong
+    if not isinstance(image, MultiscaleImage):
+        return None
+    levels = tuple(
+        ServedArray(at_zero(level), path) for path, level in zip(image.paths, image.levels, strict=True)
+    )
+    return _image(name, image, levels, image.paths)
+
+
+def _of_array(sources: Sources, path: tuple[str, ...], found: ServedArray) -> ServedImage:
+    out = replace(_single(found), name=path[-1])
+    above = sources.find(path[:-1]) if len(path) > 1 else None
+    if isinstance(above, ServedGroup) and above.node is not None:
+        own = above.attributes.get("ome", above.attributes)
+        if isinstance(own, dict) and "image-label" in own:
+            return replace(out, is_labels=True)
+    return out
+
+
+def _of_levels(found: ServedGroup) -> ServedImage:
+    """Return the image of arrays of which the first has the highest resolution."""
+    levels = tuple(found.members.values())
+    first = _single(levels[0])
+    scales, translations = [], []
+    for level in levels:
+        factors = [
+            max(1.0, float(round(n / m))) if m else 1.0
+            for n, m in zip(levels[0].view.shape, level.view.shape, strict=True)
+        ]
+        scale = tuple(size * f for size, f in zip(first.scales[0], factors, strict=True))
+        scales.append(scale)
+        translations.append(tuple((s - one) / 2 for s, one in zip(scale, scales[0], strict=True)))
+    return replace(
+        first,
+        name=found.name,
+        levels=levels,
+        paths=tuple(found.members),
+        scales=tuple(scales),
+        translations=tuple(translations),
+    )
+
+
+def _single(found: ServedArray) -> ServedImage:
+    view = found.view
+    units = [(1.0, "") if u is None else (u.multiplier, u.base_unit) for u in view.dimension_units]
+    names = list(view.domain.labels)
+    free = [name for name in "xyzct" if name not in names]
+    for dim in reversed(memory_order(view)):  # x is the fastest
+        if not names[dim]:
+            names[dim] = free.pop(0) if free else f"d{dim}"
+    return ServedImage(
+        name=found.name,
+        axes=tuple(
+            Axis(name, axis_kind(name), unit_symbol(unit))
+            for name, (_, unit) in zip(names, units, strict=True)
+        ),
+        levels=(found,),
+        paths=("",),
+        scales=(tuple(abs(size) or 1.0 for size, _ in units),),
+        translations=((0.0,) * view.rank,),
+        is_labels=view.dtype.name in _LABEL_TYPES,
+    )
+
+
+def _image(
+    name: str, image: MultiscaleImage, levels: tuple[ServedArray, ...], paths: tuple[str, ...]
+) -> ServedImage:
+    try:
+        labels = tuple(image.labels)
+    except ChunkwiseError:
+        labels = ()
+    return ServedImage(
+        name=name,
+        axes=image.axes,
+        levels=levels,
+        paths=paths,
+        scales=image.scales,
+        translations=image.translations,
+        channels=image.channels,
+        is_labels=image.is_labels or levels[0].view.dtype.name in _LABEL_TYPES,
+        labels=labels,
+    )
+
+
+def shown_dims(image: ServedImage) -> tuple[list[int | None], int | None, list[int]]:
+    """Return the dimensions that are x, y and z, None for one that is missing; that of channels; others."""
+    names = [axis.name.lower() for axis in image.axes]
+    view = image.levels[0].view
+    space = [dim for dim in reversed(memory_order(view)) if image.axes[dim].type == "space"]
+    if set("xyz") & {names[dim] for dim in space}:
+        space.sort(key=lambda dim: names[dim] if names[dim] in ("x", "y", "z") else "~")
+    # Dimensions of one element are shown only if there are too few others.
+    dims = [dim for dim in space if view.shape[dim] > 1]
+    dims += [dim for dim in space if dim not in dims]
+    dims = sorted(dims[:3], key=space.index)
+    kinds = [axis.type for axis in image.axes]
+    channel = kinds.index("channel") if "channel" in kinds else None
+    others = [dim for dim in range(view.rank) if dim not in (*dims, channel) and view.shape[dim] > 1]
+    return [*dims, *[None] * (3 - len(dims))], channel, others

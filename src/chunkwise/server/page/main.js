@@ -1,0 +1,484 @@
+// The page: tree, panels, settings, pointer, keyboard, and the URL that has it all.
+
+import { View, bytes } from "./view.js";
+import { fillTree, filterTree, markCurrent } from "./tree.js";
+
+const $ = (id) => document.getElementById(id);
+let view = null;
+let focused = 0;
+let scheduled = false;
+let busy = 0; // requests that aren't tiles
+
+function make(name, properties = {}, ...children) {
+  const node = Object.assign(document.createElement(name), properties);
+  for (const [key, value] of Object.entries(properties)) if (key.includes("-")) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+async function ask(call, query) {
+  busy++;
+  try {
+    const response = await fetch(`api/${call}?${new URLSearchParams(query)}`);
+    const found = await response.json();
+    if (!response.ok) throw new Error(found.error);
+    return found;
+  } finally {
+    busy--;
+    redraw();
+  }
+}
+
+function say(text) {
+  $("message").textContent = text;
+  clearTimeout(say.timer);
+  if (text) say.timer = setTimeout(() => say(""), 6000);
+}
+
+function redraw() {
+  if (scheduled) return;
+  scheduled = true;
+  document.body.dataset.idle = "false";
+  requestAnimationFrame(() => {
+    scheduled = false;
+    if (view) {
+      view.tiles.begin();
+      for (const panel of view.panels) { view.draw(panel); caption(panel); }
+      view.tiles.end();
+      problems();
+      chunkInfo();
+    }
+    const waits = view && [...view.chunkAnswers.values()].some((a) => a.pending);
+    document.body.dataset.idle = String(busy === 0 && !waits && (!view || view.tiles.idle));
+  });
+}
+
+function axisText(dim, position) {
+  const axis = view.image.axes[dim], scale = view.image.levels[0].scale[dim], at = view.image.levels[0].translation[dim];
+  const physical = axis.unit ? ` (${Number((position * scale + at).toPrecision(5))} ${axis.unit})` : "";
+  return `${axis.name} ${position}${physical}`;
+}
+
+function caption(panel) {
+  const { axes } = view.image;
+  const name = (dim) => (dim === null ? "" : axes[dim].name);
+  const through = panel.through === null ? "" : ` at ${axisText(panel.through, view.cross[panel.through])}`;
+  const level = view.image.levels.length > 1 ? `, level ${panel.level}` : "";
+  panel.caption.textContent = `${name(panel.across)}${name(panel.down)}${through}${level}${panel.step > 1 ? `, 1:${panel.step}` : ""}`;
+}
+
+function problems() {
+  const all = [...new Set(view.panels.flatMap((p) => p.problems || []))];
+  $("problems").hidden = !all.length;
+  $("problems").replaceChildren(...(all.length ? [make("h2", { textContent: "What can't be read" })] : []),
+    ...all.slice(0, 8).map((text) => make("p", { textContent: text })));
+}
+
+function chunkInfo() {
+  const panel = view.panels[Math.min(focused, view.panels.length - 1)];
+  const found = view.grid && panel.chunks;
+  $("chunk-info").hidden = !found;
+  if (!found) return;
+  const { level } = found;
+  const at = [panel.down, panel.across].map((dim) => (dim === null ? 0 : view.index(level, dim, view.cross[dim])));
+  const chunk = found.chunks.find(({ box }) => box[0] <= at[0] && at[0] < box[1] && box[2] <= at[1] && at[1] < box[3]);
+  const rows = chunk ? [["chunk", chunk.cell.join(", ")], ["key", chunk.key],
+    ["stored", chunk.unknown ? "unknown" : chunk.size === null ? "missing: all fill value" : bytes(chunk.size)]] : [["", found.note || ""]];
+  $("chunk-info").replaceChildren(make("h2", { textContent: "Chunk at the crosshair" }), table(rows));
+}
+
+function table(rows) {
+  return make("table", {}, ...rows.map(([name, value]) => make("tr", {}, make("th", { textContent: name }), make("td", { textContent: value }))));
+}
+
+// -- opening ------------------------------------------------------------------------------------
+
+async function open(path, wanted = new URLSearchParams()) {
+  try {
+    const { image, attributes } = await ask("image", { path });
+    markCurrent($("tree"), path);
+    if (view) view.tiles.clear();
+    if (!image) {
+      view = null;
+      $("panels").replaceChildren(make("p", { className: "note", textContent: "This is a group. Choose an array or an image in it." }));
+      $("title").textContent = path;
+      $("subtitle").textContent = "";
+      for (const id of ["sliders", "contrast"]) $(id).replaceChildren();
+      $("metadata").replaceChildren(...attributesOf(attributes));
+      history.replaceState(null, "", `#${new URLSearchParams({ path })}`);
+      return;
+    }
+    view = new View(image, path, redraw);
+    $("title").textContent = image.name || path;
+    document.title = `${image.name || path} · chunkwise`;
+    $("subtitle").textContent = `${image.levels[0].shape.join(" × ")} ${image.dtype}${image.levels.length > 1 ? `, ${image.levels.length} levels` : ""}`;
+    layout();
+    restore(wanted);
+    settings(attributes);
+    for (const channel of view.channels) if (!image.labels) contrast(channel, channel.window !== null);
+    redraw();
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+function layout() {
+  const panels = $("panels");
+  panels.className = `n${view.panels.length}`;
+  panels.replaceChildren(...view.panels.map((panel, number) => {
+    panel.canvas = make("canvas", { tabIndex: 0, id: `panel-${number}`, role: "application" });
+    panel.caption = make("figcaption");
+    const names = [panel.across, panel.down].filter((d) => d !== null).map((d) => view.image.axes[d].name);
+    panel.canvas.setAttribute("aria-label", `Slice ${names.join(" ")}: arrows move, Page Up and Page Down go through`);
+    listen(panel, number);
+    return make("figure", {}, panel.canvas, panel.caption);
+  }));
+  const { clientWidth, clientHeight } = view.panels[0].canvas;
+  view.fit(clientWidth, clientHeight);
+}
+
+// -- settings -----------------------------------------------------------------------------------
+
+function slider(dim) {
+  const n = view.shape[dim], input = make("input", { type: "range", min: 0, max: n - 1, value: view.cross[dim], id: `slider-${dim}` });
+  const out = make("input", { type: "number", min: 0, max: n - 1, value: view.cross[dim] });
+  const axis = view.image.axes[dim];
+  out.setAttribute("aria-label", `${axis.name}, number`);
+  const set = (value) => { moveTo(dim, Number(value)); };
+  input.addEventListener("input", () => set(input.value));
+  out.addEventListener("change", () => set(out.value));
+  view.sliders.set(dim, [input, out]);
+  return make("label", {}, make("span", { textContent: axis.unit ? `${axis.name} (${axis.unit})` : axis.name }), input, out);
+}
+
+function moveTo(dim, value) {
+  view.cross[dim] = Math.min(Math.max(Math.round(value) || 0, 0), Math.max(view.shape[dim] - 1, 0));
+  for (const input of (view.sliders && view.sliders.get(dim)) || []) input.value = view.cross[dim];
+  const margin = view.shape[dim] > 1 && view.panels.some((p) => [p.across, p.down].includes(dim));
+  if (margin) keepVisible(dim);
+  save();
+  redraw();
+}
+
+function keepVisible(dim) {
+  for (const panel of view.panels) {
+    for (const [axis, length] of [["across", panel.canvas.clientWidth], ["down", panel.canvas.clientHeight]]) {
+      if (panel[axis] !== dim) continue;
+      const at = view.screen(panel, axis, view.cross[dim] + 0.5, length);
+      if (at < 0 || at > length) view.center[dim] = view.cross[dim] + 0.5;
+    }
+  }
+}
+
+function settings(attributes) {
+  view.sliders = new Map();
+  const { image } = view;
+  const dims = [...image.others, ...image.dims.filter((d) => d !== null && view.shape[d] > 1 && view.panels.some((p) => p.through === d))];
+  const hidden = image.channel !== null && view.shape[image.channel] > 1 && (image.labels || view.shape[image.channel] > 16) ? [image.channel] : [];
+  $("sliders").replaceChildren(make("h2", { textContent: "Position" }), ...[...hidden, ...dims].map(slider));
+  channels();
+  const rows = Object.entries(image.metadata).map(([name, value]) => [name, name === "size" ? bytes(value) : Array.isArray(value) ? value.join(name === "codecs" ? ", " : " × ") : String(value)]);
+  rows.push(["axes", image.axes.map((a, d) => `${a.name}${a.unit ? `: ${Number(image.levels[0].scale[d].toPrecision(5))} ${a.unit}` : ""}`).join(", ")]);
+  if (image.levels.length > 1) rows.push(["levels", image.levels.map((l) => l.shape.join(" × ")).join("; ")]);
+  $("metadata").replaceChildren(make("h2", { textContent: "Metadata" }), table(rows), ...labelLinks(image), ...attributesOf(attributes));
+}
+
+function labelLinks(image) {
+  return image.labelImages.map((name) => {
+    const button = make("button", { textContent: `Labels: ${name}` });
+    button.addEventListener("click", () => open(`${view.path}/labels/${name}`));
+    return button;
+  });
+}
+
+function attributesOf(attributes) {
+  if (!attributes || !Object.keys(attributes).length) return [];
+  return [make("details", {}, make("summary", { textContent: "Attributes" }), make("pre", { textContent: JSON.stringify(attributes, null, 1) }))];
+}
+
+function channels() {
+  const box = $("contrast");
+  if (view.image.labels) {
+    box.replaceChildren(make("h2", { textContent: "Labels" }), make("p", { textContent: "Each label has a colour of its own, the same in every view; 0 is black." }));
+    return;
+  }
+  box.replaceChildren(make("h2", { textContent: "Contrast" }), ...view.channels.map((channel) => {
+    const on = make("input", { type: "checkbox", checked: channel.active });
+    on.setAttribute("aria-label", `show ${channel.label}`);
+    const color = make("input", { type: "color", value: `#${channel.color.replace("#", "").toLowerCase()}` });
+    color.setAttribute("aria-label", `colour of ${channel.label}`);
+    const low = make("input", { type: "number", step: "any" }), high = make("input", { type: "number", step: "any" });
+    low.setAttribute("aria-label", `black in ${channel.label}`);
+    high.setAttribute("aria-label", `white in ${channel.label}`);
+    const auto = make("button", { textContent: "Auto", title: "By percentiles (C)" });
+    const histogram = make("canvas", { className: "histogram", width: 256, height: 44 });
+    histogram.setAttribute("aria-hidden", "true");
+    channel.show = () => {
+      if (!channel.window) return;
+      low.value = Number(channel.window[0].toPrecision(6));
+      high.value = Number(channel.window[1].toPrecision(6));
+      drawHistogram(histogram, channel);
+    };
+    on.addEventListener("change", () => { channel.active = on.checked; save(); redraw(); });
+    color.addEventListener("input", () => { channel.color = color.value.slice(1); channel.show(); save(); redraw(); });
+    const set = () => {
+      if (low.value === "" || high.value === "") return;
+      channel.window = [Number(low.value), Number(high.value)];
+      channel.show(); save(); redraw();
+    };
+    low.addEventListener("change", set);
+    high.addEventListener("change", set);
+    auto.addEventListener("click", () => contrast(channel));
+    dragWindow(histogram, channel);
+    const head = make("div", { className: "channel" }, on, make("span", { textContent: channel.label }), color);
+    channel.show();
+    return make("div", {}, head, histogram, make("div", { className: "window" }, low, high, auto));
+  }));
+}
+
+async function contrast(channel, keep = false) {
+  const at = view.shape.map((_, d) => (d === view.image.channel ? channel.index : view.image.others.includes(d) ? view.cross[d] : ""));
+  const mine = view;
+  try {
+    const found = await ask("contrast", { path: view.path, at: at.join(",") });
+    if (mine !== view) return;
+    Object.assign(channel, found, keep ? { window: channel.window } : {});
+    if (channel.show) channel.show();
+    save();
+  } catch (error) {
+    if (!channel.window) channel.window = [0, 1];
+    say(error.message);
+  }
+  redraw();
+}
+
+function drawHistogram(canvas, { histogram, range, window, color }) {
+  const context = canvas.getContext("2d");
+  context.clearRect(0, 0, canvas.width, canvas.height);
+  if (!histogram) return;
+  const most = Math.log1p(Math.max(...histogram)) || 1, w = canvas.width / histogram.length;
+  context.fillStyle = color.toLowerCase() === "ffffff" ? "#8b949e" : `#${color}`;
+  histogram.forEach((n, i) => { const h = (Math.log1p(n) / most) * canvas.height; context.fillRect(i * w, canvas.height - h, w - 0.5, h); });
+  const x = (v) => ((v - range[0]) / (range[1] - range[0] || 1)) * canvas.width;
+  context.fillStyle = "#5aa2ff";
+  for (const v of window) context.fillRect(Math.min(Math.max(x(v) - 1, 0), canvas.width - 2), 0, 2, canvas.height);
+}
+
+function dragWindow(canvas, channel) {
+  canvas.addEventListener("pointerdown", (event) => {
+    if (!channel.range || !channel.window) return;
+    canvas.setPointerCapture(event.pointerId);
+    const value = (e) => channel.range[0] + (e.offsetX / canvas.clientWidth) * (channel.range[1] - channel.range[0]);
+    const side = Math.abs(value(event) - channel.window[0]) < Math.abs(value(event) - channel.window[1]) ? 0 : 1;
+    const move = (e) => { channel.window = channel.window.map((v, i) => (i === side ? value(e) : v)); channel.show(); redraw(); };
+    move(event);
+    canvas.onpointermove = move;
+    canvas.onpointerup = () => { canvas.onpointermove = null; save(); };
+  });
+}
+
+// -- pointer ------------------------------------------------------------------------------------
+
+function listen(panel, number) {
+  const { canvas } = panel;
+  const pointers = new Map();
+  let moved = false;
+  canvas.addEventListener("focus", () => { focused = number; redraw(); });
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    canvas.focus({ preventScroll: true });
+    pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
+    moved = pointers.size > 1;
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const before = pointers.get(event.pointerId);
+    if (!before) { pointTo(panel, event.offsetX, event.offsetY); return; }
+    const [dx, dy] = [event.offsetX - before[0], event.offsetY - before[1]];
+    if (!moved && Math.hypot(dx, dy) < 4) return;
+    moved = true;
+    if (pointers.size === 2) {
+      const other = [...pointers].find(([id]) => id !== event.pointerId)[1];
+      const far = (a) => Math.hypot(a[0] - other[0], a[1] - other[1]) || 1;
+      zoomAt(panel, far([event.offsetX, event.offsetY]) / far(before), event.offsetX, event.offsetY);
+    } else {
+      pan(panel, dx, dy);
+    }
+    pointers.set(event.pointerId, [event.offsetX, event.offsetY]);
+  });
+  const up = (event) => {
+    if (pointers.delete(event.pointerId) && !moved && event.type === "pointerup") {
+      for (const [axis, at, length] of [["across", event.offsetX, canvas.clientWidth], ["down", event.offsetY, canvas.clientHeight]]) {
+        if (panel[axis] !== null) moveTo(panel[axis], Math.floor(view.position(panel, axis, at, length)));
+      }
+      pointTo(panel, event.offsetX, event.offsetY);
+    }
+    save();
+  };
+  canvas.addEventListener("pointerup", up);
+  canvas.addEventListener("pointercancel", up);
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const delta = event.deltaY || event.deltaX;
+    if (event.shiftKey && panel.through !== null) moveTo(panel.through, view.cross[panel.through] + Math.sign(delta));
+    else zoomAt(panel, Math.exp(-Math.sign(delta) * Math.min(Math.abs(delta), 100) / 400), event.offsetX, event.offsetY);
+    save();
+  }, { passive: false });
+}
+
+function pan(panel, dx, dy) {
+  if (panel.across !== null) view.center[panel.across] -= dx / view.pixels(panel.across);
+  if (panel.down !== null) view.center[panel.down] -= dy / view.pixels(panel.down);
+  redraw();
+}
+
+function zoomAt(panel, factor, x, y) {
+  const { clientWidth, clientHeight } = panel.canvas;
+  const sides = [["across", x, clientWidth], ["down", y, clientHeight]].filter(([axis]) => panel[axis] !== null);
+  const before = sides.map(([axis, at, length]) => view.position(panel, axis, at, length));
+  view.zoom = Math.min(Math.max(view.zoom * factor, 1e-6), 400);
+  sides.forEach(([axis, at, length], i) => { view.center[panel[axis]] += before[i] - view.position(panel, axis, at, length); });
+  redraw();
+}
+
+let pointing = null;
+
+function pointTo(panel, x, y) {
+  const at = [...view.cross];
+  for (const [axis, offset, length] of [["across", x, panel.canvas.clientWidth], ["down", y, panel.canvas.clientHeight]]) {
+    const dim = panel[axis];
+    if (dim === null) continue;
+    at[dim] = Math.floor(view.position(panel, axis, offset, length));
+    if (at[dim] < 0 || at[dim] >= view.shape[dim]) { $("pointer").textContent = ""; return; }
+  }
+  showValue(at);
+}
+
+function showValue(at) {
+  const mine = view, where = at.map((p, dim) => (dim === view.image.channel && !view.image.labels ? null : axisText(dim, p))).filter(Boolean).join("  ");
+  clearTimeout(pointing);
+  $("pointer").textContent = where;
+  pointing = setTimeout(async () => {
+    const several = mine.image.channel !== null && !mine.image.labels;
+    const active = several ? mine.channels.filter((c) => c.active).slice(0, 4) : [null];
+    try {
+      const values = await Promise.all(active.map((c) => ask("value", { path: mine.path, at: at.map((p, d) => (c && d === mine.image.channel ? c.index : p)).join(",") })));
+      if (mine === view) $("pointer").textContent = `${where} = ${values.map((v) => v.value).join(", ")}`;
+    } catch (error) {
+      $("pointer").textContent = `${where}: ${error.message}`;
+    }
+  }, 60);
+}
+
+// -- keyboard -----------------------------------------------------------------------------------
+
+function step(panel, key, far) {
+  const n = far ? 10 : 1;
+  const moves = { ArrowLeft: ["across", -n], ArrowRight: ["across", n], ArrowUp: ["down", -n], ArrowDown: ["down", n], PageUp: ["through", -n], PageDown: ["through", n] };
+  const [axis, by] = moves[key] || [];
+  if (!axis || panel[axis] === null) return false;
+  moveTo(panel[axis], view.cross[panel[axis]] + by);
+  showValue([...view.cross]);
+  return true;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+  const inField = event.target.matches("input, select, textarea");
+  if (inField && event.key !== "Escape") return;
+  if (event.key === "Escape") { event.target.blur(); return; }
+  if (event.key === "?") { $("keys").showModal(); return; }
+  if (event.key === "/") { toggle("tree-pane", "show-tree", true); $("search").focus(); event.preventDefault(); return; }
+  const buttons = { g: "grid", d: "theme", t: "show-tree", s: "show-settings", 0: "fit" };
+  if (buttons[event.key.toLowerCase()]) { $(buttons[event.key.toLowerCase()]).click(); return; }
+  if (!view) return;
+  const panel = view.panels[Math.min(focused, view.panels.length - 1)];
+  const middle = [panel.canvas.clientWidth / 2, panel.canvas.clientHeight / 2];
+  if (event.key === "+" || event.key === "=") { zoomAt(panel, 1.25, ...middle); save(); }
+  else if (event.key === "-") { zoomAt(panel, 0.8, ...middle); save(); }
+  else if (event.key.toLowerCase() === "c") view.channels.forEach((channel) => contrast(channel));
+  else if (["1", "2", "3"].includes(event.key)) { const found = view.panels[Number(event.key) - 1]; if (found) found.canvas.focus(); }
+  else if (!event.target.closest("nav") && step(panel, event.key, event.shiftKey)) event.preventDefault();
+});
+
+function toggle(pane, button, shown = $(pane).hidden) {
+  $(pane).hidden = !shown;
+  $(button).setAttribute("aria-expanded", String(shown));
+  redraw();
+}
+
+$("show-tree").addEventListener("click", () => toggle("tree-pane", "show-tree"));
+$("show-settings").addEventListener("click", () => toggle("settings", "show-settings"));
+$("help").addEventListener("click", () => $("keys").showModal());
+$("fit").addEventListener("click", () => { if (view) { view.fit(view.panels[0].canvas.clientWidth, view.panels[0].canvas.clientHeight); save(); redraw(); } });
+$("grid").addEventListener("click", () => {
+  if (!view) return;
+  view.grid = !view.grid;
+  $("grid").setAttribute("aria-pressed", String(view.grid));
+  save(); redraw();
+});
+$("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  root.dataset.theme = root.dataset.theme === "light" ? "dark" : "light";
+  save(); redraw();
+});
+$("share").addEventListener("click", async () => {
+  save();
+  try { await navigator.clipboard.writeText(location.href); say("The URL of this view is in the clipboard."); }
+  catch { say(location.href); }
+});
+$("search").addEventListener("input", () => filterTree($("tree"), $("search").value));
+window.addEventListener("resize", redraw);
+new ResizeObserver(redraw).observe($("panels"));
+
+// -- the URL ------------------------------------------------------------------------------------
+
+function save() {
+  if (!view) return;
+  const state = new URLSearchParams({
+    path: view.path, at: view.cross.join(","), center: view.center.map((p) => Number(p.toFixed(2))).join(","),
+    zoom: Number(view.zoom.toPrecision(5)), theme: document.documentElement.dataset.theme,
+  });
+  if (view.grid) state.set("grid", "1");
+  if (!view.image.labels) {
+    state.set("channels", view.channels.map((c) => [c.active ? 1 : 0, c.color.replace("#", ""), ...(c.window || [])].join("_")).join(","));
+  }
+  clearTimeout(save.timer);
+  save.text = `#${state}`;
+  save.timer = setTimeout(() => history.replaceState(null, "", save.text), 100);
+}
+
+function restore(wanted) {
+  const numbers = (name) => (wanted.get(name) || "").split(",").filter(Boolean).map(Number);
+  const at = numbers("at"), center = numbers("center");
+  if (at.length === view.rank && at.every(Number.isFinite)) at.forEach((p, dim) => { view.cross[dim] = Math.min(Math.max(p, 0), Math.max(view.shape[dim] - 1, 0)); });
+  if (center.length === view.rank && center.every(Number.isFinite)) view.center = center;
+  const zoom = Number(wanted.get("zoom"));
+  if (zoom > 0 && zoom < 1e4) view.zoom = zoom;
+  view.grid = wanted.get("grid") === "1";
+  $("grid").setAttribute("aria-pressed", String(view.grid));
+  (wanted.get("channels") || "").split(",").forEach((text, i) => {
+    const [active, color, low, high] = text.split("_");
+    const channel = view.channels[i];
+    if (!channel || color === undefined) return;
+    channel.active = active === "1";
+    if (/^[0-9a-f]{6}$/i.test(color)) channel.color = color;
+    if (low !== undefined && high !== undefined && Number.isFinite(Number(low))) channel.window = [Number(low), Number(high)];
+  });
+}
+
+async function start() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  const light = window.matchMedia("(prefers-color-scheme: light)").matches;
+  document.documentElement.dataset.theme = wanted.get("theme") || (light ? "light" : "dark");
+  if (window.innerWidth <= 760) { toggle("tree-pane", "show-tree", false); toggle("settings", "show-settings", false); }
+  const first = await fillTree($("tree"), ask, (path) => open(path), wanted.get("path"));
+  if (wanted.get("path") || first) await open(wanted.get("path") || first, wanted);
+  redraw();
+}
+
+window.addEventListener("hashchange", () => {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  if (location.hash !== save.text && wanted.get("path")) open(wanted.get("path"), wanted);
+});
+start().catch((error) => say(error.message));
+window.chunkwise = { get view() { return view; } };

@@ -1,0 +1,333 @@
+// The planes of an image: which tiles they need, how these are drawn, crosshair, grid, scale bar.
+
+import { TILE, Tiles, paint } from "./tiles.js";
+
+const AXIS_COLORS = ["#eb5f55", "#5ac86e", "#5a96fa"]; // of what belongs to x, y, z
+const WHITE = [255, 255, 255];
+const MOST_TILES = 64;
+
+export class View {
+  constructor(image, path, redraw) {
+    this.image = image;
+    this.path = path;
+    this.redraw = redraw;
+    this.tiles = new Tiles(redraw);
+    this.chunkAnswers = new Map();
+    const first = image.levels[0];
+    this.shape = first.shape;
+    this.rank = this.shape.length;
+    this.cross = this.shape.map((n) => Math.max(0, Math.floor(n / 2))); // an element of full resolution
+    this.center = this.shape.map((n) => n / 2);
+    const dims = image.dims.filter((dim) => dim !== null);
+    const units = new Set(dims.map((dim) => image.axes[dim].unit));
+    const sizes = dims.map((dim) => first.scale[dim]);
+    const least = Math.min(...sizes);
+    // Voxels have their proportions where all axes have one unit, and they aren't extreme.
+    const physical = units.size === 1 && Math.max(...sizes) / least <= 100;
+    this.aspect = first.scale.map((size, dim) => (physical && dims.includes(dim) ? size / least : 1));
+    this.voxel = physical ? least : null;
+    this.unit = physical ? [...units][0] : "";
+    this.zoom = 1; // pixels of the screen for the shortest side of a voxel
+    this.panels = this.planes();
+    this.channels = this.channelList();
+    this.grid = false;
+    this.interpolate = true;
+  }
+
+  planes() {
+    const [x, y, z] = this.image.dims;
+    const deep = z !== null && this.shape[z] > 1;
+    const planes = [{ across: x, down: y, through: z }];
+    if (deep) planes.push({ across: z, down: y, through: x }, { across: x, down: z, through: y });
+    return planes;
+  }
+
+  channelList() {
+    const { channel, channels, labels } = this.image;
+    const n = channel === null || labels ? 1 : this.shape[channel];
+    const hues = n === 1 ? ["ffffff"] : n === 3 && this.image.dtype === "uint8" ? ["ff0000", "00ff00", "0000ff"]
+      : ["ff00ff", "00ff00", "00a0ff", "ffa000", "ff3030", "ffff00"];
+    return Array.from({ length: Math.min(n, 16) }, (_, i) => {
+      const given = channels[i] || {};
+      const window = given.window && given.window.every((v) => v !== null) ? given.window : null;
+      return {
+        index: i, label: given.label || (n > 1 ? `channel ${i}` : "values"),
+        color: given.color || hues[i % hues.length], window, range: null, histogram: null,
+        active: given.active !== undefined ? given.active : i < 4,
+      };
+    });
+  }
+
+  // Pixels of the screen for an element along a dimension.
+  pixels(dim) { return dim === null ? this.zoom : this.zoom * this.aspect[dim]; }
+
+  fit(width, height) {
+    const panel = this.panels[0];
+    const across = panel.across === null ? 1 : this.shape[panel.across] * this.aspect[panel.across];
+    const down = panel.down === null ? 1 : this.shape[panel.down] * this.aspect[panel.down];
+    const wide = this.panels[1] ? this.shape[panel.through] * this.aspect[panel.through] : 1;
+    this.zoom = 0.94 * Math.min(width / Math.max(across, wide), height / Math.max(down, wide));
+    this.center = this.shape.map((n) => n / 2);
+  }
+
+  // Factor and offset of a level: element i of it covers [i * f + o, (i + 1) * f + o) of full resolution.
+  place(level, dim) {
+    const first = this.image.levels[0], other = this.image.levels[level];
+    const f = other.scale[dim] / first.scale[dim];
+    const edge = (l) => l.translation[dim] - l.scale[dim] / 2;
+    return [f, (edge(other) - edge(first)) / first.scale[dim]];
+  }
+
+  // The coarsest level whose pixels are no larger than those of the screen, and how many elements make one.
+  chooseLevel(panel, ratio) {
+    const dims = [panel.across, panel.down].filter((dim) => dim !== null);
+    const size = (level) => Math.max(...dims.map((d) => this.place(level, d)[0] * this.pixels(d) * ratio));
+    let level = 0;
+    this.image.levels.forEach((_, i) => { if (size(i) <= 1.5 && size(i) >= size(level)) level = i; });
+    let step = 1;
+    while (size(level) * step * 2 <= 1.5) step *= 2;
+    return [level, step];
+  }
+
+  index(level, dim, position) {
+    const [f, o] = this.place(level, dim);
+    const n = this.image.levels[level].shape[dim];
+    return Math.min(Math.max(Math.floor((position + 0.5 - o) / f), 0), Math.max(n - 1, 0));
+  }
+
+  url(call, panel, level, box, step, channel) {
+    const at = this.shape.map((_, dim) =>
+      dim === this.image.channel && channel !== null ? channel : this.index(level, dim, this.cross[dim]));
+    for (const dim of [panel.across, panel.down]) if (dim !== null) at[dim] = 0;
+    const dims = [panel.down, panel.across].map((dim) => (dim === null ? "" : dim)).join(",");
+    const query = new URLSearchParams({ path: this.path, level, dims, at: at.join(","), box: box.join(","), step });
+    return `api/${call}?${query}`;
+  }
+
+  // Screen coordinates of a position along the two axes of a panel.
+  screen(panel, axis, position, length) {
+    const dim = panel[axis];
+    const center = dim === null ? 0.5 : this.center[dim];
+    return (position - center) * this.pixels(dim) + length / 2;
+  }
+
+  position(panel, axis, at, length) {
+    const dim = panel[axis];
+    return (at - length / 2) / this.pixels(dim) + (dim === null ? 0.5 : this.center[dim]);
+  }
+
+  visible(panel, level, step, width, height) {
+    return ["down", "across"].flatMap((axis) => {
+      const dim = panel[axis], length = axis === "down" ? height : width;
+      if (dim === null) return [0, 1, 0, 1];
+      const [f, o] = this.place(level, dim), n = this.image.levels[level].shape[dim];
+      const lo = (this.position(panel, axis, 0, length) - o) / f;
+      const hi = (this.position(panel, axis, length, length) - o) / f;
+      const start = Math.max(0, Math.min(n, Math.floor(lo))), stop = Math.max(0, Math.min(n, Math.ceil(hi)));
+      const tile = TILE * step;
+      return [start, stop, Math.floor(start / tile), Math.ceil(stop / tile)];
+    });
+  }
+
+  draw(panel) {
+    const { canvas } = panel;
+    const ratio = window.devicePixelRatio || 1;
+    const width = canvas.clientWidth, height = canvas.clientHeight;
+    if (!width || !height) return;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    const [level, step] = this.chooseLevel(panel, ratio);
+    const last = this.image.levels.length - 1;
+    panel.level = level;
+    panel.step = step;
+    panel.problems = [];
+    if (level < last) {
+      this.drawLevel(context, panel, last, 1, width, height); // until the tiles above it have come
+    }
+    this.drawLevel(context, panel, level, step, width, height);
+    if (this.grid) this.drawGrid(context, panel, level, width, height);
+    this.drawCrosshair(context, panel, width, height);
+    this.drawScale(context, panel, width, height);
+  }
+
+  drawLevel(context, panel, level, step, width, height) {
+    const [, , t0, t1, , , u0, u1] = this.visible(panel, level, step, width, height);
+    if ((t1 - t0) * (u1 - u0) > MOST_TILES) return;
+    context.save();
+    context.beginPath(); // what a coarser level has beyond the end is not there
+    context.rect(...["across", "down"].map((axis) => this.screen(panel, axis, 0, axis === "down" ? height : width)),
+      ...["across", "down"].map((axis) => (panel[axis] === null ? 1 : this.shape[panel[axis]]) * this.pixels(panel[axis])));
+    context.clip();
+    const active = this.channels.filter((c) => c.active || this.image.labels);
+    const span = (dim, t) => [t * TILE * step, Math.min((t + 1) * TILE * step, dim === null ? 1 : this.image.levels[level].shape[dim])];
+    const edge = (axis, dim, i, length) => {
+      const [f, o] = dim === null ? [1, 0] : this.place(level, dim);
+      return this.screen(panel, axis, i * f + o, length);
+    };
+    for (let t = t0; t < t1; t++) {
+      for (let u = u0; u < u1; u++) {
+        const [r0, r1] = span(panel.down, t), [c0, c1] = span(panel.across, u);
+        const several = this.image.channel !== null && !this.image.labels;
+        const parts = active.map((c) => ({
+          tile: this.tiles.get(this.url("tile", panel, level, [r0, r1, c0, c1], step, several ? c.index : null)),
+          low: c.window ? c.window[0] : 0, high: c.window ? c.window[1] : 1, color: rgb(c.color),
+        }));
+        // A pixel may stand for fewer elements at the end; it is drawn whole and cut off there.
+        const tall = Math.ceil((r1 - r0) / step) * step, wide = Math.ceil((c1 - c0) / step) * step;
+        const top = edge("down", panel.down, r0, height), bottom = edge("down", panel.down, r0 + tall, height);
+        const left = edge("across", panel.across, c0, width), right = edge("across", panel.across, c0 + wide, width);
+        for (const { tile } of parts) {
+          if (tile && tile.error) this.problem(context, panel, tile.error, left, top, right, bottom);
+          for (const { box, message } of (tile && tile.damaged) || []) {
+            panel.problems.push(message);
+          }
+        }
+        const good = parts.filter(({ tile }) => tile && !tile.error);
+        if (!good.length || good.length < parts.filter(({ tile }) => !tile || !tile.error).length) continue;
+        const picture = paint(good, this.image.labels, this.version());
+        context.imageSmoothingEnabled = this.interpolate && (right - left) / picture.width < 1;
+        context.drawImage(picture, left, top, right - left, bottom - top);
+        for (const { tile } of good) {
+          for (const { box, message } of tile.damaged) {
+            this.problem(context, panel, message, edge("across", panel.across, box[2], width),
+              edge("down", panel.down, box[0], height), edge("across", panel.across, box[3], width),
+              edge("down", panel.down, box[1], height));
+          }
+        }
+      }
+    }
+    context.restore();
+  }
+
+  version() {
+    return this.channels.map((c) => `${c.active}${c.color}${c.window}`).join(";");
+  }
+
+  problem(context, panel, message, left, top, right, bottom) {
+    if (!panel.problems.includes(message)) panel.problems.push(message);
+    context.save();
+    context.beginPath();
+    context.rect(left, top, right - left, bottom - top);
+    context.clip();
+    context.fillStyle = "#5a1512";
+    context.fill();
+    context.strokeStyle = "#e5534b";
+    context.lineWidth = 2;
+    for (let x = left - (bottom - top); x < right; x += 14) {
+      context.beginPath();
+      context.moveTo(x, bottom);
+      context.lineTo(x + (bottom - top), top);
+      context.stroke();
+    }
+    context.strokeRect(left + 1, top + 1, right - left - 2, bottom - top - 2);
+    context.restore();
+  }
+
+  drawGrid(context, panel, level, width, height) {
+    const [r0, r1, , , c0, c1] = this.visible(panel, level, 1, width, height);
+    if (r1 <= r0 || c1 <= c0) return;
+    const url = this.url("chunks", panel, level, [r0, r1, c0, c1], 1, null);
+    const answer = this.chunkAnswers.get(url);
+    if (!answer) {
+      if (this.chunkAnswers.size > 60) this.chunkAnswers.clear();
+      this.chunkAnswers.set(url, { chunks: [], pending: true });
+      fetch(url).then((r) => r.json()).catch((e) => ({ chunks: [], note: String(e) })).then((found) => {
+        this.chunkAnswers.set(url, { chunks: [], ...found, note: found.note || found.error });
+        this.redraw();
+      });
+      return;
+    }
+    panel.chunks = { ...answer, level };
+    const edge = (axis, dim, i, length) => {
+      const [f, o] = dim === null ? [1, 0] : this.place(level, dim);
+      return this.screen(panel, axis, i * f + o, length);
+    };
+    context.font = "11px ui-monospace, monospace";
+    context.textBaseline = "top";
+    for (const { key, box, size, unknown } of answer.chunks) {
+      const top = edge("down", panel.down, box[0], height), bottom = edge("down", panel.down, box[1], height);
+      const left = edge("across", panel.across, box[2], width), right = edge("across", panel.across, box[3], width);
+      const missing = size === null && !unknown;
+      if (missing) {
+        context.fillStyle = "#ffb02033";
+        context.fillRect(left, top, right - left, bottom - top);
+      }
+      if (answer.inner) {
+        context.strokeStyle = "#ffffff40";
+        context.lineWidth = 1;
+        for (let r = box[0] + answer.inner[0]; r < box[1]; r += answer.inner[0]) line(context, left, edge("down", panel.down, r, height), right, edge("down", panel.down, r, height));
+        for (let c = box[2] + answer.inner[1]; c < box[3]; c += answer.inner[1]) line(context, edge("across", panel.across, c, width), top, edge("across", panel.across, c, width), bottom);
+      }
+      context.strokeStyle = missing ? "#ffb020" : "#40d0ff";
+      context.lineWidth = 1;
+      context.strokeRect(left + 0.5, top + 0.5, right - left - 1, bottom - top - 1);
+      const text = `${key} ${missing ? "missing" : unknown ? "" : bytes(size)}`;
+      if (context.measureText(text).width < right - left - 8 && bottom - top > 18) {
+        context.fillStyle = "#000a";
+        context.fillRect(left + 2, top + 2, context.measureText(text).width + 6, 15);
+        context.fillStyle = missing ? "#ffd080" : "#b0ecff";
+        context.fillText(text, left + 5, top + 4);
+      }
+    }
+  }
+
+  drawCrosshair(context, panel, width, height) {
+    const colorOf = (dim) => AXIS_COLORS[this.image.dims.indexOf(dim)] || "#fff";
+    context.lineWidth = 1;
+    context.globalAlpha = 0.75;
+    if (panel.across !== null) {
+      const x = this.screen(panel, "across", this.cross[panel.across] + 0.5, width);
+      context.strokeStyle = colorOf(panel.across);
+      line(context, x, 0, x, height);
+    }
+    if (panel.down !== null) {
+      const y = this.screen(panel, "down", this.cross[panel.down] + 0.5, height);
+      context.strokeStyle = colorOf(panel.down);
+      line(context, 0, y, width, y);
+    }
+    context.globalAlpha = 1;
+  }
+
+  drawScale(context, panel, width, height) {
+    const perPixel = (this.voxel === null || !this.unit ? 1 : this.voxel) / this.zoom;
+    const wanted = perPixel * Math.min(width / 4, 140);
+    const power = 10 ** Math.floor(Math.log10(wanted));
+    const length = power * (wanted / power >= 5 ? 5 : wanted / power >= 2 ? 2 : 1);
+    const n = length / perPixel;
+    const text = `${Number(length.toPrecision(3))} ${this.unit || "px"}`;
+    context.font = "12px system-ui, sans-serif";
+    context.textBaseline = "bottom";
+    const label = context.measureText(text).width;
+    const box = Math.max(n, label) + 10;
+    context.fillStyle = "#000b";
+    context.fillRect(width - box - 6, height - 30, box, 24);
+    context.fillStyle = "#fff";
+    context.fillRect(width - 11 - n, height - 11, n, 3);
+    context.fillText(text, width - 11 - label, height - 12);
+  }
+}
+
+function line(context, x0, y0, x1, y1) {
+  context.beginPath();
+  context.moveTo(Math.round(x0) + 0.5, Math.round(y0) + 0.5);
+  context.lineTo(Math.round(x1) + 0.5, Math.round(y1) + 0.5);
+  context.stroke();
+}
+
+function rgb(text) {
+  const number = parseInt(text.replace("#", ""), 16);
+  return Number.isNaN(number) ? WHITE : [(number >> 16) & 255, (number >> 8) & 255, number & 255];
+}
+
+export function bytes(n) {
+  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
+    if (n < 1000 || unit === "TB") return `${unit === "B" ? n : n.toPrecision(3)} ${unit}`;
+    n /= 1000;
+  }
+  return "";
+}

@@ -1,0 +1,78 @@
+"""The key spaces of what is served: one tree of keys for each format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+from chunkwise.errors import UnsupportedError
+from chunkwise.server import n5, zarr3
+from chunkwise.server.browser_types import for_browsers
+from chunkwise.server.content import Content
+from chunkwise.server.image import image_at
+from chunkwise.server.precomputed import KEY as INFO
+from chunkwise.server.precomputed import PrecomputedVolume
+from chunkwise.server.sources import Served, ServedArray, ServedGroup, Sources
+
+__all__ = ["SPACES", "find_content"]
+
+
+def find_content(sources: Sources, space: str, names: Sequence[str]) -> Content | ServedGroup | None:
+    """Return what is at a path of a key space: content, or a group to list; None if there is nothing.
+
+    Raises
+    ------
+    UnsupportedError
+        If the array can't be had in that format.
+    """
+    found = sources.split(names)
+    if found is None:
+        return None
+    node, key = found
+    if not key:
+        return node if isinstance(node, ServedGroup) else None
+    return SPACES[space](sources, tuple(names[: len(names) - key.count("/") - 1]), node, key)
+
+
+def _by_format(module: ModuleType) -> Callable[[Sources, tuple[str, ...], Served, str], Content | None]:
+    def content(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
+        if isinstance(node, ServedArray):
+            return module.array_content(node, key)  # type: ignore[no-any-return]
+        return module.group_content(node, key)  # type: ignore[no-any-return]
+
+    return content
+
+
+def _viewer(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
+    """Return what Zarr v3 has under the key, in data types that neuroglancer has."""
+    if isinstance(node, ServedGroup):
+        return zarr3.group_content(node, key)
+    view = for_browsers(node.view)
+    if view is node.view:
+        return zarr3.array_content(node, key)
+    converted = node.made.get("viewer")
+    if converted is None:
+        converted = node.made["viewer"] = ServedArray(view, node.name, attributes=node.attributes)
+    return zarr3.array_content(converted, key)
+
+
+def _precomputed(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
+    if isinstance(node, ServedGroup) and key != INFO and key[0] != ".":
+        return None
+    volume = node.made.get("precomputed")
+    if volume is None:
+        image = image_at(sources, path, node)
+        if image is None:
+            raise UnsupportedError(f'"{"/".join(path)}" is a group that is no image')
+        volume = node.made["precomputed"] = PrecomputedVolume(image)
+    content: Content | None = volume.content(key)
+    return content
+
+
+SPACES: dict[str, Callable[[Sources, tuple[str, ...], Served, str], Content | None]] = {
+    "zarr3": _by_format(zarr3),
+    "n5": _by_format(n5),
+    "precomputed": _precomputed,
+    "viewer": _viewer,
+}
+"""Key spaces by the first name of a path; ``viewer`` is Zarr v3 in types that neuroglancer has."""

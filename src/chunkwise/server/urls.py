@@ -1,0 +1,79 @@
+"""What to give to each client of a server."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+from chunkwise.errors import ChunkwiseError
+from chunkwise.server.image import image_at
+from chunkwise.server.precomputed import PrecomputedVolume
+from chunkwise.server.sources import ServedArray, ServedGroup, Sources
+
+__all__ = ["neuroglancer_sources", "ready_urls"]
+
+_NEUROGLANCER = "https://neuroglancer-demo.appspot.com/#!"
+_MOST_LAYERS = 8
+_MOST_LOOKED_AT = 64
+
+
+def ready_urls(url: str, sources: Sources) -> dict[str, str]:
+    """Return, by client, a URL or a line of code that opens the first thing that is served."""
+    name = next(iter(sources))
+    base = f"{url}zarr3/{quote(name)}"
+    layers = neuroglancer_sources(url, sources)
+    out = {"page": url}
+    if layers:
+        state = {"layers": [{"name": name, "type": kind, "source": source} for name, kind, source in layers]}
+        out["neuroglancer"] = _NEUROGLANCER + quote(json.dumps(state, separators=(",", ":")))
+    path = next((path for path, node in _nodes(sources) if isinstance(node, ServedArray)), (name,))
+    array = f"{url}zarr3/{'/'.join(map(quote, path))}"
+    out |= {
+        "napari": f"napari {base}",
+        "zarr-python": f'zarr.open("{base}", mode="r")',
+        "TensorStore": f'ts.open({{"driver": "zarr3", "kvstore": "{array}/"}})',
+        "N5": f'ts.open({{"driver": "n5", "kvstore": "{array.replace("/zarr3/", "/n5/", 1)}/"}})',
+        "fsspec": f'fsspec.get_mapper("{base}")',
+    }
+    return out
+
+
+def neuroglancer_sources(url: str, sources: Sources) -> list[tuple[str, str, str]]:
+    """Return name, kind and source of a layer for each of the first images."""
+    layers: list[tuple[str, str, str]] = []
+    inside: tuple[str, ...] | None = None
+    for path, node in _nodes(sources):
+        if inside is not None and path[: len(inside)] == inside:
+            continue  # a level of an image that is a layer
+        try:
+            image = image_at(sources, path, node)
+            if image is None:
+                continue
+            PrecomputedVolume(image)
+        except ChunkwiseError:
+            continue
+        inside = path
+        kind = "segmentation" if image.is_labels else "image"
+        layers.append((path[-1], kind, f"precomputed://{url}precomputed/{'/'.join(map(quote, path))}"))
+        if len(layers) == _MOST_LAYERS:
+            break
+    return layers
+
+
+def _nodes(sources: Sources) -> list[tuple[tuple[str, ...], ServedArray | ServedGroup]]:
+    """Return the first nodes, each group before its members."""
+    found: list[tuple[tuple[str, ...], ServedArray | ServedGroup]] = []
+    waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(sources))]
+    while waiting and len(found) < _MOST_LOOKED_AT:
+        path = waiting.pop()
+        try:
+            node = sources.find(path)
+            if node is None:
+                continue
+            found.append((path, node))
+            if isinstance(node, ServedGroup):
+                names = [member.name for member in sources.members(path, node)]
+                waiting += [(*path, name) for name in reversed(names)]
+        except ChunkwiseError:  # the page and the listing tell what is wrong
+            continue
+    return found

@@ -1,0 +1,114 @@
+"""Served arrays and groups as Zarr v3.
+
+The stored bytes are passed through where every client can decode them: those of Zarr v3, and those of v1
+and v2, which the key encoding ``v2`` finds.  Otherwise chunks are encoded anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chunkwise.binding import dump_bytes
+from chunkwise.codec.chain import parse_codecs
+from chunkwise.driver.zarr3.format import FORMAT
+from chunkwise.errors import ChunkwiseError
+from chunkwise.server.content import Content, Document, StoredValue
+from chunkwise.server.encoded import EncodedArray, template_for
+from chunkwise.server.sources import ServedArray, ServedGroup
+from chunkwise.tools.array_template import inner_chain
+from chunkwise.tools.compressor import Compressor
+from chunkwise.tools.migrate import plan_migration
+
+__all__ = ["CODECS", "DATA_TYPES", "KEY", "array_content", "group_content", "passed_document"]
+
+KEY = "zarr.json"
+CODECS = frozenset({"bytes", "transpose", "gzip", "zstd", "blosc", "crc32c", "sharding_indexed"})
+"""Codecs that zarr-python, TensorStore, zarrita and neuroglancer decode."""
+
+DATA_TYPES = frozenset(
+    ["bool", "float16", "float32", "float64", "complex64", "complex128"]
+    + [f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)]
+)
+"""Data types of the core specification."""
+
+_COMPRESSOR = Compressor("zstd", 1)
+
+
+def group_content(group: ServedGroup, key: str) -> Content | None:
+    """Return what `key` of a group holds."""
+    if key != KEY:
+        return None
+    document = {"zarr_format": 3, "node_type": "group", "attributes": _attributes(group)}
+    return Document(dump_bytes(document))
+
+
+def array_content(served: ServedArray, key: str) -> Content | None:
+    """Return what `key` of an array holds."""
+    passed = passed_document(served)
+    if passed is None:
+        encoded = served.made.get("zarr3")
+        if encoded is None:
+            template = template_for(served.view, served.attributes, _COMPRESSOR)
+            encoded = served.made["zarr3"] = EncodedArray(served.view, template, "zarr3", FORMAT)
+        return Document(encoded.document) if key == KEY else encoded.content(key)
+    if key == KEY:
+        return Document(dump_bytes(passed))
+    open_array, node = served.stored, served.node
+    assert open_array is not None and node is not None
+    stored = open_array.stored
+    cell = stored.keys.cell(node.location.path + key, stored.grid.rank)
+    return None if cell is None else StoredValue(node.location.kv, node.location.path + key)
+
+
+def passed_document(served: ServedArray) -> Mapping[str, Any] | None:
+    """Return the ``zarr.json`` with which the stored chunks are sent as they are; None if they can't be."""
+    if "passed" not in served.made:
+        served.made["passed"] = _find_document(served)
+    found: Mapping[str, Any] | None = served.made["passed"]
+    return found
+
+
+def _find_document(served: ServedArray) -> Mapping[str, Any] | None:
+    node = served.node
+    if node is None or served.stored is None or served.view.dtype.memory_dtype.names is not None:
+        return None
+    document: Mapping[str, Any] = node.document
+    if node.format in ("zarr2", "zarr1"):
+        try:
+            document = plan_migration(node, keep_old=True).document
+        except ChunkwiseError:
+            return None
+    elif node.format != "zarr3":
+        return None
+    if document.get("data_type") not in DATA_TYPES or document["chunk_grid"]["name"] != "regular":
+        return None
+    return document if _all_known(document["codecs"]) else None
+
+
+def _all_known(codecs: Any) -> bool:
+    for codec in parse_codecs(codecs, "zarr3"):
+        if codec.name not in CODECS or getattr(codec, "endian", None) == "big":
+            return False
+    inner, shard = inner_chain(codecs)
+    return inner == list(codecs) or (_all_known(inner) and _all_known(shard.get("index_codecs", ["bytes"])))
+
+
+def _attributes(group: ServedGroup) -> dict[str, Any]:
+    """Return the attributes; those of OME-NGFF 0.4 as 0.5 has them, which belongs to Zarr v3."""
+    attributes = dict(group.attributes)
+    if "ome" in attributes or (group.node is not None and group.node.format == "n5"):
+        return attributes
+    own = {name: attributes.pop(name) for name in _NGFF if name in attributes}
+    if own:
+        attributes["ome"] = {"version": "0.5", **{name: _unversioned(value) for name, value in own.items()}}
+    return attributes
+
+
+_NGFF = ("multiscales", "omero", "labels", "image-label", "plate", "well", "bioformats2raw.layout")
+
+
+def _unversioned(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: item for name, item in value.items() if name != "version"}
+    return [_unversioned(item) for item in value] if isinstance(value, list) else value

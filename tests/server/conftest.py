@@ -1,0 +1,56 @@
+"""Imports of the helpers beside the tests, and requests through a real socket."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+class Got(NamedTuple):
+    """An answer."""
+
+    status: int
+    headers: dict[str, str]  # names in lower case
+    body: bytes
+
+
+Ask = Callable[..., Got]
+
+
+@pytest.fixture
+def ask() -> Ask:
+    """Send a request as it is written, without a client's corrections of the path."""
+
+    def ask(url: str, method: str = "GET", **headers: str) -> Got:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        connection = HTTPConnection(parts.hostname, parts.port, timeout=20)
+        target = url[url.index("/", 8) :]
+        connection.putrequest(method, target, skip_accept_encoding=True)
+        for name, value in headers.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        response: HTTPResponse = connection.getresponse()
+        found = Got(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        connection.close()
+        return found
+
+    return ask
+
+
+@pytest.fixture
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: Any = listening.getsockname()[1]
+    return int(port)

@@ -1,0 +1,283 @@
+"""The page in a real browser: its pixels are the array's, and keyboard, wheel, grid and URL do what they say.
+
+Debian's chromium is driven by playwright.  Where it is missing, the tests fail: a page that nobody opened is
+not tested.  Screenshots are kept in the directory that ``CHUNKWISE_SCREENSHOTS`` names.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from served_data import CHUNKS, DTYPES, FORMATS, SHAPE, has_dtype, write_tree
+
+import chunkwise
+from chunkwise.server.drawing import label_color
+
+FLAGS = [
+    "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+]  # fmt: skip
+IDLE = "document.body.dataset.idle === 'true' && window.chunkwise && window.chunkwise.view"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Start a browser."""
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.fail("NO BROWSER: the page can't be tested; install Debian's package chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """Open a page whose errors fail the test."""
+    page = browser.new_page(viewport={"width": 1200, "height": 800})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    page.close()
+    assert errors == []
+
+
+def show(page: Any, server: Any, path: str, more: str = "") -> None:
+    """Open a view and wait until it is drawn."""
+    if page.url.startswith(server.url):  # the page is there already
+        page.evaluate("(hash) => { location.hash = hash; }", f"#path={path}{more}")
+    else:
+        page.goto(f"{server.url}#path={path}{more}")
+    page.wait_for_function("(path) => window.chunkwise?.view?.path === path", arg=path)
+    wait(page)
+
+
+def wait(page: Any) -> None:
+    page.wait_for_function(IDLE, timeout=20_000)
+    page.wait_for_timeout(60)
+    page.wait_for_function(IDLE, timeout=20_000)
+
+
+def keep(page: Any, name: str) -> None:
+    """Keep a screenshot, if they are asked for."""
+    place = os.environ.get("CHUNKWISE_SCREENSHOTS")
+    if place:
+        Path(place).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=f"{place}/{name}.png")
+
+
+_PIXELS = """([number, points]) => {
+    const view = window.chunkwise.view, panel = view.panels[number], canvas = panel.canvas;
+    const context = canvas.getContext('2d'), out = [];
+    const rows = view.shape[panel.down], columns = view.shape[panel.across];
+    if (!points) {
+        points = [];
+        for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) points.push([r, c]);
+    }
+    for (const [r, c] of points) {
+        const x = view.screen(panel, 'across', c + 0.3, canvas.clientWidth);
+        const y = view.screen(panel, 'down', r + 0.3, canvas.clientHeight);
+        out.push([...context.getImageData(Math.floor(x), Math.floor(y), 1, 1).data.slice(0, 3)]);
+    }
+    return out;
+}"""
+
+
+def pixels(page: Any, panel: int, shape: tuple[int, int]) -> np.ndarray:
+    """Return the colours that are on the canvas where the elements of a plane are."""
+    return np.array(page.evaluate(_PIXELS, [panel, None])).reshape(*shape, 3)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_pixels_are_those_of_the_array(tmp_path: Path, page: Any, format: str) -> None:
+    written = write_tree(tmp_path / "tree", format)
+    z, y, x = (0, 1, 2) if format != "n5" else (2, 1, 0)
+    at = [SHAPE[0] // 2, SHAPE[1] // 2, SHAPE[2] // 2]
+    with chunkwise.serve(tmp_path / "tree") as server:
+        for dtype in (t for t in DTYPES if has_dtype(format, t)):
+            values = written[dtype].transpose(z, y, x)
+            middle = values[at[z]]
+            limits = np.finfo("f4") if dtype.startswith("float") else None
+            low, high = (-100.0, 200.0) if limits else (0.0, float(max(1, int(values.max()) // 2)))
+            show(page, server, f"tree/{dtype}", f"&channels=1_ffffff_{low!r}_{high!r}")
+            keep(page, f"{format}-{dtype}")
+            seen = pixels(page, 0, middle.shape)
+            if dtype in ("bool", "int64", "uint64"):
+                colors = [[label_color(int(v)) if v else (0, 0, 0) for v in row] for row in middle]
+                wanted = np.array(colors)
+            else:
+                grey = np.clip((middle.astype("f8") - low) / (high - low), 0, 1) * 255
+                wanted = np.repeat(np.floor(grey + 0.5)[..., None], 3, -1)
+            # Crosshair, caption and scale bar are drawn above.
+            differs = np.abs(seen - wanted).max(-1) > 1
+            row, column = SHAPE[y] // 2, SHAPE[x] // 2
+            differs[row], differs[:, column] = False, False
+            assert differs.mean() < 0.02, (dtype, differs.sum())
+
+
+def test_keyboard_wheel_and_the_url(tmp_path: Path, page: Any) -> None:
+    values = np.arange(30 * 40 * 50, dtype="u2").reshape(30, 40, 50)
+    chunkwise.create_array(tmp_path / "a.zarr", values, chunks=(10, 20, 25))
+    with chunkwise.serve(tmp_path / "a.zarr") as server:
+        show(page, server, "a.zarr")
+        cross = lambda: page.evaluate("window.chunkwise.view.cross")  # noqa: E731
+        zoom = lambda: page.evaluate("window.chunkwise.view.zoom")  # noqa: E731
+        assert cross() == [15, 20, 25]
+        page.keyboard.press("1")
+        for key in ("ArrowRight", "ArrowDown", "ArrowDown", "PageUp", "Shift+ArrowLeft"):
+            page.keyboard.press(key)
+        assert cross() == [14, 22, 16]
+        told = "document.getElementById('pointer').textContent"
+        page.wait_for_function(f"{told}.endsWith('= {values[14, 22, 16]}')")
+        page.keyboard.press("2")  # its columns are z
+        page.keyboard.press("ArrowRight")
+        assert cross() == [15, 22, 16]
+        before = zoom()
+        page.keyboard.press("+")
+        assert zoom() == pytest.approx(1.25 * before)
+        page.keyboard.press("0")
+        assert zoom() == pytest.approx(before)
+        box = page.locator("#panel-0").bounding_box()
+        page.mouse.move(box["x"] + 100, box["y"] + 100)
+        width = "v.panels[0].canvas.clientWidth"
+        under = f"((v) => v.position(v.panels[0], 'across', 100, {width}))(window.chunkwise.view)"
+        held = page.evaluate(under)
+        page.mouse.wheel(0, -300)
+        page.wait_for_function(f"window.chunkwise.view.zoom > {before * 1.1}")
+        assert page.evaluate(under) == pytest.approx(held, abs=0.1)  # what is under the pointer stays there
+        page.keyboard.press("g")
+        wait(page)
+        page.wait_for_timeout(200)
+        url = page.url
+        assert "grid=1" in url and "at=15%2C22%2C16" in url
+        keep(page, "zoomed")
+        state = "((v) => [v.cross, v.center, v.zoom, v.grid])(window.chunkwise.view)"
+        wanted = page.evaluate(state)
+        page.goto("about:blank")
+        page.goto(url)
+        wait(page)
+        found = page.evaluate(state)
+        assert found[0] == wanted[0] and found[3] is True
+        assert found[1] == pytest.approx(wanted[1], abs=0.01)
+        assert found[2] == pytest.approx(wanted[2], rel=1e-4)
+
+
+def test_chunk_grid_damaged_and_missing_chunks(tmp_path: Path, page: Any) -> None:
+    values = np.full((1, 40, 60), 200, "u1")
+    chunkwise.create_array(tmp_path / "a.zarr", values, chunks=(1, 20, 20), codec="bz2")
+    (tmp_path / "a.zarr/c/0/0/1").write_bytes(b"damaged")
+    (tmp_path / "a.zarr/c/0/1/2").unlink()
+    with chunkwise.serve(tmp_path / "a.zarr") as server:
+        show(page, server, "a.zarr", "&channels=1_ffffff_0_200&grid=1")
+        keep(page, "damaged")
+        assert "c/0/0/1" in page.locator("#problems").inner_text()
+        chunks = page.evaluate("window.chunkwise.view.panels[0].chunks.chunks")
+        assert {c["key"]: c["size"] is None for c in chunks} == {
+            f"c/0/{i}/{j}": (i, j) == (1, 2) for i in (0, 1) for j in (0, 1, 2)
+        }
+        assert next(c for c in chunks if c["key"] == "c/0/0/1")["size"] == 7
+        seen = pixels(page, 0, (40, 60))
+        assert (seen[25, 5] == 255).all()  # the rest goes on
+        assert seen[10, 30, 0] > seen[10, 30, 1] + 40  # red
+
+
+def test_levels_follow_the_zoom_and_channels_add_up(tmp_path: Path, page: Any) -> None:
+    image = np.zeros((2, 512, 512), "u1")
+    image[0, :, :256], image[1, 128:, :] = 200, 100
+    source = chunkwise.array(image)
+    chunkwise.downsample_pyramid(source, tmp_path / "i.zarr", axes=list("cyx"), chunks=(1, 64, 64)).result()
+    with chunkwise.serve(tmp_path / "i.zarr") as server:
+        show(page, server, "i.zarr", "&channels=1_ff0000_0_200,1_00ff00_0_200&zoom=0.24")
+        keep(page, "channels")
+        level = page.evaluate("window.chunkwise.view.panels[0].level")
+        assert level > 0
+        seen = page.evaluate(_PIXELS, [0, [[64, 64], [300, 64], [300, 400]]])
+        assert seen == [[255, 0, 0], [255, 128, 0], [0, 128, 0]]
+        page.keyboard.press("1")
+        for _ in range(10):
+            page.keyboard.press("+")
+        wait(page)
+        assert page.evaluate("window.chunkwise.view.panels[0].level") == 0
+
+
+def test_the_tree_is_searched_and_chosen_from_by_keyboard_on_a_phone(tmp_path: Path, page: Any) -> None:
+    group = chunkwise.open_group(tmp_path / "t", "w")
+    for name in ("em/raw", "em/mask", "light/gfp"):
+        group.create_array(name, np.ones((8, 9, 10), "u1"))
+    page.set_viewport_size({"width": 390, "height": 760})
+    with chunkwise.serve(tmp_path / "t") as server:
+        show(page, server, "t/em/raw")
+        keep(page, "phone")
+        assert page.locator("#panels canvas").count() == 3
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.keyboard.press("/")
+        page.keyboard.type("light")
+        assert page.locator("#tree li:visible").count() == 2
+        page.keyboard.press("Tab")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowRight")
+        page.locator("#tree li[data-path='t/light/gfp']").wait_for(state="attached")
+        page.locator("#search").fill("gfp")
+        page.locator("#tree button:visible", has_text="gfp").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("window.chunkwise.view && window.chunkwise.view.path === 't/light/gfp'")
+
+
+def test_neuroglancer_shows_what_is_served(tmp_path: Path, page: Any) -> None:
+    import neuroglancer
+
+    values = np.zeros((48, 48, 48), "i8")
+    values[8:40, 8:40, 8:40] = 900
+    chunkwise.create_array(tmp_path / "a.zarr", values.astype("f8"), chunks=(16, 16, 16), codec="bz2")
+    with chunkwise.serve(tmp_path / "a.zarr") as server:
+        neuroglancer.set_server_bind_address("127.0.0.1")
+        viewer = neuroglancer.Viewer()
+        with viewer.txn() as state:
+            control = "#uicontrol invlerp normalized(range=[0, 1000])\n"
+            shader = control + "void main() { emitGrayscale(normalized()); }"
+            source = f"precomputed://{server.url}precomputed/a.zarr"
+            state.layers["a"] = neuroglancer.ImageLayer(source=source, shader=shader)
+            state.layout = "xy"
+            state.show_axis_lines = False
+        page.goto(viewer.get_viewer_url())
+        for _ in range(40):
+            shot = page.screenshot()
+            if _middle(shot) > 200:
+                break
+            page.wait_for_timeout(250)
+        keep(page, "neuroglancer")
+        assert _middle(shot) > 200  # 900 of 1000
+        neuroglancer.stop()
+
+
+def _middle(png: bytes) -> int:
+    from io import BytesIO
+
+    from PIL import Image
+
+    picture = Image.open(BytesIO(png)).convert("L")
+    return int(picture.getpixel((picture.width // 2 - 8, picture.height // 2 + 15)))
+
+
+def test_the_first_view_is_drawn_without_a_browser(tmp_path: Path) -> None:
+    from PIL import Image
+
+    from chunkwise.cli.main import main
+
+    values = np.zeros((30, 40, 50), "u1")
+    values[:, :, 30:] = 255
+    chunkwise.create_array(tmp_path / "a.zarr", values, chunks=CHUNKS)
+    assert main(["view", str(tmp_path / "a.zarr"), "--headless", str(tmp_path / "o.png")]) == 0
+    picture = np.asarray(Image.open(tmp_path / "o.png"))
+    top = picture[22 + 100]  # a row of the first slice, 420 pixels for 50 elements
+    assert top[10 + 100].tolist() == [0, 0, 0]
+    assert top[10 + 400].tolist() == [255, 255, 255]

@@ -1,0 +1,181 @@
+"""What is served has the values that are stored, for every peer that reads it through HTTP."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorstore
+import zarr
+from served_data import CHUNKS, DTYPES, FORMATS, SHAPE, has_dtype, write_tree
+
+import chunkwise
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_peers_read_every_type_of_every_format(tmp_path: Path, format: str) -> None:
+    written = write_tree(tmp_path / "tree", format)
+    assert len(written) == sum(has_dtype(format, dtype) for dtype in DTYPES)
+    with chunkwise.serve(tmp_path / "tree") as server:
+        for dtype, values in written.items():
+            base = f"{server.url}zarr3/tree/{dtype}"
+            by_zarr = zarr.open_array(base, mode="r")
+            assert by_zarr.dtype == values.dtype
+            np.testing.assert_array_equal(by_zarr[...], values)
+            np.testing.assert_array_equal(_tensorstore("zarr3", base), values)
+            np.testing.assert_array_equal(chunkwise.open(base + "/").result().read().result(), values)
+            by_n5 = _tensorstore("n5", f"{server.url}n5/tree/{dtype}")
+            np.testing.assert_array_equal(by_n5, values)
+            viewed = _tensorstore("zarr3", f"{server.url}viewer/tree/{dtype}")
+            volume = _tensorstore("neuroglancer_precomputed", f"{server.url}precomputed/tree/{dtype}")
+            wanted = values.astype(_BROWSER.get(dtype, dtype))
+            np.testing.assert_array_equal(viewed, wanted)
+            assert viewed.dtype == wanted.dtype == volume.dtype
+            x_first = format == "n5"
+            np.testing.assert_array_equal(volume[..., 0], wanted if x_first else wanted.T)
+
+
+_BROWSER = {"bool": "uint8", "float16": "float32", "float64": "float32", "int64": "uint64"}
+
+
+def _tensorstore(driver: str, url: str) -> np.ndarray:
+    opened = tensorstore.open({"driver": driver, "kvstore": url + "/"}, read=True).result()
+    return opened.read().result()
+
+
+def test_z5py_reads_what_is_fetched_key_by_key(tmp_path: Path, ask) -> None:
+    import z5py
+
+    written = write_tree(tmp_path / "tree", "zarr2")
+    copy = tmp_path / "copy.n5"
+    with chunkwise.serve(tmp_path / "tree") as server:
+        for dtype in (t for t in written if has_dtype("n5", t)):
+            cells = np.ndindex(*(-(-n // c) for n, c in zip(SHAPE, CHUNKS, strict=True)))
+            for key in ("attributes.json", *("/".join(map(str, cell)) for cell in cells)):
+                got = ask(f"{server.url}n5/tree/{dtype}/{key}")
+                assert got.status in (200, 404)
+                if got.status == 200:
+                    (copy / dtype / key).parent.mkdir(parents=True, exist_ok=True)
+                    (copy / dtype / key).write_bytes(got.body)
+        (copy / "attributes.json").write_bytes(ask(f"{server.url}n5/tree/attributes.json").body)
+    container = z5py.File(str(copy), "r")
+    for dtype in (t for t in written if has_dtype("n5", t)):
+        np.testing.assert_array_equal(container[dtype][...].T, written[dtype])  # it has the last axis first
+
+
+@pytest.mark.parametrize(
+    ("format", "dtype"), [("zarr3", "int8"), ("zarr3-sharded", "int8"), ("zarr2", "uint8"), ("n5", "int8")]
+)
+def test_stored_bytes_are_passed_through_where_the_format_is_the_asked_one(
+    tmp_path: Path, ask, format: str, dtype: str
+) -> None:
+    write_tree(tmp_path / "tree", format)
+    space = "n5" if format == "n5" else "zarr3"
+    files = [p for p in (tmp_path / "tree" / dtype).rglob("*") if p.is_file() and p.suffix != ".json"]
+    chunks = [p for p in files if not p.name.startswith(".z")]
+    assert len(chunks) > 3
+    with chunkwise.serve(tmp_path / "tree") as server:
+        for path in chunks:
+            key = path.relative_to(tmp_path / "tree" / dtype).as_posix()
+            assert ask(f"{server.url}{space}/tree/{dtype}/{key}").body == path.read_bytes()
+
+
+def test_codecs_that_browsers_lack_are_replaced(tmp_path: Path, ask) -> None:
+    for format in ("zarr3", "zarr2", "n5"):
+        written = write_tree(tmp_path / format, format)
+        with chunkwise.serve(tmp_path / format) as server:
+            for dtype in written:
+                document = json.loads(ask(f"{server.url}zarr3/{format}/{dtype}/zarr.json").body)
+                names = {codec["name"] for codec in document["codecs"]}
+                assert names <= {"bytes", "transpose", "gzip", "zstd", "blosc"}, (format, dtype)
+                document = json.loads(ask(f"{server.url}n5/{format}/{dtype}/attributes.json").body)
+                assert document["compression"]["type"] in {"raw", "gzip", "blosc", "zstd"}, (format, dtype)
+
+
+def test_big_endian_text_and_fields_of_records(tmp_path: Path) -> None:
+    group = chunkwise.open_group(tmp_path / "t", "w", format="zarr2")
+    zarr.create_array(str(tmp_path / "t/big"), data=np.arange(30, dtype=">i4"), zarr_format=2)
+    records = np.zeros(10, [("x", "<f4"), ("n", "<u2")])
+    records["x"], records["n"] = np.arange(10) / 2, np.arange(10) * 3
+    group.create_array("records", records, chunks=(4,))
+    n5 = chunkwise.open_group(tmp_path / "n", "w", format="n5")
+    n5.create_array("text", np.array(["a", "bé", "", "ccc"], object), chunks=(3,), dtype="ustring")
+    with chunkwise.serve(tmp_path / "t", tmp_path / "n") as server:
+        base = f"{server.url}zarr3/t"
+        np.testing.assert_array_equal(zarr.open_array(f"{base}/big", mode="r")[...], np.arange(30))
+        for field in ("x", "n"):
+            by_zarr = zarr.open_array(f"{base}/records/.fields/{field}", mode="r")
+            np.testing.assert_array_equal(by_zarr[...], records[field])
+            by_n5 = _tensorstore("n5", f"{server.url}n5/t/records/.fields/{field}")
+            np.testing.assert_array_equal(by_n5, records[field])
+        assert zarr.open_array(f"{server.url}zarr3/n/text", mode="r")[...].tolist() == ["a", "bé", "", "ccc"]
+
+
+def test_views_of_a_program_are_served_as_they_are_seen(tmp_path: Path) -> None:
+    values = np.arange(24 * 20, dtype="u2").reshape(24, 20)
+    stored = chunkwise.create_array(tmp_path / "a.zarr", values, chunks=(8, 8))
+    stack = chunkwise.stack([stored, stored])
+    small = chunkwise.downsample(stored, [2, 2], "mean")
+    what = {
+        "part": stored[4:20, 3:],
+        "cast": stored.astype("float32"),
+        "stack": stack,
+        "small": small,
+        "numpy": values,
+        "group": chunkwise.open_group(chunkwise.open_group(tmp_path / "g", "w").location),
+    }
+    with chunkwise.serve(what) as server:
+        for name, wanted in (
+            ("part", values[4:20, 3:]),
+            ("cast", values.astype("f4")),
+            ("stack", np.stack([values, values])),
+            ("small", small.read().result()),
+            ("numpy", values),
+        ):
+            by_zarr = zarr.open_array(f"{server.url}zarr3/{name}", mode="r")
+            assert by_zarr.dtype == wanted.dtype
+            np.testing.assert_array_equal(by_zarr[...], wanted)
+
+
+def test_a_change_is_seen_by_the_next_request(tmp_path: Path) -> None:
+    stored = chunkwise.create_array(tmp_path / "a.zarr", np.zeros((8, 8), "u2"), chunks=(4, 4), codec="bz2")
+    with chunkwise.serve(tmp_path / "a.zarr") as server:
+        assert not _tensorstore("zarr3", f"{server.url}zarr3/a.zarr").any()
+        stored[...] = 7
+        assert (_tensorstore("zarr3", f"{server.url}zarr3/a.zarr") == 7).all()
+
+
+@pytest.fixture(scope="module")
+def zarrita(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install zarrita from npm; return the directory of the program that reads with it."""
+    if shutil.which("npm") is None:
+        pytest.fail("zarrita, the reader that browsers have, needs node and npm on the PATH")
+    place = tmp_path_factory.mktemp("zarrita")
+    for path in (Path(__file__).parent / "zarrita").iterdir():
+        shutil.copy(path, place)
+    command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_zarrita_reads_every_type_of_every_format(tmp_path: Path, zarrita: Path, format: str) -> None:
+    written = write_tree(tmp_path / "tree", format)
+    written.pop("float16", None)  # which JavaScript has from Node 24 on
+    with chunkwise.serve(tmp_path / "tree") as server:
+        urls = [f"{server.url}zarr3/tree/{dtype}" for dtype in written]
+        command = ["node", "read.js", *urls]
+        done = subprocess.run(command, cwd=zarrita, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    for line, (dtype, values) in zip(done.stdout.splitlines(), written.items(), strict=True):
+        found = json.loads(line)
+        assert (found["dtype"], tuple(found["shape"])) == (dtype, values.shape)
+        if dtype in ("int64", "uint64"):  # as text, since numbers of JavaScript have 53 bits
+            assert found["values"] == [str(value) for value in values.ravel().tolist()]
+        else:
+            np.testing.assert_array_equal(np.array(found["values"], values.dtype), values.ravel())
