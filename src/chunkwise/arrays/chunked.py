@@ -271,7 +271,7 @@ class ChunkedArray:
             )
         rank = len(self._opened.metadata.shape)
         changed = any(b is not None for b in (*request.inclusive_min, *request.exclusive_max))
-        if changed and self._stored.part is not None and not request.tied:
+        if changed and self._stored.field is not None and not request.tied:
             return Future.failed(
                 FailedPreconditionError(
                     "Resize operation would affect other fields but `resize_tied_bounds` was not specified"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chunkwise.cached import cached_property
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import DecodeInto, Encode, PreparedChain
-from chunkwise.driver.stored_array import RecordPart
+from chunkwise.driver.stored_array import StoredField
 from chunkwise.errors import TooLargeError
 
 __all__ = ["Coder", "chain_for", "open_coders", "open_fill_test"]
@@ -20,16 +20,18 @@ __all__ = ["Coder", "chain_for", "open_coders", "open_fill_test"]
 class Coder:
     """Decoder, encoder and scratch memory for chunks of one shape, each made when it is first used."""
 
-    # `order` is that of the plan, as storage dimensions.  `part` is what the plan selects of each element.
+    # `order` is that of the plan, as storage dimensions.  `field` is what the plan selects of each element.
 
-    def __init__(self, chain: PreparedChain, order: tuple[int, ...], part: RecordPart | None = None) -> None:
+    def __init__(
+        self, chain: PreparedChain, order: tuple[int, ...], field: StoredField | None = None
+    ) -> None:
         self._chain = chain
         self._order = order
-        self._part = part
+        self._field = field
 
     def again(self) -> Coder:
         """Return a coder for the same chunks, for another worker."""
-        return Coder(self._chain, self._order, self._part)
+        return Coder(self._chain, self._order, self._field)
 
     @cached_property
     def decode(self) -> DecodeInto:
@@ -54,8 +56,8 @@ class Coder:
 
     @cached_property
     def ordered(self) -> npt.NDArray[Any]:
-        """`scratch`, or the part of it, with its axes in the order of the plan."""
-        chunk = self.scratch if self._part is None else self._part.select(self.scratch)
+        """`scratch`, or the field of it, with its axes in the order of the plan."""
+        chunk = self.scratch if self._field is None else self._field.select(self.scratch)
         return chunk.transpose(self._order)
 
 
@@ -67,16 +69,16 @@ def chain_for(chain: PreparedChain, shape: tuple[int, ...]) -> PreparedChain:
 
 
 def open_coders(
-    chain: PreparedChain, order: tuple[int, ...], part: RecordPart | None = None
+    chain: PreparedChain, order: tuple[int, ...], field: StoredField | None = None
 ) -> Callable[[tuple[int, ...]], Coder]:
     """Return a function that gives one worker's coder for a chunk shape, inner dimensions included."""
     opened: dict[tuple[int, ...], Coder] = {}
-    n_inner = 0 if part is None else len(part.shape)
+    n_inner = 0 if field is None else len(field.shape)
 
     def coder(shape: tuple[int, ...]) -> Coder:
         found = opened.get(shape)
         if found is None:
-            found = opened[shape] = Coder(chain_for(chain, shape[: len(shape) - n_inner]), order, part)
+            found = opened[shape] = Coder(chain_for(chain, shape[: len(shape) - n_inner]), order, field)
         return found
 
     return coder
