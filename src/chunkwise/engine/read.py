@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.chunk_codec import StagingBuffer
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
@@ -26,7 +27,7 @@ from chunkwise.engine.shard_layout import shard_layout
 from chunkwise.engine.shards import ShardSource, index_cache
 from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, caches_chunks
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
-from chunkwise.engine.targets import Batch, StagingBuffer, Target, lies_in_one_piece
+from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
 from chunkwise.fork import new_lock
 from chunkwise.index_space import IndexTransform

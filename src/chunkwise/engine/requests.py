@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.chunk_codec import StagingBuffer
 from chunkwise.engine.sources import StoreSource
 from chunkwise.engine.strategy import STAGING_NBYTES
-from chunkwise.engine.targets import Batch, StagingBuffer
+from chunkwise.engine.targets import Batch
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.protocol import Readable
 

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.chunk_codec import StagingBuffer
 from chunkwise.engine.failure import describe, failed, missing_chunk
-from chunkwise.engine.targets import Batch, StagingBuffer
+from chunkwise.engine.targets import Batch
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import CacheEntry

@@ -12,74 +12,22 @@ from itertools import islice
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
-from chunkwise.cached import cached_property
-from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain
+from chunkwise.codec.protocol import PreparedChain
 from chunkwise.driver.stored_array import StoredField
+from chunkwise.engine.chunk_codec import StagingBuffer, chain_for
 from chunkwise.engine.selection import selected_runs
 from chunkwise.engine.strategy import STAGING_NBYTES
-from chunkwise.errors import TooLargeError
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.plan import extents, selections, wholes
 
-__all__ = ["Batch", "StagingBuffer", "Target", "lies_in_one_piece"]
+__all__ = ["Batch", "Target", "lies_in_one_piece"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
 # Chunks that are decoded straight to their places without a look at anything else.
 _MANY = 64
-
-
-class StagingBuffer:
-    """The decoder of one worker for chunks of one shape, and memory for some decoded ones."""
-
-    def __init__(self, chain: PreparedChain, n_chunks: int, field: StoredField | None = None) -> None:
-        self.chain = chain
-        self.n_chunks = n_chunks
-        self._field = field
-
-    @cached_property
-    def decode(self) -> DecodeInto:
-        """Opened decoder of the chain."""
-        return self.chain.open_decoder()
-
-    @cached_property
-    def view(self) -> Callable[[Buffer], Array] | None:
-        """A function that gives a chunk as an array over its bytes, if the codecs allow it."""
-        return self.chain.open_view()
-
-    @cached_property
-    def chunks(self) -> Array:
-        """The decoded chunks, along the first axis."""
-        item = self.chain.item
-        # N5's and transposed chunks have the first dimension fastest, and need not be turned around here
-        turned = self.chain.codecs[0].name in ("n5_block", "transpose")
-        shape = item.shape[::-1] if turned else item.shape
-        try:
-            memory = np.empty((self.n_chunks, *shape), item.dtype)
-        except (MemoryError, ValueError) as e:  # NumPy has limits of its own
-            raise TooLargeError(
-                f"a chunk of shape {list(item.shape)} and {item.nbytes} bytes does not fit into memory"
-            ) from e
-        return memory.transpose(0, *range(memory.ndim - 1, 0, -1)) if turned else memory
-
-    @cached_property
-    def slots(self) -> list[Array]:
-        """Each chunk."""
-        return [self.chunks[number, ...] for number in range(self.n_chunks)]
-
-    def elements(self, chunks: Array) -> Array:
-        """Return what the plan is about of some chunks: all of them, or a field of each record."""
-        return chunks if self._field is None else self._field.select(chunks)
-
-    @cached_property
-    def missing(self) -> Array:
-        """A chunk that isn't stored: a view of its fill value."""
-        fill = self.chain.item.fill_value if self._field is None else self._field.fill_value
-        return np.broadcast_to(fill, self.chain.item.shape)
 
 
 class Batch(NamedTuple):
@@ -155,9 +103,7 @@ class Target:
     def _memory(self, shape: tuple[int, ...], n_chunks: int) -> StagingBuffer:
         memory = self._memories.get(shape)
         if memory is None or memory.n_chunks < n_chunks:
-            chain = self._chain
-            if shape != chain.item.shape:  # as in a rectilinear grid
-                chain = prepare_chain(chain.codecs, chain.item._replace(shape=shape))
+            chain = chain_for(self._chain, shape)
             memory = self._memories[shape] = StagingBuffer(chain, n_chunks, self._field)
         return memory
 
