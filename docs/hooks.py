@@ -105,7 +105,7 @@ def api() -> str:
         "chunkwise.api.transaction.Transaction",
         "chunkwise.api.kvstore.KvStore",
         "chunkwise.engine.future.Future",
-        "chunkwise.engine.write_futures.WriteFutures",
+        "chunkwise.engine.combine.WriteFutures",
         "chunkwise.errors",
         "chunkwise.codec.protocol",
         "chunkwise.dtypes.extension",

@@ -21,8 +21,8 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.api.transaction import Transaction
 from chunkwise.dtypes.data_type import DataType, DTypeLike, dtypes
 from chunkwise.engine.batch import Batch
+from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future, Promise
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.index_space import (
     Dim,
     DimExpression,

@@ -15,9 +15,8 @@ import pytest
 import tensorstore
 from child_process import forked_exit_code
 
+from chunkwise.engine.combine import Countdown, WriteFutures, gather, map_future
 from chunkwise.engine.future import BrokenPromiseError, Future, Promise
-from chunkwise.engine.join import Countdown, gather, map_future
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import FailedPreconditionError
 
 pairs = pytest.mark.parametrize(
@@ -329,7 +328,7 @@ def test_pickle_is_refused():
 def test_importing_starts_no_thread_and_no_asyncio():
     code = (
         "import sys, threading\n"
-        "import chunkwise.engine.write_futures, chunkwise.engine.join\n"
+        "import chunkwise.engine.combine, chunkwise.engine.combine\n"
         "assert threading.active_count() == 1\n"
         "assert 'asyncio' not in sys.modules\n"
     )

@@ -11,7 +11,7 @@ import chunkwise as ts
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.tools.stack_report import report_stack
 
-HOLE = -9
+NO_LAYER = -9
 
 
 @st.composite
@@ -19,7 +19,7 @@ def scattered(draw):
     """A few boxes in a small space, as layers, and what a painter makes of them."""
     rank = draw(st.integers(1, 3))
     shape = [draw(st.integers(1, 8)) for _ in range(rank)]
-    canvas, depth = np.full(shape, HOLE), np.zeros(shape, int)
+    canvas, depth = np.full(shape, NO_LAYER), np.zeros(shape, int)
     layers = []
     for i in range(draw(st.integers(0, 6))):
         start = [draw(st.integers(0, n)) for n in shape]
@@ -35,7 +35,7 @@ def scattered(draw):
 @given(scattered(), st.data())
 def test_reads_with_a_fill_value(case, data):
     layers, canvas, _ = case
-    stack = ts.overlay(layers, dtype="int64", shape=canvas.shape, fill_value=HOLE)
+    stack = ts.overlay(layers, dtype="int64", shape=canvas.shape, fill_value=NO_LAYER)
     steps = tuple(slice(None, None, data.draw(st.sampled_from([1, 2, -1]))) for _ in canvas.shape)
     assert np.array_equal(stack[steps].read().result(), canvas[steps])
     points = tuple(data.draw(st.lists(st.integers(0, n - 1), min_size=3, max_size=3)) for n in canvas.shape)
@@ -53,7 +53,7 @@ def test_reports_are_exact(case):
     holes = np.zeros(canvas.shape, int)
     for box in report.gaps:
         holes[tuple(map(slice, box.lower, box.upper))] += 1
-    assert np.array_equal(holes, canvas == HOLE)
+    assert np.array_equal(holes, canvas == NO_LAYER)
     assert report.n_missing == holes.sum()
     assert report.n_hidden == np.maximum(depth - 1, 0).sum()
     pairs = set()

@@ -39,12 +39,12 @@ def test_on_demand(spec, monkeypatch):
         opened.append(args)
         return original(*args, **kwargs)
 
-    def look_at(self, number):
+    def counted(self, number):
         looked_at.add(number)
         return lookup(self, number)
 
     monkeypatch.setattr(module, "open_base", open_base)
-    monkeypatch.setattr(module.StackLayers, "_lookup", look_at)
+    monkeypatch.setattr(module.StackLayers, "_lookup", counted)
     store = ts.open(spec).result()
     assert not opened
     assert not looked_at

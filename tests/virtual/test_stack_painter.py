@@ -16,7 +16,7 @@ from chunkwise.index_space import IndexDomain
 from chunkwise.plan import stack as plan
 from chunkwise.plan import stack_runs
 
-HOLE = -1
+NO_LAYER = -1
 
 
 @st.composite
@@ -25,7 +25,7 @@ def painted(draw, fill=False):
     rank = draw(st.integers(0, 3))
     lo = tuple(draw(st.integers(-5, 5)) for _ in range(rank))
     shape = tuple(draw(st.integers(1, 9)) for _ in range(rank))
-    canvas = np.full(shape, HOLE)
+    canvas = np.full(shape, NO_LAYER)
     n = draw(st.integers(1, 8))
     layers = []
     for i in range(n):
@@ -59,7 +59,7 @@ def test_read(case, limits, opened):
         if opened:
             patch.setattr(StackLayers, "_lookup", lambda *_: NO_SOURCE)
         read = stack[request].read()
-    if (expected == HOLE).any():
+    if (expected == NO_LAYER).any():
         with pytest.raises(
             InvalidArgumentError, match=r'^Cell with origin=\{.*\} missing layer mapping in "stack"'
         ):
@@ -97,7 +97,7 @@ def test_only_what_is_needed_is_opened(case, data):
     stack = overlay([store for store, _, _ in layers], domain=domain)
     index = tuple(c - o for c, o in zip(coordinates(request), lo, strict=True))
     seen = np.broadcast_to(canvas[index], request.input_shape)
-    if (seen == HOLE).any():
+    if (seen == NO_LAYER).any():
         return
     parts = plan.plan_stack(request, stack._array._boxes, lo, 8)
     assert {part.layer for part in parts} == set((seen // 1000 - 1).ravel().tolist())

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from chunkwise.dtypes.conversion import implicit_converter
 from chunkwise.dtypes.convert_number import Convert
 from chunkwise.engine.blockwise import work_through
+from chunkwise.engine.combine import WriteFutures, link
 from chunkwise.engine.future import Future, Promise
-from chunkwise.engine.join import link
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, align
 from chunkwise.plan.blocks import Blocks, block_shape

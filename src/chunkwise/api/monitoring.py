@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from chunkwise.arguments import as_text, is_text
 from chunkwise.engine.future import Future
-from chunkwise.engine.metrics import collect, prometheus_lines
-from chunkwise.engine.pool import in_background
+from chunkwise.engine.pool import in_background, n_threads
 from chunkwise.errors import InvalidArgumentError
 
 __all__ = [
+    "Counter",
     "experimental_collect_matching_metrics",
     "experimental_collect_prometheus_format_metrics",
     "experimental_push_metrics_to_prometheus",
@@ -23,6 +24,48 @@ __all__ = [
 
 _VERBOSE_FLAG = "tensorstore_verbose_logging"
 _TIMEOUT = 60.0  # seconds, for the push gateway to answer
+
+
+class Counter:
+    """A count that any thread may add to without a lock; `name` is a path, ``/chunkwise/...``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        numbers = count()
+        self.add = numbers.__next__
+        self._numbers = numbers
+        _counters.append(self)
+
+    @property
+    def value(self) -> int:
+        """Number of calls of `add`."""
+        return int(repr(self._numbers)[len("count(") : -1])  # a look at the next number does not take it
+
+
+_counters: list[Counter] = []
+
+
+def _values() -> dict[str, int]:
+    values = {counter.name: counter.value for counter in _counters}
+    values["/tensorstore/thread_pool/started"] = n_threads()
+    return values
+
+
+def _collect(prefix: str = "", include_zero: bool = False) -> list[dict[str, Any]]:
+    """Return name and value of each metric whose name begins with `prefix`, sorted by name."""
+    return [
+        {"name": name, "values": [{"value": value}]}
+        for name, value in sorted(_values().items())
+        if name.startswith(prefix) and (value or include_zero)
+    ]
+
+
+def _prometheus_lines(prefix: str = "") -> list[str]:
+    """Return the same in the text format of Prometheus, one metric per line."""
+    return [
+        f"{metric['name'].strip('/').replace('/', '_')} {metric['values'][0]['value']}"
+        for metric in _collect(prefix)
+    ]
 
 
 def experimental_collect_matching_metrics(
@@ -37,12 +80,12 @@ def experimental_collect_matching_metrics(
     include_zero_metrics : bool
         Also return what was never counted.
     """
-    return collect(as_text(metric_prefix, "metric_prefix"), bool(include_zero_metrics))
+    return _collect(as_text(metric_prefix, "metric_prefix"), bool(include_zero_metrics))
 
 
 def experimental_collect_prometheus_format_metrics(metric_prefix: str = "") -> list[str]:
     """Return the metrics whose names begin with a prefix, as lines of Prometheus' text format."""
-    return prometheus_lines(as_text(metric_prefix, "metric_prefix"))
+    return _prometheus_lines(as_text(metric_prefix, "metric_prefix"))
 
 
 def experimental_push_metrics_to_prometheus(
@@ -76,7 +119,7 @@ def experimental_push_metrics_to_prometheus(
     url = f"{pushgateway.rstrip('/')}/metrics/job/{quote(job, safe='')}"
     if instance:
         url += f"/instance/{quote(instance, safe='')}"
-    body = "".join(f"{line}\n" for line in prometheus_lines(metric_prefix)).encode()
+    body = "".join(f"{line}\n" for line in _prometheus_lines(metric_prefix)).encode()
     return in_background(lambda: _push(url, body))
 
 

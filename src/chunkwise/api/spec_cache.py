@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from chunkwise.cached import json_key, put_bounded
-from chunkwise.driver.stack.alike import elsewhere, is_movable
+from chunkwise.driver.stack.layer_kinds import elsewhere, is_movable
 from chunkwise.index_space import IndexTransform
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstores.file import FileKvStoreSpec

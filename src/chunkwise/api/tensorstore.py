@@ -12,6 +12,7 @@ import numpy.typing as npt
 from chunkwise.api.array_view import ArrayView
 from chunkwise.api.copy import copy_into
 from chunkwise.api.explain import Explanation, explain
+from chunkwise.api.monitoring import Counter
 from chunkwise.api.resize import as_bounds, resize_request
 from chunkwise.api.storage_statistics import StorageStatistics
 from chunkwise.api.transaction import Transaction, check_open, check_rebind, check_transaction, in_transaction
@@ -20,12 +21,10 @@ from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
 from chunkwise.engine.batch import Batch, check_batch
+from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.future import Future
-from chunkwise.engine.join import map_future
 from chunkwise.engine.memory import check_result, empty_result
-from chunkwise.engine.metrics import Counter
 from chunkwise.engine.pool import in_background
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.extras import load
 from chunkwise.hierarchy.array_node import ArrayNode

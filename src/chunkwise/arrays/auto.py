@@ -11,7 +11,7 @@ from chunkwise.catalogue import arrays, drivers, kvstores
 from chunkwise.driver.auto.detect import NoFormatError, detect_format
 from chunkwise.driver.auto.found_instead import archive_head, found_instead, group_instead
 from chunkwise.driver.auto.spec import AutoSpec
-from chunkwise.engine.flow import run
+from chunkwise.driver.flow import run
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.spec.context import Context

@@ -18,10 +18,9 @@ from chunkwise.driver.cast.spec import CastSpec, cast_schema
 from chunkwise.dtypes.conversion import cast_converters, convertible
 from chunkwise.dtypes.convert_number import Convert
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.future import Future
-from chunkwise.engine.join import map_future
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.plan.boxes import boxes

@@ -17,16 +17,16 @@ from chunkwise.driver.chunked.metadata_cache import layout_of
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, read_metadata
 from chunkwise.driver.chunked.resize_flow import replaced, resize_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.driver.flow import run
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.count_stored import count_stored, delete_outside
-from chunkwise.engine.flow import run
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import SmallReader, explain_read, read_into
 from chunkwise.engine.strategy import ReadStrategy
 from chunkwise.engine.write import SmallWriter, referencing, write_from
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -296,7 +296,7 @@ class ChunkedArray:
             )
         rank = len(self._opened.metadata.shape)
         changed = any(b is not None for b in (*request.inclusive_min, *request.exclusive_max))
-        if changed and self._stored.part is not None and not request.tied:
+        if changed and self._stored.field is not None and not request.tied:
             return Future.failed(
                 FailedPreconditionError(
                     "Resize operation would affect other fields but `resize_tied_bounds` was not specified"

@@ -18,12 +18,11 @@ from chunkwise.driver.downsample.spec import (
 )
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.batch import as_batched
+from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.downsample import downsample_into, open_reduction
 from chunkwise.engine.future import Future
-from chunkwise.engine.join import map_future
 from chunkwise.engine.large_cell import open_accumulator
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.index_space import (
     IndexDomain,

@@ -18,9 +18,9 @@ from chunkwise.driver.json.pointer import MISSING_VALUE, read_at, written_at
 from chunkwise.driver.json.spec import JsonSpec
 from chunkwise.driver.json.text import decode_json, encode_json
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, pool_of
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,

@@ -25,7 +25,7 @@ from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.driver.chunked.metadata_cache import layout_of
 from chunkwise.driver.chunked.open_flow import open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.driver.stack.alike import kind_of
+from chunkwise.driver.stack.layer_kinds import kind_of
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.requests import is_simple
 from chunkwise.errors import ChunkwiseError

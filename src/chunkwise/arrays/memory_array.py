@@ -10,9 +10,9 @@ import numpy.typing as npt
 from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.engine.ndarray_copy import read_ndarray, write_ndarray
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap, resolve_bounds
 from chunkwise.plan.ndarray_view import strided_view

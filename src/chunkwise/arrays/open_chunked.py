@@ -17,7 +17,7 @@ from chunkwise.arrays.shared_metadata import (
 )
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, check_container, open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.engine.flow import run
+from chunkwise.driver.flow import run
 from chunkwise.engine.pool import pool_of
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.key_range import KeyRange

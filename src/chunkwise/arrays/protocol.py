@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.driver_spec import DriverSpec

@@ -19,10 +19,9 @@ from chunkwise.driver.stack.combine import common_units
 from chunkwise.driver.stack.spec import StackSpec
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.batch import as_batched
+from chunkwise.engine.combine import WriteFutures, gather, map_future
 from chunkwise.engine.future import Future
-from chunkwise.engine.join import gather, map_future
 from chunkwise.engine.pool import Pool, Stop
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.plan.layer_requests import LayerRequest, LayerRequests, Region

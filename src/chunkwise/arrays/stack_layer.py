@@ -17,9 +17,9 @@ from chunkwise.arrays.layer_source import (
     lookup_of_base,
 )
 from chunkwise.arrays.protocol import WrapStore
+from chunkwise.engine.combine import gather, map_future
 from chunkwise.engine.coroutine import in_event_loop
 from chunkwise.engine.future import Future
-from chunkwise.engine.join import gather, map_future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain

@@ -15,10 +15,10 @@ from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStor
 from chunkwise.driver.virtual_chunked.spec import VirtualChunkedSpec
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.batch import as_batched
+from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop, pool_of
 from chunkwise.engine.update import change_alone
-from chunkwise.engine.write_futures import WriteFutures
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.adapter.value_cache import ValueCache

@@ -1,8 +1,7 @@
 """Storage logic without storage: a flow yields requests and is sent the answers.
 
 Opening, creating and resizing take several round trips whose order matters.  Written as a generator
-that touches no store, that order is told once; a runner of a few lines (``engine/flow.py``) drives
-it over a blocking store, another over an asynchronous one, a test over a dict.
+that touches no store, that order is told once; :func:`run` drives it over a store, a test over a dict.
 """
 
 from __future__ import annotations
@@ -10,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-__all__ = ["Delete", "DeletePrefix", "Flow", "Get", "ListChildren", "Put", "Request"]
+from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import KvStoreDriver
+
+__all__ = ["Delete", "DeletePrefix", "Flow", "Get", "ListChildren", "Put", "Request", "run"]
 
 T = TypeVar("T")
 
@@ -52,3 +54,33 @@ class ListChildren(NamedTuple):
 
 Request: TypeAlias = Get | Put | Delete | DeletePrefix | ListChildren
 Flow: TypeAlias = Generator[Request, Any, T]
+
+
+def run(flow: Flow[T], store: KvStoreDriver) -> T:
+    """Carry out the requests of `flow` one after the other and return its result."""
+    # A failure of the store is thrown into the flow, so that it can add what it was doing.
+    answer: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            request = flow.throw(error) if error is not None else flow.send(answer)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        answer = error = None
+        try:
+            match request:
+                case Get(key, None):
+                    answer = store.read(key)
+                case Get(key, if_not_equal):
+                    answer = store.read(key, if_not_equal=if_not_equal)
+                case Put(key, value, if_equal):
+                    answer = store.write(key, value, if_equal=if_equal)
+                case Delete(key):
+                    answer = store.delete(key)
+                case DeletePrefix(prefix):
+                    keys = KeyRange.of_prefix(prefix)
+                    store.delete_range(keys.start, keys.stop)
+                case ListChildren(prefix):
+                    answer = store.list_children(prefix)
+        except Exception as e:
+            error = e

@@ -14,16 +14,16 @@ from chunkwise.codec.protocol import PreparedChain
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.grid.protocol import ChunkGrid
 
-__all__ = ["RecordPart", "ShardLevel", "StoredArray"]
+__all__ = ["ShardLevel", "StoredArray", "StoredField"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RecordPart:
-    """A part of each stored element, a record, that is addressed as an array of its own."""
+class StoredField:
+    """A field of each stored element, a record, that is addressed as an array of its own."""
 
     fill_value: npt.NDArray[Any]  # of shape ``()``: the record that a missing chunk consists of
     shape: tuple[int, ...]  # inner dimensions: they follow those of the array, and no key names them
-    # From an array of records to a view of the part, with the inner dimensions behind.
+    # From an array of records to a view of the field, with the inner dimensions behind.
     select: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 
 
@@ -55,9 +55,9 @@ class StoredArray:
     store_fill_chunks: bool
     # The metadata document as stored, for lossless rewriting; of Zarr v1, its translation to Zarr v2.
     document: Mapping[str, Any]
-    # Set if elements are parts of what is stored. Then `chain` is that of chunks of records, while all
-    # else is about the part; `grid` has a single cell along each inner dimension.
-    part: RecordPart | None = None
+    # Set if elements are fields of what is stored. Then `chain` is that of chunks of records, while all
+    # else is about the field; `grid` has a single cell along each inner dimension.
+    field: StoredField | None = None
     # True if chunks at the edges are stored without what lies beyond the array, if that is all fill
     # value.
     crop: bool = False

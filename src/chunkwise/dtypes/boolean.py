@@ -12,18 +12,18 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, expect_bool
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.names import Form
+from chunkwise.dtypes.names import Notation
 
 __all__ = ["parse_bool", "print_bool"]
 
 
-def parse_bool(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
+def parse_bool(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value; in a schema the strings ``"true"`` and ``"false"`` will do too."""
-    if form == "json" and value in ("true", "false"):
+    if notation == "json" and value in ("true", "false"):
         value = value == "true"
     return np.array(expect_bool(value))
 
 
-def print_bool(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> JSON:
+def print_bool(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
     """Return the JSON form of a fill value."""
     return bool(fill)

@@ -15,7 +15,7 @@ from chunkwise.binding import JSON, parse_array
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.fixed import decode_base64
 from chunkwise.dtypes.floating import parse_float, print_float
-from chunkwise.dtypes.names import Form
+from chunkwise.dtypes.names import Notation
 
 __all__ = ["component_of", "parse_complex", "print_complex"]
 
@@ -28,19 +28,19 @@ def component_of(dtype: DataType) -> DataType:
 
 
 def parse_complex(
-    value: JSON, dtype: DataType, form: Form, stored: np.dtype[Any] | None = None
+    value: JSON, dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
 ) -> npt.NDArray[Any]:
     """Return a fill value; `stored` tells the byte order of its base64 form."""
-    if form == "zarr2" and isinstance(value, str):
+    if notation == "zarr2" and isinstance(value, str):
         raw = decode_base64(value, dtype.itemsize, exact=True)
         return np.frombuffer(raw, stored or dtype.memory_dtype).astype(dtype.memory_dtype).reshape(())
     part = component_of(dtype)
-    pair = parse_array(value, lambda v: parse_float(v, part, form), 2)
+    pair = parse_array(value, lambda v: parse_float(v, part, notation), 2)
     return np.array(pair, part.memory_dtype).view(dtype.memory_dtype).reshape(())
 
 
-def print_complex(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> JSON:
+def print_complex(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
     """Return the JSON form of a fill value."""
     part = component_of(dtype)
     real, imag = np.ascontiguousarray(fill).reshape(1).view(part.memory_dtype)
-    return [print_float(np.asarray(real), part, form), print_float(np.asarray(imag), part, form)]
+    return [print_float(np.asarray(real), part, notation), print_float(np.asarray(imag), part, notation)]

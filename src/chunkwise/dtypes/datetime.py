@@ -14,17 +14,17 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, expect_int
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.names import Form
+from chunkwise.dtypes.names import Notation
 
 __all__ = ["parse_datetime", "print_datetime"]
 
 
-def parse_datetime(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
+def parse_datetime(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value."""
     count = -(2**63) if value == "NaT" else expect_int(value)
     return np.array(count, np.int64).view(dtype.memory_dtype)
 
 
-def print_datetime(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> int:
+def print_datetime(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> int:
     """Return the JSON form of a fill value."""
     return int(fill.view(np.int64))

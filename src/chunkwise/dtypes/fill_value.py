@@ -21,14 +21,14 @@ from chunkwise.dtypes.extension import Extension
 from chunkwise.dtypes.fixed import parse_fixed_bytes, parse_fixed_text, print_fixed_bytes, print_fixed_text
 from chunkwise.dtypes.floating import parse_float, print_float
 from chunkwise.dtypes.integer import parse_int, print_int, show
-from chunkwise.dtypes.names import Form, Kind
+from chunkwise.dtypes.names import Kind, Notation
 from chunkwise.dtypes.struct import parse_struct, print_struct
 from chunkwise.dtypes.variable import parse_variable, print_variable
 from chunkwise.errors import ChunkwiseError, SpecError
 
 __all__ = ["parse_element", "print_element", "same_fill", "same_object"]
 
-_PARSE: dict[Kind, Callable[[JSON, DataType, Form], npt.NDArray[Any]]] = {
+_PARSE: dict[Kind, Callable[[JSON, DataType, Notation], npt.NDArray[Any]]] = {
     "bool": parse_bool,
     "int": parse_int,
     "float": parse_float,
@@ -42,7 +42,7 @@ _PARSE: dict[Kind, Callable[[JSON, DataType, Form], npt.NDArray[Any]]] = {
     "ustring": parse_variable,
     "json": parse_variable,
 }
-_PRINT: dict[Kind, Callable[[npt.NDArray[Any], DataType, Form], JSON]] = {
+_PRINT: dict[Kind, Callable[[npt.NDArray[Any], DataType, Notation], JSON]] = {
     "bool": print_bool,
     "int": print_int,
     "float": print_float,
@@ -60,18 +60,20 @@ _PRINT: dict[Kind, Callable[[npt.NDArray[Any], DataType, Form], JSON]] = {
 
 
 def parse_element(
-    value: JSON, dtype: DataType, form: Form, stored: np.dtype[Any] | None = None
+    value: JSON, dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
 ) -> npt.NDArray[Any]:
-    """Return the element that `value` is in `form`, with shape ``()``; raise SpecError for any other."""
+    """Return the element that `value` is in `notation`, with shape ``()``; raise SpecError for any other."""
     # `stored` is the type with the byte order it is stored in; it matters for base64 of complex and
     # structured types.
     if dtype.kind == "struct":
-        return parse_struct(value, dtype, form, stored, lambda v, member: parse_element(v, member, form))
+        return parse_struct(
+            value, dtype, notation, stored, lambda v, member: parse_element(v, member, notation)
+        )
     if dtype.kind == "complex":
-        return parse_complex(value, dtype, form, stored)
+        return parse_complex(value, dtype, notation, stored)
     if dtype.extension is not None:
         return _parse_extension(value, dtype, dtype.extension)
-    return _PARSE[dtype.kind](value, dtype, form)
+    return _PARSE[dtype.kind](value, dtype, notation)
 
 
 def _parse_extension(value: JSON, dtype: DataType, extension: Extension) -> npt.NDArray[Any]:
@@ -84,15 +86,15 @@ def _parse_extension(value: JSON, dtype: DataType, extension: Extension) -> npt.
 
 
 def print_element(
-    fill: npt.NDArray[Any], dtype: DataType, form: Form, stored: np.dtype[Any] | None = None
+    fill: npt.NDArray[Any], dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
 ) -> JSON:
     """Return the JSON of an element, given as an array of shape ``()``; inverse of :func:`parse_element`."""
     fill = np.asarray(fill, dtype.memory_dtype) if dtype.kind != "json" else fill
     if dtype.kind == "struct":
-        return print_struct(fill, dtype, form, stored)
+        return print_struct(fill, dtype, notation, stored)
     if dtype.extension is not None:
         return dtype.extension.print_fill_value(fill)
-    return _PRINT[dtype.kind](fill, dtype, form)
+    return _PRINT[dtype.kind](fill, dtype, notation)
 
 
 def same_fill(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, expect_int, expect_string, parse_array
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.integer import show
-from chunkwise.dtypes.names import Form
+from chunkwise.dtypes.names import Notation
 from chunkwise.errors import SpecError
 
 __all__ = ["decode_base64", "parse_fixed_bytes", "parse_fixed_text", "print_fixed_bytes", "print_fixed_text"]
@@ -43,12 +43,12 @@ def decode_base64(value: JSON, nbytes: int, *, exact: bool = False) -> bytes:
     return raw.ljust(nbytes, b"\0")
 
 
-def parse_fixed_bytes(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
+def parse_fixed_bytes(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value of ``S<n>``, ``V<n>``, char or byte."""
     # A list of byte values is read too in Zarr v3, and 0 for bytes that are all zero, which TensorStore
     # writes for the raw members of a structured type.
     nbytes = dtype.itemsize
-    raw_bits = form == "zarr3" and dtype.kind == "raw"
+    raw_bits = notation == "zarr3" and dtype.kind == "raw"
     if raw_bits and isinstance(value, list):
         raw = bytes(parse_array(value, lambda v: expect_int(v, 0, 255), nbytes))
     elif raw_bits and value == 0 and not isinstance(value, bool):
@@ -58,15 +58,15 @@ def parse_fixed_bytes(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[A
     return np.frombuffer(raw, dtype.memory_dtype).reshape(()).copy()
 
 
-def print_fixed_bytes(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> str:
+def print_fixed_bytes(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> str:
     """Return the JSON form of a fill value of ``S<n>``, ``V<n>``, char or byte."""
     raw = fill.tobytes()
-    if form == "zarr3" and dtype.kind == "bytes":
+    if notation == "zarr3" and dtype.kind == "bytes":
         raw = raw.rstrip(b"\0")
     return base64.b64encode(raw).decode()
 
 
-def parse_fixed_text(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
+def parse_fixed_text(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value of ``U<n>``."""
     text, room = expect_string(value), dtype.itemsize // 4
     if len(text) > room:
@@ -74,6 +74,6 @@ def parse_fixed_text(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[An
     return np.array(text, dtype.memory_dtype)
 
 
-def print_fixed_text(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> str:
+def print_fixed_text(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> str:
     """Return the JSON form of a fill value of ``U<n>``."""
     return str(fill)

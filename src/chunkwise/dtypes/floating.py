@@ -23,7 +23,7 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, MISSING
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.integer import show
-from chunkwise.dtypes.names import Form
+from chunkwise.dtypes.names import Notation
 from chunkwise.errors import SpecError
 
 __all__ = ["parse_float", "print_float", "read_float"]
@@ -73,14 +73,14 @@ def read_float(value: JSON) -> float:
     raise _expected("64-bit floating-point number", value)
 
 
-def parse_float(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
+def parse_float(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value of a floating-point type, or raise SpecError."""
     # An error are also infinity and NaN where the type has none, and finite numbers that would become NaN.
-    if form == "json":
+    if notation == "json":
         with np.errstate(all="ignore"):
             return np.array(read_float(value)).astype(dtype.memory_dtype)
     if isinstance(value, str):
-        return _from_string(value, dtype, form)
+        return _from_string(value, dtype, notation)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _expected("floating-point number", value)
     if value == 0 and dtype.name == "float8_e8m0fnu":  # so TensorStore writes the least value, its default
@@ -88,10 +88,10 @@ def parse_float(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
     return _rounded(read_float(value), dtype, value)
 
 
-def _from_string(value: str, dtype: DataType, form: Form) -> npt.NDArray[Any]:
+def _from_string(value: str, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     if value in _WORDS:
         return _rounded(_WORDS[value], dtype, value)
-    if form == "zarr3":
+    if notation == "zarr3":
         match = _HEX.fullmatch(value)
         if match is None or len(match[1]) > 2 * dtype.itemsize:
             raise _expected('"Infinity", "-Infinity", "NaN", or hex string', value)
@@ -108,17 +108,17 @@ def _from_string(value: str, dtype: DataType, form: Form) -> npt.NDArray[Any]:
     raise SpecError(f"Invalid floating-point value: {show(value)}")
 
 
-def print_float(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> JSON:
+def print_float(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
     """Return the JSON form of a fill value, one that every peer reads as this very value."""
     # In a schema that is always a number, be it NaN or infinite.
     value = float(fill)
-    if form == "json":
+    if notation == "json":
         return value
-    if form == "zarr2" and dtype.name == "float4_e2m1fn":
+    if notation == "zarr2" and dtype.name == "float4_e2m1fn":
         return base64.b64encode(fill.tobytes()).decode()
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    if form == "zarr3":
+    if notation == "zarr3":
         # Peers don't agree on the numbers that float8_e8m0fnu has, but they do on its bits.
         if dtype.name == "float8_e8m0fnu" and not math.isnan(value):
             return _hex(fill, dtype)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, MISSING, dump
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.dtypes.names import Form
+from chunkwise.dtypes.names import Notation
 from chunkwise.errors import SpecError
 
 __all__ = ["bounds_of", "is_small", "parse_int", "print_int", "read_int", "sign_extended"]
@@ -75,14 +75,14 @@ def show(value: JSON) -> str:
         return repr(value)
 
 
-def parse_int(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
+def parse_int(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value; in a schema a string of digits will do too."""
-    number = read_int(value, dtype, strings=form == "json")
+    number = read_int(value, dtype, strings=notation == "json")
     if is_small(dtype):
         return sign_extended(np.array(number, dtype.memory_dtype), dtype)
     return np.array(number, dtype.memory_dtype)
 
 
-def print_int(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> JSON:
+def print_int(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
     """Return the JSON form of a fill value."""
     return int(fill)

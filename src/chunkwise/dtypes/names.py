@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import ml_dtypes
 import numpy as np
 
-__all__ = ["NAMED", "Form", "Kind", "name_of", "numpy_of", "pack", "struct_of"]
+__all__ = ["NAMED", "Kind", "Notation", "name_of", "numpy_of", "pack", "struct_of"]
 
 Kind: TypeAlias = Literal[
     "bool",
@@ -36,7 +36,7 @@ Kind: TypeAlias = Literal[
 ]
 """Family of a data type: the module with its fill values, and its row in the conversion table."""
 
-Form: TypeAlias = Literal["zarr3", "zarr2", "json"]
+Notation: TypeAlias = Literal["zarr3", "zarr2", "json"]
 """Where a fill value is written: a metadata document, or a schema (TensorStore's form)."""
 
 _ML_INTS = ("int2", "int4", "uint2", "uint4")

@@ -19,7 +19,7 @@ from chunkwise.binding import JSON, Members, expect_array
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.fixed import decode_base64
 from chunkwise.dtypes.integer import show
-from chunkwise.dtypes.names import Form
+from chunkwise.dtypes.names import Notation
 from chunkwise.errors import SpecError
 
 __all__ = ["members_of", "parse_struct", "print_struct"]
@@ -38,7 +38,7 @@ def members_of(dtype: DataType) -> Iterator[tuple[str, DataType, tuple[int, ...]
 def parse_struct(
     value: JSON,
     dtype: DataType,
-    form: Form,
+    notation: Notation,
     stored: np.dtype[Any] | None,
     parse_member: Callable[[JSON, DataType], npt.NDArray[Any]],
 ) -> npt.NDArray[Any]:
@@ -47,8 +47,10 @@ def parse_struct(
     if isinstance(value, str):
         raw = decode_base64(value, memory.itemsize, exact=True)
         return np.frombuffer(raw, stored or memory.newbyteorder("<")).astype(memory).reshape(())
-    if form == "zarr2" or not isinstance(value, dict | list):
-        expected = "base64-encoded string" if form == "zarr2" else "object, array, or base64-encoded string"
+    if notation == "zarr2" or not isinstance(value, dict | list):
+        expected = (
+            "base64-encoded string" if notation == "zarr2" else "object, array, or base64-encoded string"
+        )
         raise SpecError(f"Expected {expected}, but received: {show(value)}")
     members = list(members_of(dtype))
     if isinstance(value, list):
@@ -64,7 +66,9 @@ def parse_struct(
     return out
 
 
-def print_struct(fill: npt.NDArray[Any], dtype: DataType, form: Form, stored: np.dtype[Any] | None) -> str:
+def print_struct(
+    fill: npt.NDArray[Any], dtype: DataType, notation: Notation, stored: np.dtype[Any] | None
+) -> str:
     """Return base64 of the record as stored, by default in little-endian."""
     raw = fill.astype(stored or dtype.memory_dtype.newbyteorder("<")).tobytes()
     return base64.b64encode(raw).decode()

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from chunkwise.binding import JSON, expect_int, expect_string, parse_array
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.integer import show
-from chunkwise.dtypes.names import Form
+from chunkwise.dtypes.names import Notation
 from chunkwise.errors import InvalidArgumentError, SpecError
 
 __all__ = ["boxed", "parse_variable", "print_variable"]
@@ -37,19 +37,19 @@ def boxed(value: Any) -> npt.NDArray[Any]:
     return out
 
 
-def parse_variable(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]:
+def parse_variable(value: JSON, dtype: DataType, notation: Notation) -> npt.NDArray[Any]:
     """Return a fill value of string, ustring or json."""
     if dtype.kind == "json":
         return boxed(value)
-    if form == "zarr2" and value == 0 and not isinstance(value, bool | str):
+    if notation == "zarr2" and value == 0 and not isinstance(value, bool | str):
         return dtype.zero()
-    if dtype.kind == "ustring" or form == "json":
+    if dtype.kind == "ustring" or notation == "json":
         try:
             raw = expect_string(value).encode()
         except UnicodeEncodeError:
             raise SpecError(f"Expected text that UTF-8 can encode, but received: {show(value)}") from None
         return boxed(value if dtype.kind == "ustring" else raw)
-    if form == "zarr3" and isinstance(value, list):
+    if notation == "zarr3" and isinstance(value, list):
         return boxed(bytes(parse_array(value, lambda v: expect_int(v, 0, 255))))
     try:
         return boxed(base64.b64decode(expect_string(value), validate=True))
@@ -59,12 +59,12 @@ def parse_variable(value: JSON, dtype: DataType, form: Form) -> npt.NDArray[Any]
         raise SpecError(f"Expected base64-encoded bytes, but received: {show(value)}") from None
 
 
-def print_variable(fill: npt.NDArray[Any], dtype: DataType, form: Form) -> JSON:
+def print_variable(fill: npt.NDArray[Any], dtype: DataType, notation: Notation) -> JSON:
     """Return the JSON form of a fill value of string, ustring or json."""
     value: Any = fill[()]
     if dtype.kind != "string":
         return value
-    if form != "json":
+    if notation != "json":
         return base64.b64encode(value).decode()
     try:
         return value.decode()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
+from chunkwise.engine.combine import link
 from chunkwise.engine.future import Future, Promise
-from chunkwise.engine.join import link
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.fork import new_lock
 

@@ -1,62 +1,102 @@
-"""Decoders, encoders and scratch memory of one worker; the test for chunks of nothing but the fill value."""
+"""Decoders, encoders and staging memory of one worker; the test for chunks of nothing but the fill value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.cached import cached_property
 from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.protocol import DecodeInto, Encode, PreparedChain
-from chunkwise.driver.stored_array import RecordPart
+from chunkwise.codec.protocol import Buffer, DecodeInto, Encode, PreparedChain
+from chunkwise.driver.stored_array import StoredField
 from chunkwise.errors import TooLargeError
 
-__all__ = ["Coder", "chain_for", "open_coders", "open_fill_test"]
+__all__ = ["Coder", "StagingBuffer", "chain_for", "open_coders", "open_fill_test"]
+
+Array: TypeAlias = "npt.NDArray[Any]"
 
 
-class Coder:
-    """Decoder, encoder and scratch memory for chunks of one shape, each made when it is first used."""
+class StagingBuffer:
+    """The decoder of one worker for chunks of one shape, and memory for some decoded ones."""
 
-    # `order` is that of the plan, as storage dimensions.  `part` is what the plan selects of each element.
-
-    def __init__(self, chain: PreparedChain, order: tuple[int, ...], part: RecordPart | None = None) -> None:
-        self._chain = chain
-        self._order = order
-        self._part = part
-
-    def again(self) -> Coder:
-        """Return a coder for the same chunks, for another worker."""
-        return Coder(self._chain, self._order, self._part)
+    def __init__(self, chain: PreparedChain, n_chunks: int, field: StoredField | None = None) -> None:
+        self.chain = chain
+        self.n_chunks = n_chunks
+        self._field = field
 
     @cached_property
     def decode(self) -> DecodeInto:
         """Opened decoder of the chain."""
-        return self._chain.open_decoder()
+        return self.chain.open_decoder()
 
     @cached_property
-    def encode(self) -> Encode:
-        """Opened encoder of the chain."""
-        return self._chain.open_encoder()
+    def view(self) -> Callable[[Buffer], Array] | None:
+        """A function that gives a chunk as an array over its bytes, if the codecs allow it."""
+        return self.chain.open_view()
 
     @cached_property
-    def scratch(self) -> npt.NDArray[Any]:
-        """Memory for one decoded chunk."""
-        item = self._chain.item
+    def chunks(self) -> Array:
+        """The decoded chunks, along the first axis."""
+        item = self.chain.item
+        # N5's and transposed chunks have the first dimension fastest, and need not be turned around here
+        turned = self.chain.codecs[0].name in ("n5_block", "transpose")
+        shape = item.shape[::-1] if turned else item.shape
         try:
-            return np.empty(item.shape, item.dtype)
+            memory = np.empty((self.n_chunks, *shape), item.dtype)
         except (MemoryError, ValueError) as e:  # NumPy has limits of its own
             raise TooLargeError(
                 f"a chunk of shape {list(item.shape)} and {item.nbytes} bytes does not fit into memory"
             ) from e
+        return memory.transpose(0, *range(memory.ndim - 1, 0, -1)) if turned else memory
 
     @cached_property
-    def ordered(self) -> npt.NDArray[Any]:
-        """`scratch`, or the part of it, with its axes in the order of the plan."""
-        chunk = self.scratch if self._part is None else self._part.select(self.scratch)
-        return chunk.transpose(self._order)
+    def slots(self) -> list[Array]:
+        """Each chunk."""
+        return [self.chunks[number, ...] for number in range(self.n_chunks)]
+
+    def elements(self, chunks: Array) -> Array:
+        """Return what the plan is about of some chunks: all of them, or a field of each record."""
+        return chunks if self._field is None else self._field.select(chunks)
+
+    @cached_property
+    def missing(self) -> Array:
+        """A chunk that isn't stored: a view of its fill value."""
+        fill = self.chain.item.fill_value if self._field is None else self._field.fill_value
+        return np.broadcast_to(fill, self.chain.item.shape)
+
+
+class Coder(StagingBuffer):
+    """Decoder, encoder and memory for one chunk, with its axes in the order of a plan too."""
+
+    # `order` is that of the plan, as storage dimensions.  `field` is what the plan selects of each element.
+
+    def __init__(
+        self, chain: PreparedChain, order: tuple[int, ...], field: StoredField | None = None
+    ) -> None:
+        super().__init__(chain, 1, field)
+        self._order = order
+
+    def again(self) -> Coder:
+        """Return a coder for the same chunks, for another worker."""
+        return Coder(self.chain, self._order, self._field)
+
+    @cached_property
+    def encode(self) -> Encode:
+        """Opened encoder of the chain."""
+        return self.chain.open_encoder()
+
+    @cached_property
+    def scratch(self) -> Array:
+        """The one decoded chunk."""
+        return self.slots[0]
+
+    @cached_property
+    def ordered(self) -> Array:
+        """`scratch`, or the field of it, with its axes in the order of the plan."""
+        return self.elements(self.scratch).transpose(self._order)
 
 
 def chain_for(chain: PreparedChain, shape: tuple[int, ...]) -> PreparedChain:
@@ -67,16 +107,16 @@ def chain_for(chain: PreparedChain, shape: tuple[int, ...]) -> PreparedChain:
 
 
 def open_coders(
-    chain: PreparedChain, order: tuple[int, ...], part: RecordPart | None = None
+    chain: PreparedChain, order: tuple[int, ...], field: StoredField | None = None
 ) -> Callable[[tuple[int, ...]], Coder]:
     """Return a function that gives one worker's coder for a chunk shape, inner dimensions included."""
     opened: dict[tuple[int, ...], Coder] = {}
-    n_inner = 0 if part is None else len(part.shape)
+    n_inner = 0 if field is None else len(field.shape)
 
     def coder(shape: tuple[int, ...]) -> Coder:
         found = opened.get(shape)
         if found is None:
-            found = opened[shape] = Coder(chain_for(chain, shape[: len(shape) - n_inner]), order, part)
+            found = opened[shape] = Coder(chain_for(chain, shape[: len(shape) - n_inner]), order, field)
         return found
 
     return coder

@@ -16,7 +16,7 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import plan_read
-from chunkwise.plan.shard import plan_shards, shard_parts
+from chunkwise.plan.shard import plan_shards, shard_requests
 
 __all__ = ["StoredCount", "count_stored", "delete_outside", "stored_cells"]
 
@@ -43,13 +43,13 @@ def count_stored(array: StoredArray, store: KvStoreDriver, transform: Transform)
         found = sum(1 for key in plan.keys(array.keys) if _exists(store, key))
         return StoredCount(plan.n_chunks, found)
     plan = plan_read(transform, grid)
-    form = shard_layout(array, array.shard)
+    layout = shard_layout(array, array.shard)
     n_stored = 0
-    read_index = _open_index(store, form)
-    for part in shard_parts(plan_shards(plan.axes, form.chunks_per_shard), array.keys):
-        index = read_index(part.key)
+    read_index = _open_index(store, layout)
+    for request in shard_requests(plan_shards(plan.axes, layout.chunks_per_shard), array.keys):
+        index = read_index(request.key)
         if index is not None:
-            n_stored += int((index[part.positions(), 0] != MISSING).sum())
+            n_stored += int((index[request.positions(), 0] != MISSING).sum())
     return StoredCount(plan.n_chunks, n_stored)
 
 
@@ -85,33 +85,33 @@ def _count_listed(array: StoredArray, store: KvStoreDriver, box: list[range]) ->
             for _, cell in stored_cells(array, store)
         )
         return StoredCount(n_chunks, n_stored)
-    form = shard_layout(array, array.shard)
-    read_index = _open_index(store, form)
+    layout = shard_layout(array, array.shard)
+    read_index = _open_index(store, layout)
     n_stored = 0
     for key, cell in stored_cells(array, store):
         inside = tuple(
             slice(max(0, along.start - number * n), min(n, max(0, along.stop - number * n)))
-            for number, n, along in zip(cell, form.chunks_per_shard, box, strict=True)
+            for number, n, along in zip(cell, layout.chunks_per_shard, box, strict=True)
         )
         if any(part.start >= part.stop for part in inside):
             continue
         index = read_index(key)
         if index is not None:
-            stored = (index[:, 0] != MISSING).reshape(form.chunks_per_shard)
+            stored = (index[:, 0] != MISSING).reshape(layout.chunks_per_shard)
             n_stored += int(stored[inside].sum())
     return StoredCount(n_chunks, n_stored)
 
 
-def _open_index(store: KvStoreDriver, form: ShardLayout) -> Callable[[str], npt.NDArray[np.uint64] | None]:
+def _open_index(store: KvStoreDriver, layout: ShardLayout) -> Callable[[str], npt.NDArray[np.uint64] | None]:
     """Return a function that reads the index of a shard; it gives None for a missing shard."""
     fetch = store.open_reader()
 
     def read(key: str) -> npt.NDArray[np.uint64] | None:
-        if form.at_end:
-            encoded = fetch(key, -form.index_nbytes) if _exists(store, key) else None
+        if layout.at_end:
+            encoded = fetch(key, -layout.index_nbytes) if _exists(store, key) else None
         else:
-            encoded = fetch(key, 0, form.index_nbytes)
-        return None if encoded is None else form.decode(encoded)
+            encoded = fetch(key, 0, layout.index_nbytes)
+        return None if encoded is None else layout.decode(encoded)
 
     return read
 

@@ -22,7 +22,7 @@ from chunkwise.kvstore.traits import StoreTraits, traits_of
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import plan_read
 from chunkwise.plan.ranges import coalesce_ranges
-from chunkwise.plan.shard import plan_shards, shard_parts
+from chunkwise.plan.shard import plan_shards, shard_requests
 
 __all__ = ["RequestEstimate", "estimate_requests"]
 
@@ -62,23 +62,23 @@ def _of_shards(
     array: StoredArray, shard: ShardLevel, traits: StoreTraits, transform: Transform
 ) -> RequestEstimate:
     plan = plan_read(transform, shard.grid)
-    form = shard_layout(array, shard)
+    layout = shard_layout(array, shard)
     indexes, coalescing, is_cached = traits.shard_indexes, traits.coalescing, traits.is_cached
     gap = GAP if coalescing is None else coalescing.gap
     largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
-    suffix = not form.at_end or traits.suffix_ranges
+    suffix = not layout.at_end or traits.suffix_ranges
     n_shards = least = most = n_known = n_hits = 0
     n_bytes: int | None = 0
-    for part in shard_parts(plan_shards(plan.axes, form.chunks_per_shard), array.keys):
-        positions = part.positions()
+    for request in shard_requests(plan_shards(plan.axes, layout.chunks_per_shard), array.keys):
+        positions = request.positions()
         n_shards += 1
-        if is_cached is not None and is_cached(part.key):
+        if is_cached is not None and is_cached(request.key):
             n_hits += 1
             continue
-        if len(positions) >= WHOLE_SHARE * form.n_chunks:
+        if len(positions) >= WHOLE_SHARE * layout.n_chunks:
             least, most, n_bytes = least + 1, most + 1, None
             continue
-        known = None if indexes is None else indexes.get(part.key)
+        known = None if indexes is None else indexes.get(request.key)
         if known is not None:
             runs, size = _runs(known[0][positions], gap, largest)
             checks = 1 if runs != 1 else 0  # whether the shard is still that of the index

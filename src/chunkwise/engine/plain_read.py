@@ -51,10 +51,10 @@ class PlainReader:
 
     def __init__(self, array: StoredArray, store: Readable) -> None:
         self._array, self._store = array, store
-        self._form: ShardLayout | None = None
+        self._layout: ShardLayout | None = None
         self._decoders: dict[tuple[int, ...], tuple[Stages, DecodeInto]] = {}
         if array.shard is not None:
-            self._form = shard_layout(array, array.shard)
+            self._layout = shard_layout(array, array.shard)
 
     def fetch(self, key: str) -> Buffer | None:
         """Return the stored value; None if there is none."""
@@ -66,7 +66,7 @@ class PlainReader:
         shape = tuple(stop - start for start, stop in bounds)
         shard = self._array.shard
         if shard is None:
-            n_inner = 0 if self._array.part is None else len(self._array.part.shape)
+            n_inner = 0 if self._array.field is None else len(self._array.field.shape)
             chain = self._array.chain
             inner = shape[: len(shape) - n_inner]
             yield self._piece("", tuple(slice(0, n) for n in shape), chain, inner, value)
@@ -74,18 +74,18 @@ class PlainReader:
             yield from self._inner(shard, shape, byte_view(value))
 
     def _inner(self, shard: ShardLevel, shape: tuple[int, ...], value: memoryview) -> Iterator[Piece]:
-        form, size = self._form, shard.grid.chunk_shape
-        assert form is not None and size is not None, "it was opened for shards"
+        layout, size = self._layout, shard.grid.chunk_shape
+        assert layout is not None and size is not None, "it was opened for shards"
         try:
-            index = form.decode_shard(value)
+            index = layout.decode_shard(value)
         except Exception as e:
             yield Piece(_INDEX, tuple(slice(0, n) for n in shape), None, False, e)
             return
         for position in np.flatnonzero(index[:, 0] != MISSING).tolist():
             offset, length = map(int, index[position])
-            place = np.unravel_index(position, form.chunks_per_shard) if shape else ()
+            place = np.unravel_index(position, layout.chunks_per_shard) if shape else ()
             at = tuple(slice(int(i) * n, (int(i) + 1) * n) for i, n in zip(place, size, strict=True))
-            yield self._piece(form.entry(position), at, shard.chain, size, value[offset : offset + length])
+            yield self._piece(layout.entry(position), at, shard.chain, size, value[offset : offset + length])
 
     def _piece(
         self, name: str, at: tuple[slice, ...], chain: PreparedChain, shape: tuple[int, ...], value: Buffer
@@ -101,8 +101,8 @@ class PlainReader:
             covered = has_checksum(stages, value)
         except Exception as e:
             return Piece(name, at, None, False, e)
-        part = self._array.part
-        return Piece(name, at, elements if part is None else part.select(elements), covered, None)
+        field = self._array.field
+        return Piece(name, at, elements if field is None else field.select(elements), covered, None)
 
     def read(self, start: Sequence[int], stop: Sequence[int], *, fill_missing: bool = True) -> Array:
         """Return the elements of a box of storage coordinates in the array; raise if a chunk is damaged."""

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.chunk_codec import StagingBuffer
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
@@ -26,7 +27,7 @@ from chunkwise.engine.shard_layout import shard_layout
 from chunkwise.engine.shards import ShardSource, index_cache
 from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, caches_chunks
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
-from chunkwise.engine.targets import Batch, ChunkMemory, Target, lies_in_one_piece
+from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
 from chunkwise.fork import new_lock
 from chunkwise.index_space import IndexTransform
@@ -36,7 +37,7 @@ from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import Plan, keys, place_in_chunk, plan_read, split
-from chunkwise.plan.shard import ShardAxis, plan_shards, shard_parts, split_shards
+from chunkwise.plan.shard import ShardAxis, plan_shards, shard_requests, split_shards
 
 __all__ = ["SmallReader", "choose_strategy", "explain_read", "read_chunks", "read_into"]
 
@@ -98,7 +99,7 @@ def choose_strategy(
         chunk_nbytes=chain.item.nbytes,
         n_chunks=plan.n_chunks,
         n_processors=n_processors,
-        in_place=shape is None or array.part is not None or lies_in_one_piece(plan.axes, shape, view),
+        in_place=shape is None or array.field is not None or lies_in_one_piece(plan.axes, shape, view),
         request_concurrency=traits.request_concurrency,
         io_limit=traits.io_limit,
         shard_nbytes=0 if array.shard is None else array.chain.item.nbytes,
@@ -170,7 +171,7 @@ def _open_chunks(
             view,
             staged=strategy.target == "staged",
             regular=array.grid.chunk_shape is not None,
-            part=array.part,
+            field=array.field,
         )
 
         def work(axes: tuple[PlanAxis, ...]) -> None:
@@ -200,13 +201,13 @@ def _open_shards(
         target = Target(chain, view, staged=strategy.target == "staged", regular=True)
 
         def work(axes: tuple[ShardAxis, ...]) -> None:
-            for part in shard_parts(axes, array.keys):
+            for request in shard_requests(axes, array.keys):
                 if stop:
                     return
                 if pages is not None:
-                    pages.prepare(view[_hull(part.axes)])
-                names = source.open_shard(part)
-                read_chunks(target.batches(part.axes, names), source, stop, fill_missing=fill_missing)
+                    pages.prepare(view[_hull(request.axes)])
+                names = source.open_shard(request)
+                read_chunks(target.batches(request.axes, names), source, stop, fill_missing=fill_missing)
 
         return work
 
@@ -232,7 +233,7 @@ class SmallReader:
         self._store: Any = store
         self._key = array.keys.key
         self._is_cached = caches_chunks(array, store)
-        self._idle: list[tuple[StoreSource, ChunkMemory]] = []
+        self._idle: list[tuple[StoreSource, StagingBuffer]] = []
         chain = array.chain
         strategy = read_strategy(
             source="cache" if self._is_cached else "store",
@@ -243,7 +244,7 @@ class SmallReader:
             request_concurrency=traits_of(store).request_concurrency,
         )
         self._decodes = strategy.n_workers == 0 and chain.item.nbytes <= _LARGEST
-        plain = array.shard is None and array.part is None and array.grid.chunk_shape is not None
+        plain = array.shard is None and array.field is None and array.grid.chunk_shape is not None
         takes = plain and (self._decodes or self._is_cached)
         self._chunk_shape = tuple(array.grid.chunk_shape or ()) if takes else None
 
@@ -277,6 +278,6 @@ class SmallReader:
         self._idle.append(worker)
         return Future.ready(out)
 
-    def _open(self) -> tuple[StoreSource, ChunkMemory]:
+    def _open(self) -> tuple[StoreSource, StagingBuffer]:
         source = (CacheSource if self._is_cached else StoreSource)(self._array, self._store)
-        return source, ChunkMemory(self._array.chain, 1)
+        return source, StagingBuffer(self._array.chain, 1)

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.chunk_codec import StagingBuffer
 from chunkwise.engine.sources import StoreSource
 from chunkwise.engine.strategy import STAGING_NBYTES
-from chunkwise.engine.targets import Batch, ChunkMemory
+from chunkwise.engine.targets import Batch
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.protocol import Readable
 
@@ -36,7 +37,7 @@ def is_simple(array: StoredArray) -> bool:
     """Return True if requests to `array` fit into a table: no shards, no fields, one shape of chunks."""
     return (
         array.shard is None
-        and array.part is None
+        and array.field is None
         and array.grid.chunk_shape is not None
         and array.chain.item.nbytes <= _LARGEST
     )
@@ -188,7 +189,7 @@ class TableReader:
         self._view = view
         chain = requests.array.chain
         self._capacity = max(1, min(requests.n, STAGING_NBYTES // max(1, 2 * chain.item.nbytes)))
-        self._memory = ChunkMemory(chain, self._capacity)
+        self._memory = StagingBuffer(chain, self._capacity)
         shape = chain.item.shape
         # Whole chunks that are pieces of the result's memory are decoded there.
         self._in_place = view.flags.c_contiguous and shape[1:] == view.shape[requests.n_fixed + 1 :]

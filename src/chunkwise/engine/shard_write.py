@@ -39,7 +39,7 @@ from chunkwise.errors import UnsafeWriteError, prefix
 from chunkwise.kvstore.protocol import Buffer, Readable, Writable
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import chunk_order, plan_write, selections, split, wholes
-from chunkwise.plan.shard import ShardAxis, ShardPart, plan_shards, shard_parts
+from chunkwise.plan.shard import ShardAxis, ShardRequest, plan_shards, shard_requests
 
 __all__ = ["write_shards_from"]
 
@@ -68,16 +68,16 @@ def write_shards_from(
         return Future.ready(None)
     if as_transactional(store) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
-    form = shard_layout(array, shard)
+    layout = shard_layout(array, shard)
     view = plan.layout.view(source, last=True)
-    axes = plan_shards(plan.axes, form.chunks_per_shard)
+    axes = plan_shards(plan.axes, layout.chunks_per_shard)
     n_shards = 1
     for axis in axes:
         n_shards *= axis.n_entries
-    strategy = write_strategy(pool, store, shard.chain, n_shards, form.n_chunks, view, sharded=True)
+    strategy = write_strategy(pool, store, shard.chain, n_shards, layout.n_chunks, view, sharded=True)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _ShardWriter(array, shard, form, store, view, store_fill, stop).write
+        return _ShardWriter(array, shard, layout, store, view, store_fill, stop).write
 
     batches = split(axes, strategy.n_batches)
     return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
@@ -94,7 +94,7 @@ class _ShardWriter:
         self,
         array: StoredArray,
         shard: ShardLevel,
-        form: ShardLayout,
+        layout: ShardLayout,
         store: _Store,
         view: npt.NDArray[Any],
         store_fill: bool,
@@ -103,7 +103,7 @@ class _ShardWriter:
         self.array = array
         self.shard = shard
         self.chain = shard.chain
-        self.form = form
+        self.layout = layout
         self.store = store
         self.identity = store.identity
         self.view = view
@@ -111,7 +111,7 @@ class _ShardWriter:
         self.store_fill = store_fill
         self.later = as_transactional(store)
         self.coders: dict[tuple[int, ...], Coder] = {}
-        self.body = ShardBody(form)
+        self.body = ShardBody(layout)
         self.sink = _BodySink(self.body, None if store_fill else open_fill_test(array.fill_value))
         self.context = ""
         self.position: int | None = None  # of the inner chunk under way, for messages
@@ -120,96 +120,96 @@ class _ShardWriter:
 
     def write(self, axes: Batch) -> None:
         """Write a product of shards."""
-        for part in shard_parts(axes, self.array.keys):
+        for request in shard_requests(axes, self.array.keys):
             if self.stop:
                 return
             try:
-                self.write_shard(part)
+                self.write_shard(request)
             except Exception as e:
-                where = describe(self.store, part.key)
+                where = describe(self.store, request.key)
                 context = self.context
                 if self.position is not None:
-                    context += f" {self.form.entry(self.position)} in"
+                    context += f" {self.layout.entry(self.position)} in"
                 raise prefix(e, f"Error {context} {where}") from e.__cause__
         if self.writer is not None:
             self.writer.flush()
 
-    def write_shard(self, part: ShardPart) -> None:
-        store, form = self.store, self.form
-        positions = part.positions()
-        is_whole = list(wholes(part.axes))
-        if len(positions) == form.n_chunks and all(is_whole):
-            value = self.put_together(part, positions, is_whole, None, None)
+    def write_shard(self, request: ShardRequest) -> None:
+        store, layout = self.store, self.layout
+        positions = request.positions()
+        is_whole = list(wholes(request.axes))
+        if len(positions) == layout.n_chunks and all(is_whole):
+            value = self.put_together(request, positions, is_whole, None, None)
             self.context, self.position = "writing", None
             target = store if self.writer is None else self.writer
             if value is None:
-                target.delete(part.key)
+                target.delete(request.key)
             else:
-                target.write(part.key, value)
+                target.write(request.key, value)
             return
         if self.later is None:
-            self.change(part, positions, is_whole)
+            self.change(request, positions, is_whole)
             return
 
         def do(store: SingleValueStore) -> None:
-            writer = _ShardWriter(self.array, self.shard, form, store, self.view, self.store_fill, [])
-            writer.change(part, positions, is_whole)
+            writer = _ShardWriter(self.array, self.shard, layout, store, self.view, self.store_fill, [])
+            writer.change(request, positions, is_whole)
 
         self.context, self.position = "writing", None
-        defer(self.later, part.key, do)
+        defer(self.later, request.key, do)
 
-    def change(self, part: ShardPart, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
+    def change(self, request: ShardRequest, positions: npt.NDArray[np.int64], is_whole: list[bool]) -> None:
         """Overwrite a part of a stored shard; what another writer stores meanwhile is not lost."""
-        store, form = self.store, self.form
+        store, layout = self.store, self.layout
 
         def attempt() -> bool:
             self.context, self.position = "reading", None
-            stored = store.read(part.key)
+            stored = store.read(request.key)
             old = index = None
             if stored.value is not None:
                 old = memoryview(stored.value).cast("B")
-                index = form.decode_shard(old)
-            value = self.put_together(part, positions, is_whole, old, index)
+                index = layout.decode_shard(old)
+            value = self.put_together(request, positions, is_whole, old, index)
             self.context, self.position = "writing", None
             if value is None and old is not None and not can_delete(store):
-                value = form.encode(np.full((form.n_chunks, 2), MISSING, np.uint64))
+                value = layout.encode(np.full((layout.n_chunks, 2), MISSING, np.uint64))
             if value is None:
-                return old is None or store.delete(part.key, if_equal=stored.generation) is not None
+                return old is None or store.delete(request.key, if_equal=stored.generation) is not None
             try:
-                check_promise(store, part.key)
-                return store.write(part.key, value, if_equal=stored.generation) is not None
+                check_promise(store, request.key)
+                return store.write(request.key, value, if_equal=stored.generation) is not None
             except UnsafeWriteError as e:
                 raise aligned(e, self.array.grid.chunk_shape) from e.__cause__
 
-        change_alone(self.identity, part.key, attempt)
+        change_alone(self.identity, request.key, attempt)
 
     def put_together(
         self,
-        part: ShardPart,
+        request: ShardRequest,
         positions: npt.NDArray[np.int64],
         is_whole: list[bool],
         old: memoryview | None,
         index: Index | None,
     ) -> Buffer | None:
         """Return the new shard, valid until the next call, or None if all inner chunks are missing."""
-        form = self.form
+        layout = self.layout
         self.context = "writing"
-        in_order = all(axis.dims == (dim,) and not axis.indexed for dim, axis in enumerate(part.axes))
-        if old is None and in_order and len(positions) == form.n_chunks and all(is_whole):
+        in_order = all(axis.dims == (dim,) and not axis.indexed for dim, axis in enumerate(request.axes))
+        if old is None and in_order and len(positions) == layout.n_chunks and all(is_whole):
             self.body.clear()
             try:
-                write_chunks(self.batches.batches(part.axes, positions.tolist()), self.sink, [])
+                write_chunks(self.batches.batches(request.axes, positions.tolist()), self.sink, [])
             finally:
                 self.position = self.sink.position
             return self.body.finish()
-        chunk_at, out_at = map(list, selections(part.axes))
-        order = chunk_order(part.axes)
+        chunk_at, out_at = map(list, selections(request.axes))
+        order = chunk_order(request.axes)
         coder = self.coders.get(order) or self.coders.setdefault(order, Coder(self.chain, order))
-        indexed = any(axis.indexed for axis in part.axes)
+        indexed = any(axis.indexed for axis in request.axes)
         numbers = dict(zip(positions.tolist(), range(len(positions)), strict=True))
         body = self.body
         body.clear()
-        stored = [(MISSING, MISSING)] * form.n_chunks if index is None else index.tolist()
+        stored = [(MISSING, MISSING)] * layout.n_chunks if index is None else index.tolist()
         for position, (offset, length) in enumerate(stored):
             number = numbers.get(position)
             encoded: Buffer | None = None

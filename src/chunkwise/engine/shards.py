@@ -30,7 +30,7 @@ from chunkwise.kvstore.shard_index_cache import ShardIndexCache, ShardIndexes
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.plan import cells
 from chunkwise.plan.ranges import coalesce_ranges
-from chunkwise.plan.shard import ShardPart
+from chunkwise.plan.shard import ShardRequest
 
 __all__ = ["GAP", "LARGEST_REQUEST", "WHOLE_SHARE", "ShardSource", "index_cache"]
 
@@ -79,26 +79,26 @@ class ShardSource:
         coalescing = traits_of(store).coalescing
         self._gap = GAP if coalescing is None else coalescing.gap
         self._largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
-        self._part: ShardPart | None = None
+        self._touched: ShardRequest | None = None
         self._positions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._encoded: list[Buffer | None] = []
         self._number = 0  # of the inner chunk that is looked at while a shard is opened, for messages
 
-    def open_shard(self, part: ShardPart) -> range:
+    def open_shard(self, request: ShardRequest) -> range:
         """Read the inner chunks of a part of a shard, encoded; return their names."""
-        self._part, self._positions = part, part.positions()
+        self._touched, self._positions = request, request.positions()
         self._encoded = []  # those of the last shard go before these come
         self._number = 0
         for _ in range(_ATTEMPTS):
             try:
-                self._encoded = self._fetch_encoded(part.key, self._positions)
+                self._encoded = self._fetch_encoded(request.key, self._positions)
                 return range(len(self._positions))
             except _ReplacedError:
                 if self._indexes is not None:
-                    self._indexes.evict(part.key)
+                    self._indexes.evict(request.key)
             except Exception as e:
                 raise self.failed(e, self._number) from e.__cause__
-        where = describe(self._store, part.key)
+        where = describe(self._store, request.key)
         raise AbortedError(f"{where} was replaced {_ATTEMPTS} times while it was read")
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
@@ -112,13 +112,13 @@ class ShardSource:
 
     def missing(self, name: Any) -> NotFoundError:
         """Return the error of an inner chunk that isn't stored."""
-        assert self._part is not None, "a shard is open"
-        return missing_chunk(next(islice(cells(self._part.axes), name, None)), self._where(name))
+        assert self._touched is not None, "a shard is open"
+        return missing_chunk(next(islice(cells(self._touched.axes), name, None)), self._where(name))
 
     def _where(self, number: int) -> str:
-        assert self._part is not None, "a shard is open"
+        assert self._touched is not None, "a shard is open"
         entry = self._layout.entry(int(self._positions[number]))
-        return f"{entry} in {describe(self._store, self._part.key)}"
+        return f"{entry} in {describe(self._store, self._touched.key)}"
 
     def _fetch_encoded(self, key: str, positions: npt.NDArray[np.int64]) -> list[Buffer | None]:
         """Return the encoded inner chunks at some positions, None for those that are missing."""

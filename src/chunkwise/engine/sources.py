@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.chunk_codec import StagingBuffer
 from chunkwise.engine.failure import describe, failed, missing_chunk
-from chunkwise.engine.targets import Batch, ChunkMemory
+from chunkwise.engine.targets import Batch
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import CacheEntry
@@ -72,7 +73,7 @@ class StoreSource:
                 encoded = read(key)
                 yield encoded if view is None or encoded is None else view(encoded)
             return
-        for key, slot in zip(batch.names, batch.places or memory.slots, strict=False):
+        for key, slot in zip(batch.names, batch.slots or memory.slots, strict=False):
             if slot.flags.c_contiguous:
                 raw = slot.reshape(-1).view(np.uint8).data
                 if read_into(key, raw) == len(raw):
@@ -91,7 +92,7 @@ class StoreSource:
 
 
 @lru_cache(maxsize=1024)
-def _form(*_: Hashable) -> object:
+def _decoding(*_: Hashable) -> object:
     """Return one object, quickly hashed, for equal arguments."""
     return object()
 
@@ -116,43 +117,45 @@ class CacheSource(StoreSource):
     def __init__(self, array: StoredArray, store: CacheStore) -> None:
         self._array = array
         self._store: Any = store
-        self._forms: dict[int, tuple[PreparedChain, object]] = {}
+        self._decodings: dict[int, tuple[PreparedChain, object]] = {}
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
         """Yield chunks that are not to be written to."""
         for key in batch.names:
-            found = self._store.find_chunk(key, self.form(batch.memory.chain))
+            found = self._store.find_chunk(key, self.decoding(batch.memory.chain))
             assert found is not None, "it was asked for"
             yield self._decoded(key, found[0], found[1], batch.memory)
 
     def holds(self, key: str) -> bool:
         """Return True if the cached chunk is fresh, so that nothing has to be fetched or decoded."""
-        found = self._store.find_chunk(key, self.form(self._array.chain), ask=False)
+        found = self._store.find_chunk(key, self.decoding(self._array.chain), ask=False)
         return found is not None and (found[1] is not None or found[0].value is None)
 
     def holds_all(self, keys: Iterable[str]) -> bool:
         """Return True if it holds the chunks of all `keys`, none of which is cut off by the grid."""
         return all(map(self.holds, keys))
 
-    def form(self, chain: PreparedChain) -> object:
+    def decoding(self, chain: PreparedChain) -> object:
         """Return what equal chunks are decoded by."""
-        known = self._forms.get(id(chain))
+        known = self._decodings.get(id(chain))
         if known is None:
             item = chain.item
-            form = _form(chain.codecs, item.shape, item.dtype, item.fill_value.tobytes())
-            known = self._forms[id(chain)] = chain, form
+            decoding = _decoding(chain.codecs, item.shape, item.dtype, item.fill_value.tobytes())
+            known = self._decodings[id(chain)] = chain, decoding
         return known[1]
 
-    def _decoded(self, key: str, entry: CacheEntry, chunk: Array | None, memory: ChunkMemory) -> Array | None:
+    def _decoded(
+        self, key: str, entry: CacheEntry, chunk: Array | None, memory: StagingBuffer
+    ) -> Array | None:
         if chunk is not None or entry.value is None:
             return chunk
         view = memory.view
         if view is not None:
             chunk = view(entry.value)
         else:
-            chunk = ChunkMemory(memory.chain, 1).slots[0]
+            chunk = StagingBuffer(memory.chain, 1).slots[0]
             memory.decode(entry.value, chunk)
             chunk.flags.writeable = False
         is_value = view is not None and memory.chain.codecs[-1].kind == "array->bytes"  # no memory of its own
-        self._store.put_chunk(key, entry, self.form(memory.chain), chunk, 0 if is_value else chunk.nbytes)
+        self._store.put_chunk(key, entry, self.decoding(memory.chain), chunk, 0 if is_value else chunk.nbytes)
         return chunk

@@ -12,74 +12,22 @@ from itertools import islice
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
-from chunkwise.cached import cached_property
-from chunkwise.codec.chain import prepare_chain
-from chunkwise.codec.protocol import Buffer, DecodeInto, PreparedChain
-from chunkwise.driver.stored_array import RecordPart
+from chunkwise.codec.protocol import PreparedChain
+from chunkwise.driver.stored_array import StoredField
+from chunkwise.engine.chunk_codec import StagingBuffer, chain_for
 from chunkwise.engine.selection import selected_runs
 from chunkwise.engine.strategy import STAGING_NBYTES
-from chunkwise.errors import TooLargeError
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.plan import extents, selections, wholes
 
-__all__ = ["Batch", "ChunkMemory", "Target", "lies_in_one_piece"]
+__all__ = ["Batch", "Target", "lies_in_one_piece"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
 # Chunks that are decoded straight to their places without a look at anything else.
 _MANY = 64
-
-
-class ChunkMemory:
-    """The decoder of one worker for chunks of one shape, and memory for some decoded ones."""
-
-    def __init__(self, chain: PreparedChain, n_chunks: int, part: RecordPart | None = None) -> None:
-        self.chain = chain
-        self.n_chunks = n_chunks
-        self._part = part
-
-    @cached_property
-    def decode(self) -> DecodeInto:
-        """Opened decoder of the chain."""
-        return self.chain.open_decoder()
-
-    @cached_property
-    def view(self) -> Callable[[Buffer], Array] | None:
-        """A function that gives a chunk as an array over its bytes, if the codecs allow it."""
-        return self.chain.open_view()
-
-    @cached_property
-    def chunks(self) -> Array:
-        """The decoded chunks, along the first axis."""
-        item = self.chain.item
-        # N5's and transposed chunks have the first dimension fastest, and need not be turned around here
-        turned = self.chain.codecs[0].name in ("n5_block", "transpose")
-        shape = item.shape[::-1] if turned else item.shape
-        try:
-            memory = np.empty((self.n_chunks, *shape), item.dtype)
-        except (MemoryError, ValueError) as e:  # NumPy has limits of its own
-            raise TooLargeError(
-                f"a chunk of shape {list(item.shape)} and {item.nbytes} bytes does not fit into memory"
-            ) from e
-        return memory.transpose(0, *range(memory.ndim - 1, 0, -1)) if turned else memory
-
-    @cached_property
-    def slots(self) -> list[Array]:
-        """Each chunk."""
-        return [self.chunks[number, ...] for number in range(self.n_chunks)]
-
-    def elements(self, chunks: Array) -> Array:
-        """Return what the plan is about of some chunks: all of them, or a part of each record."""
-        return chunks if self._part is None else self._part.select(chunks)
-
-    @cached_property
-    def missing(self) -> Array:
-        """A chunk that isn't stored: a view of its fill value."""
-        fill = self.chain.item.fill_value if self._part is None else self._part.fill_value
-        return np.broadcast_to(fill, self.chain.item.shape)
 
 
 class Batch(NamedTuple):
@@ -89,18 +37,18 @@ class Batch(NamedTuple):
     ----------
     names : sequence
         What the source knows each by: a key, or a position in the shard.
-    memory : ChunkMemory
+    memory : StagingBuffer
         Decodes them.
-    places : sequence of ndarray or None
-        Where each is decoded to, if that is the result itself; else it is a slot of the memory.
+    slots : sequence of ndarray or None
+        Where each is decoded to, if that is the result itself; else each has a slot of the memory.
     copy_out : callable or None
         ``copy_out(elements)`` copies what is selected of the chunks, given along the first axis, to the
         result; None if they are there.
     """
 
     names: Sequence[Any]
-    memory: ChunkMemory
-    places: Sequence[Array] | None
+    memory: StagingBuffer
+    slots: Sequence[Array] | None
     copy_out: Callable[[Array], None] | None
 
 
@@ -117,21 +65,21 @@ class Target:
         *,
         staged: bool,
         regular: bool,
-        part: RecordPart | None = None,
+        field: StoredField | None = None,
     ) -> None:
         self._chain = chain
         self._view = view
-        self._part = part
+        self._field = field
         self._regular = regular
         self._capacity = max(1, STAGING_NBYTES // max(1, chain.item.nbytes)) if staged and regular else 1
-        self._n_inner = 0 if part is None else len(part.shape)
-        self._memories: dict[tuple[int, ...], ChunkMemory] = {}
+        self._n_inner = 0 if field is None else len(field.shape)
+        self._memories: dict[tuple[int, ...], StagingBuffer] = {}
 
     def batches(self, axes: tuple[PlanAxis, ...], names: Iterable[Any]) -> Iterator[Batch]:
         """Yield the chunks of a product of connected sets; `names` are in the order of the plan."""
         # A batch is to be read, and copied out, before the next one is taken.
         rest, view = iter(names), self._view
-        in_place = self._part is None and not any(axis.indexed for axis in axes)
+        in_place = self._field is None and not any(axis.indexed for axis in axes)
         if self._capacity > 1:
             most = min(self._capacity, axes[-1].n_entries) if axes else 1
             memory = self._memory(self._chain.item.shape, most)
@@ -152,13 +100,11 @@ class Target:
                 else:
                     yield Batch((name,), memory, None, copy)
 
-    def _memory(self, shape: tuple[int, ...], n_chunks: int) -> ChunkMemory:
+    def _memory(self, shape: tuple[int, ...], n_chunks: int) -> StagingBuffer:
         memory = self._memories.get(shape)
         if memory is None or memory.n_chunks < n_chunks:
-            chain = self._chain
-            if shape != chain.item.shape:  # as in a rectilinear grid
-                chain = prepare_chain(chain.codecs, chain.item._replace(shape=shape))
-            memory = self._memories[shape] = ChunkMemory(chain, n_chunks, self._part)
+            chain = chain_for(self._chain, shape)
+            memory = self._memories[shape] = StagingBuffer(chain, n_chunks, self._field)
         return memory
 
 

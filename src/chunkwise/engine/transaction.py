@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from chunkwise.engine.combine import map_future
 from chunkwise.engine.future import Future, promise_of, waiting_future
-from chunkwise.engine.join import map_future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.fork import new_rlock

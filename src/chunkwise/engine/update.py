@@ -185,7 +185,7 @@ class Changer:
         self.array = array
         self.store = store
         self.identity = store.identity
-        self.fill_value = array.fill_value if array.part is None else array.part.fill_value
+        self.fill_value = array.fill_value if array.field is None else array.field.fill_value
         self.is_fill = _never if store_fill else open_fill_test(self.fill_value)
         self.operation = "writing"
 

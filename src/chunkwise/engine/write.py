@@ -83,7 +83,9 @@ def write_from(
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         sink = _StoreSink(array, store, store_fill=store_fill)
-        source = WriteBatches(array.chain, view, regular=array.grid.chunk_shape is not None, part=array.part)
+        source = WriteBatches(
+            array.chain, view, regular=array.grid.chunk_shape is not None, field=array.field
+        )
 
         def work(axes: Batch) -> None:
             write_chunks(source.batches(axes, keys(axes, array.keys)), sink, stop, limit)
@@ -149,7 +151,7 @@ class SmallWriter:
         self._pool = pool
         self._store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
         shape = array.grid.chunk_shape
-        plain = array.shard is None and array.part is None and as_transactional(store) is None
+        plain = array.shard is None and array.field is None and as_transactional(store) is None
         small = plain and array.chain.item.nbytes <= _MAX_SMALL
         self._shape = tuple(shape) if small and shape is not None else None
         self._n_elements = prod(shape or ())

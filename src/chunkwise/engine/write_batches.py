@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.protocol import Buffer, PreparedChain
-from chunkwise.driver.stored_array import RecordPart
+from chunkwise.driver.stored_array import StoredField
 from chunkwise.engine.chunk_codec import Coder, open_coders
 from chunkwise.engine.pool import Stop
 from chunkwise.plan.axis import PlanAxis
@@ -88,14 +88,14 @@ def write_chunks(
 
 
 class WriteBatches:
-    """The caller's array, in the order of a plan, for one worker; with a `part`, no chunk is whole."""
+    """The caller's array, in the order of a plan, for one worker; with a `field`, no chunk is whole."""
 
     def __init__(
-        self, chain: PreparedChain, view: Array, *, regular: bool, part: RecordPart | None = None
+        self, chain: PreparedChain, view: Array, *, regular: bool, field: StoredField | None = None
     ) -> None:
         self._chain = chain
         self._view = view
-        self._part = part
+        self._field = field
         self._regular = regular
         self._staged: Array | None = None
         self._coders: dict[tuple[int, ...], Any] = {}
@@ -105,10 +105,10 @@ class WriteBatches:
         # A batch is to be stored before the next one is taken.
         rest, view, order = iter(names), self._view, chunk_order(axes)
         coder_for = self._coders.get(order) or self._coders.setdefault(
-            order, open_coders(self._chain, order, self._part)
+            order, open_coders(self._chain, order, self._field)
         )
         in_order = not any(axis.indexed for axis in axes)
-        if self._part is None and self._regular and in_order and all(all(axis.whole) for axis in axes):
+        if self._field is None and self._regular and in_order and all(all(axis.whole) for axis in axes):
             shape = self._chain.item.shape
             coder, n = coder_for(shape), self._n_staged(axes, shape)
             if n == 1:
@@ -122,7 +122,7 @@ class WriteBatches:
                 _copy_in(np.moveaxis(some, 0, -2), region)
                 yield WriteBatch(list(islice(rest, len(some))), coder, list(some), None)
             return
-        entire = self._part is None  # of a record there is always something that stays
+        entire = self._field is None  # of a record there is always something that stays
         for name, extent, inside, at, whole in zip(
             rest, extents(axes), *selections(axes), wholes(axes), strict=True
         ):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from chunkwise.hierarchy.node import FormatName
 
@@ -19,7 +19,7 @@ __all__ = ["Entry", "Snapshot", "parse_snapshot"]
 class Entry(NamedTuple):
     """A node of a snapshot."""
 
-    kind: str
+    kind: Literal["array", "group"]
     key: str  # of its document, relative to it; empty for a group that only has nodes below it
     document: Mapping[str, Any]
     attributes: Mapping[str, Any] | None  # None if they are in the document
@@ -40,6 +40,10 @@ class Snapshot:
         if entry is None and path in self._index():
             return Entry("group", "", {}, {})
         return entry
+
+    def entries(self) -> list[tuple[str, Entry]]:
+        """Return the paths and entries of all nodes that have a document, each group before what is in it."""
+        return sorted(self._entries.items(), key=lambda item: (item[0] != "", item[0].count("/")))
 
     def children(self, path: str) -> list[str]:
         """Return the names of what is right below a group."""
@@ -81,7 +85,7 @@ def _zarr3_entries(document: Mapping[str, Any]) -> dict[str, Entry] | None:
     return entries
 
 
-_KINDS = {".zarray": "array", ".zgroup": "group"}
+_KINDS: dict[str, Literal["array", "group"]] = {".zarray": "array", ".zgroup": "group"}
 
 
 def _zarr2_entries(document: Any) -> dict[str, Entry] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.from_document import open_from_document
@@ -79,10 +79,9 @@ class Tree:
     def node_of_entry(self, names: Sequence[str], entry: Entry, location: Location | None = None) -> Node:
         """Return the node of an entry of the snapshot."""
         assert self.snapshot is not None
-        kind: Literal["array", "group"] = "array" if entry.kind == "array" else "group"
         where = self.location(names) if location is None else location
-        node = Node(where, self.snapshot.format, kind, entry.key, entry.document)
-        if kind == "group":
+        node = Node(where, self.snapshot.format, entry.kind, entry.key, entry.document)
+        if node.kind == "group":
             check_group(node)
         return node
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
 
-from chunkwise.hierarchy.node import JOURNAL, Node, find_node, is_listed
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import JOURNAL, FormatName, Node, find_documented, find_node, is_listed
 
 __all__ = ["WalkedNode", "children", "walk"]
+
+_Find: TypeAlias = Callable[[Location, FormatName | None], Node | None]
 
 
 class WalkedNode(NamedTuple):
@@ -18,18 +21,19 @@ class WalkedNode(NamedTuple):
     node: Node
 
 
-def walk(node: Node) -> Iterator[WalkedNode]:
+def walk(node: Node, *, implicit: bool = True) -> Iterator[WalkedNode]:
     """Yield `node` and all nodes below, each group before its children, these in natural order."""
-    yield from _walk("", node)
+    # Unless `implicit`, directories without a document are no groups, and nothing below them is looked for.
+    yield from _walk("", node, find_node if implicit else find_documented)
 
 
-def _walk(name: str, node: Node) -> Iterator[WalkedNode]:
+def _walk(name: str, node: Node, find: _Find) -> Iterator[WalkedNode]:
     # Arrays have no children, except that an N5 container may be a dataset itself.
     is_leaf = node.kind == "array" and not node.is_container
     if is_leaf or node.key == JOURNAL:
         yield WalkedNode(name, node)
         return
-    below = (walked for child, at in children(name, node) for walked in _walk(child, at))
+    below = (walked for child, at in children(name, node, find) for walked in _walk(child, at, find))
     if not node.implicit or not name:
         yield WalkedNode(name, node)
         yield from below
@@ -43,7 +47,7 @@ def _walk(name: str, node: Node) -> Iterator[WalkedNode]:
         yield from below
 
 
-def children(name: str, node: Node) -> Iterator[tuple[str, Node]]:
+def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[str, Node]]:
     """Yield path and node of each array or group right below `node`, whose path is `name`."""
     location = node.location
     prefixes = location.kv.list_children(location.path).prefixes
@@ -51,7 +55,7 @@ def children(name: str, node: Node) -> Iterator[tuple[str, Node]]:
     for child in names:
         if (node.kind == "array" and child.isdigit()) or not is_listed(child, node.format):
             continue  # blocks; what Zarr v3 reserves
-        found = find_node(location.child(child), node.format)
+        found = find(location.child(child), node.format)
         if found is not None:
             yield f"{name}/{child}" if name else child, found
 

@@ -15,11 +15,11 @@ from chunkwise.index_space.label import MAX_RANK, check_unique
 __all__ = ["bounds_from_arguments", "upper_interval"]
 
 
-def upper_interval(form: str, lo: int, upper: int) -> tuple[int, int]:
+def upper_interval(kind: str, lo: int, upper: int) -> tuple[int, int]:
     """Return the interval from `lo` to an upper end given as "shape", "inclusive_max" or "exclusive_max"."""
-    if form == "shape":
+    if kind == "shape":
         return sized(lo, upper)
-    return closed(lo, upper) if form == "inclusive_max" else half_open(lo, upper)
+    return closed(lo, upper) if kind == "inclusive_max" else half_open(lo, upper)
 
 
 def _sequence(name: str, value: Iterable[Any]) -> Iterable[Any]:
@@ -59,21 +59,21 @@ def bounds_from_arguments(
 ) -> tuple[list[Bounds], tuple[str, ...]] | None:
     """Return bounds and labels of all dimensions, or None without arguments; names begin with `prefix`."""
     uppers = {"exclusive_max": exclusive_max, "inclusive_max": inclusive_max, "shape": shape}
-    given = [form for form, value in uppers.items() if value is not None]
+    given = [kind for kind, value in uppers.items() if value is not None]
     if len(given) > 1:
         raise InvalidArgumentError(f"Cannot specify both `{prefix}{given[0]}` and `{prefix}{given[1]}`")
-    form = given[0] if given else "exclusive_max"
+    kind = given[0] if given else "exclusive_max"
 
     n, origin = _rank(prefix, rank)
     lower = _ints(prefix + "inclusive_min", inclusive_min)
-    upper = _ints(prefix + form, uppers[form])
+    upper = _ints(prefix + kind, uppers[kind])
     lower_flags = _flags("implicit_lower_bounds", implicit_lower_bounds)
     upper_flags = _flags("implicit_upper_bounds", implicit_upper_bounds)
     names = _labels(prefix + "labels", labels)
     parallel: list[tuple[str, Sequence[Any] | None]] = [
         (prefix + "inclusive_min", lower),
         ("implicit_lower_bounds", lower_flags),
-        (prefix + form, upper),
+        (prefix + kind, upper),
         ("implicit_upper_bounds", upper_flags),
         (prefix + "labels", names),
     ]
@@ -93,13 +93,13 @@ def bounds_from_arguments(
     if n is None:
         return None
 
-    default_lo = 0 if form == "shape" and upper is not None else -INF
+    default_lo = 0 if kind == "shape" and upper is not None else -INF
     bounds: list[Bounds] = []
     for i in range(n):
         lo = default_lo if lower is None else lower[i]
-        lo, hi = half_open(lo, UPPER) if upper is None else upper_interval(form, lo, upper[i])
+        lo, hi = half_open(lo, UPPER) if upper is None else upper_interval(kind, lo, upper[i])
         implicit_lo = (
-            lower is None and not (form == "shape" and upper is not None)
+            lower is None and not (kind == "shape" and upper is not None)
             if lower_flags is None
             else lower_flags[i]
         )

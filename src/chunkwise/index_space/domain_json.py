@@ -76,12 +76,12 @@ def parse_bounds(members: Members, prefix: str) -> tuple[list[Bounds], tuple[str
     rank = members.take(prefix + "rank", lambda value: expect_int(value, 0, MAX_RANK), None)
     lower = members.take(prefix + "inclusive_min", array_of(_bound_parser({"-inf": -INF})), None)
     uppers = {
-        form: value
-        for form in _UPPER_FORMS
-        if (value := members.take(prefix + form, array_of(_PARSERS[form]), None)) is not None
+        kind: value
+        for kind in _UPPER_FORMS
+        if (value := members.take(prefix + kind, array_of(_PARSERS[kind]), None)) is not None
     }
     if len(uppers) > 1:
-        names = ", ".join(dump(prefix + form) for form in _UPPER_FORMS)
+        names = ", ".join(dump(prefix + kind) for kind in _UPPER_FORMS)
         raise SpecError(f"At most one of {names} members is allowed")
     labels = members.take(prefix + "labels", parse_labels, None)
     if rank is None:
@@ -96,8 +96,8 @@ def parse_bounds(members: Members, prefix: str) -> tuple[list[Bounds], tuple[str
         hi = UPPER
         if not uppers:
             lo, hi = half_open(lo, UPPER)
-        for form, values in uppers.items():
-            lo, hi = upper_interval(form, lo, values[i][0])
+        for kind, values in uppers.items():
+            lo, hi = upper_interval(kind, lo, values[i][0])
             implicit_hi = values[i][1]
         bounds.append((lo, hi, implicit_lo, implicit_hi))
     return bounds, tuple(labels) if labels is not None else ("",) * rank

@@ -30,9 +30,9 @@ MIN_FINITE = -INF + 1
 MAX_FINITE = INF - 1
 
 
-def _checked(lo: int, hi: int, form: str, given: tuple[int, int]) -> tuple[int, int]:
+def _checked(lo: int, hi: int, kind: str, given: tuple[int, int]) -> tuple[int, int]:
     if not (-INF <= lo < INF and lo <= hi <= UPPER and hi > MIN_FINITE):
-        raise InvalidArgumentError(f"({given[0]}, {given[1]}) do not specify a valid {form} index interval")
+        raise InvalidArgumentError(f"({given[0]}, {given[1]}) do not specify a valid {kind} index interval")
     return lo, hi
 
 

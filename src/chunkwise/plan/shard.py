@@ -18,7 +18,7 @@ from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.plan import keys, split
 
-__all__ = ["ShardAxis", "ShardPart", "plan_shards", "shard_parts", "split_shards"]
+__all__ = ["ShardAxis", "ShardRequest", "plan_shards", "shard_requests", "split_shards"]
 
 
 class ShardAxis(NamedTuple):
@@ -28,7 +28,7 @@ class ShardAxis(NamedTuple):
     cells: tuple[tuple[int, ...], ...]  # for each of `dims`, the outer cell of each group
     parts: tuple[PlanAxis, ...]  # the entries of each group
     # for each group, what each entry adds to the position of the inner chunk in the index
-    places: tuple[npt.NDArray[np.int64], ...]
+    offsets: tuple[npt.NDArray[np.int64], ...]
 
     @property
     def n_entries(self) -> int:
@@ -41,20 +41,20 @@ class ShardAxis(NamedTuple):
             self.dims,
             tuple(along[entries] for along in self.cells),
             self.parts[entries],
-            self.places[entries],
+            self.offsets[entries],
         )
 
 
-class ShardPart(NamedTuple):
+class ShardRequest(NamedTuple):
     """The inner chunks of one shard that a request touches."""
 
     key: str  # of the shard
     axes: tuple[PlanAxis, ...]  # the connected sets; their product is the touched inner chunks
-    places: tuple[npt.NDArray[np.int64], ...]  # parallel to `axes`; see :class:`ShardAxis`
+    offsets: tuple[npt.NDArray[np.int64], ...]  # parallel to `axes`; see :class:`ShardAxis`
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Position of each touched inner chunk in the shard's index, in the order of the plan."""
-        added: Any = reduce(np.add.outer, self.places, np.zeros((), np.int64))
+        added: Any = reduce(np.add.outer, self.offsets, np.zeros((), np.int64))
         return np.asarray(added, np.int64).reshape(-1)
 
 
@@ -66,11 +66,11 @@ def plan_shards(axes: tuple[PlanAxis, ...], chunks_per_shard: tuple[int, ...]) -
     return tuple(_group(axis, chunks_per_shard, strides) for axis in axes)
 
 
-def shard_parts(axes: tuple[ShardAxis, ...], encoding: KeyEncoding) -> Iterator[ShardPart]:
+def shard_requests(axes: tuple[ShardAxis, ...], encoding: KeyEncoding) -> Iterator[ShardRequest]:
     """Yield each touched shard once."""
     parts = product(*[axis.parts for axis in axes])
-    places = product(*[axis.places for axis in axes])
-    return map(ShardPart, keys(axes, encoding), parts, places)
+    offsets = product(*[axis.offsets for axis in axes])
+    return map(ShardRequest, keys(axes, encoding), parts, offsets)
 
 
 class _Inside(NamedTuple):
@@ -83,8 +83,8 @@ class _Inside(NamedTuple):
         return self.axis.parts[0].n_entries
 
     def take(self, entries: slice) -> _Inside:
-        part, places = self.axis.parts[0], self.axis.places[0]
-        return _Inside(self.axis._replace(parts=(part.take(entries),), places=(places[entries],)))
+        part, offsets = self.axis.parts[0], self.axis.offsets[0]
+        return _Inside(self.axis._replace(parts=(part.take(entries),), offsets=(offsets[entries],)))
 
 
 def split_shards(axes: tuple[ShardAxis, ...], n_parts: int) -> tuple[list[tuple[ShardAxis, ...]], bool]:
@@ -104,11 +104,11 @@ def split_shards(axes: tuple[ShardAxis, ...], n_parts: int) -> tuple[list[tuple[
 
 def _group(axis: PlanAxis, counts: tuple[int, ...], strides: list[int]) -> ShardAxis:
     groups: dict[tuple[int, ...], list[int]] = {}
-    places = np.zeros(axis.n_entries, np.int64)
+    offsets = np.zeros(axis.n_entries, np.int64)
     outer = []
     for dim, along in zip(axis.dims, axis.cells, strict=True):
         inner_cells = np.array(along, np.int64)
-        places += inner_cells % counts[dim] * strides[dim]
+        offsets += inner_cells % counts[dim] * strides[dim]
         outer.append((inner_cells // counts[dim]).tolist())
     for entry, cell in enumerate(zip(*outer, strict=True)):
         groups.setdefault(cell, []).append(entry)
@@ -116,7 +116,7 @@ def _group(axis: PlanAxis, counts: tuple[int, ...], strides: list[int]) -> Shard
         axis.dims,
         tuple(zip(*groups, strict=True)) if groups else tuple(() for _ in axis.dims),
         tuple(_entries(axis, entries) for entries in groups.values()),
-        tuple(places[entries] for entries in groups.values()),
+        tuple(offsets[entries] for entries in groups.values()),
     )
 
 

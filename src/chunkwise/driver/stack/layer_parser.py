@@ -9,7 +9,7 @@ from chunkwise.binding import JSON
 from chunkwise.cached import copied
 from chunkwise.driver.array.spec import ArraySpec
 from chunkwise.driver.based_spec import parse_base
-from chunkwise.driver.stack.alike import elsewhere, is_movable
+from chunkwise.driver.stack.layer_kinds import elsewhere, is_movable
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.schema_value import array_from_json
 from chunkwise.index_space import IndexDomain, IndexTransform
@@ -33,10 +33,10 @@ class LayerParser:
 
     def parse(self, value: JSON) -> Spec:
         """Return the spec of a layer, or raise as :class:`Spec` does."""
-        found = self._alike(value) if isinstance(value, dict) else None
+        found = self._of_known_kind(value) if isinstance(value, dict) else None
         return parse_base(value) if found is None else found
 
-    def _alike(self, value: dict[str, Any]) -> Spec | None:
+    def _of_known_kind(self, value: dict[str, Any]) -> Spec | None:
         if value.get("driver") == "array":
             return self._array(value)
         transform, kvstore = _quick_transform(value.get("transform")), value.get("kvstore")
@@ -106,8 +106,8 @@ def _quick_transform(json: Any) -> IndexTransform | None:
     lower = json.get("input_inclusive_min")
     identity = [{"input_dimension": i} for i in range(len(lower))] if isinstance(lower, list) else None
     output = json.get("output", identity)
-    form = "input_shape" if "input_shape" in json else "input_exclusive_max"
-    upper = json.get(form)
+    member = "input_shape" if "input_shape" in json else "input_exclusive_max"
+    upper = json.get(member)
     if not (isinstance(lower, list) and isinstance(upper, list) and isinstance(output, list)):
         return None
     rank = len(lower)
@@ -126,7 +126,7 @@ def _quick_transform(json: Any) -> IndexTransform | None:
         maps.append(single_map(offset, stride, dim))
     if set(map(type, numbers)) - {int} or (numbers and not (min(numbers) > -INF and max(numbers) < INF)):
         return None
-    if form == "input_shape":
+    if member == "input_shape":
         upper = list(map(add, lower, upper))
     if any(map(gt, lower, upper)) or any(b >= INF for b in upper):
         return None

@@ -25,8 +25,8 @@ from typing import Any, ClassVar, Self
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, MISSING, Members, parse_array
-from chunkwise.driver.stack.alike import for_each_kind
 from chunkwise.driver.stack.combine import Common, combine_layers, common_units, final_domain
+from chunkwise.driver.stack.layer_kinds import for_each_kind
 from chunkwise.driver.stack.layer_parser import LayerParser
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.schema_value import fill_value_from_json, fill_value_to_json

@@ -187,7 +187,7 @@ class Zarr2Format:
                 shard=None,
                 store_fill_chunks=metadata.fill_value is None,
                 document=metadata.document,
-                part=record_field(metadata, field),
+                field=record_field(metadata, field),
             )
         item = ChunkSpec(metadata.chunks, fill_value.dtype, fill_value)
         return StoredArray(

@@ -11,7 +11,7 @@ from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import ChunkSpec, PreparedChain
 from chunkwise.codec.zarr2 import parse_zarr2_codecs
 from chunkwise.driver.chunked.record import Field
-from chunkwise.driver.stored_array import RecordPart
+from chunkwise.driver.stored_array import StoredField
 from chunkwise.driver.zarr2.metadata import Zarr2Metadata
 
 __all__ = ["fill_of_field", "record_chain", "record_field"]
@@ -33,12 +33,12 @@ def fill_of_field(fill: npt.NDArray[Any] | None, stored: _Stored, field: Field) 
     return np.frombuffer(_raw(stored, fill).tobytes(), "V1")
 
 
-def record_field(metadata: Zarr2Metadata, field: Field) -> RecordPart:
+def record_field(metadata: Zarr2Metadata, field: Field) -> StoredField:
     """Return how the engine finds a field in decoded chunks of records."""
     fill = metadata.missing_value()
     if field.name is None:
-        return RecordPart(_raw(metadata, fill), field.shape, lambda a: a[..., None].view("V1"))
-    return RecordPart(fill, field.shape, lambda a: a[field.name])
+        return StoredField(_raw(metadata, fill), field.shape, lambda a: a[..., None].view("V1"))
+    return StoredField(fill, field.shape, lambda a: a[field.name])
 
 
 def record_chain(metadata: Zarr2Metadata, field: Field) -> PreparedChain:

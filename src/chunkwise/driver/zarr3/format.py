@@ -215,7 +215,7 @@ def _stored_field(metadata: Zarr3Metadata, item: ChunkSpec, field: Field, prefix
         shard=None,
         store_fill_chunks=False,
         document=metadata.document,
-        part=record_field(metadata.fill_value, metadata.chain, field),
+        field=record_field(metadata.fill_value, metadata.chain, field),
     )
 
 

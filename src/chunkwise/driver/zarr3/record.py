@@ -10,7 +10,7 @@ import numpy.typing as npt
 from chunkwise.codec.chain import Chain, parse_codecs, prepare_chain
 from chunkwise.codec.protocol import ChunkSpec
 from chunkwise.driver.chunked.record import Field
-from chunkwise.driver.stored_array import RecordPart
+from chunkwise.driver.stored_array import StoredField
 from chunkwise.driver.zarr3.codec_constraints import split_chain
 from chunkwise.errors import UnsupportedError
 
@@ -49,11 +49,11 @@ def fill_of_field(fill: npt.NDArray[Any], chain: list[dict[str, Any]], field: Fi
     return np.frombuffer(_raw(fill, chain).tobytes(), "V1")
 
 
-def record_field(fill: npt.NDArray[Any], chain: list[dict[str, Any]], field: Field) -> RecordPart:
+def record_field(fill: npt.NDArray[Any], chain: list[dict[str, Any]], field: Field) -> StoredField:
     """Return how the engine finds a field in decoded chunks of whole elements."""
     if field.name is None:
-        return RecordPart(_raw(fill, chain), field.shape, lambda a: a[..., None].view("V1"))
-    return RecordPart(fill, field.shape, lambda a: a[field.name])
+        return StoredField(_raw(fill, chain), field.shape, lambda a: a[..., None].view("V1"))
+    return StoredField(fill, field.shape, lambda a: a[field.name])
 
 
 def record_chain(chain: list[dict[str, Any]], item: ChunkSpec, field: Field) -> Chain:

@@ -209,7 +209,7 @@ class PhysicalArray:
         """Key of the only chunk, which scalars and most columns have; None for other arrays."""
         stored = self.stored
         chunk = stored.grid.chunk_shape
-        if stored.shard is not None or stored.part is not None or chunk is None:
+        if stored.shard is not None or stored.field is not None or chunk is None:
             return None
         if any(n > c or n == 0 for n, c in zip(stored.shape, chunk, strict=True)):
             return None

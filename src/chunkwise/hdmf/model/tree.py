@@ -4,25 +4,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
-from chunkwise.driver.n5.document import is_dataset, load_document
+from chunkwise.driver.n5.document import ATTRIBUTES_KEY
 from chunkwise.engine.pool import Pool
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError, NotFoundError, prefix
-from chunkwise.hdmf.model.copies import read_copies, read_values
+from chunkwise.errors import FailedPreconditionError, NotFoundError
+from chunkwise.hdmf.model.copies import Proven, read_copies, read_values
 from chunkwise.hdmf.model.reference import canonical_path, join_path
-from chunkwise.hierarchy.document import load_json
+from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.document import load_json, read_document
 from chunkwise.hierarchy.location import Location
-from chunkwise.kvstore.protocol import Buffer
+from chunkwise.hierarchy.node import Node, find_documented, node_of
+from chunkwise.hierarchy.snapshot import parse_snapshot
+from chunkwise.hierarchy.walk import walk
+from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Stamped
 
 __all__ = ["Format", "StoredNode", "Tree", "detect_format", "read_tree"]
 
 Format: TypeAlias = Literal["zarr2", "zarr3", "n5"]
 
-_N5 = "attributes.json"
+_DOCUMENT = "/" + ATTRIBUTES_KEY
 
 
 @dataclass(slots=True)
@@ -100,21 +104,11 @@ class Tree:
 
 def detect_format(location: Location) -> Format | None:
     """Return the convention that the store at `location` follows; None if there is no store."""
-    kv, path = location.kv, location.path
-    if kv.read(path + "zarr.json").value is not None:
-        return "zarr3"
-    for key in (".zgroup", ".zarray", ".zmetadata"):
-        if kv.read(path + key).value is not None:
-            return "zarr2"
-    raw = kv.read(path + "attributes.json").value
-    if raw is not None:
-        try:
-            document = load_document(raw)
-        except ChunkwiseError:
-            return None
-        if isinstance(document, dict) and "hdmf_n5" in document:
-            return "n5"
-    return None
+    node = find_documented(location)
+    if node is None or node.format == "zarr1" or (node.format == "n5" and "hdmf_n5" not in node.document):
+        has_copies = location.kv.read(location.path + ".zmetadata").value is not None
+        return "zarr2" if has_copies else None
+    return node.format
 
 
 def read_tree(
@@ -126,19 +120,27 @@ def read_tree(
     pool: Pool | None = None,
 ) -> Tree:
     """Read the documents of all nodes."""
-    tree = None
-    if consolidated:
-        tree = _read_consolidated(location, format, pool or Pool())
+    tree = _read_consolidated(location, format, pool or Pool()) if consolidated else None
     if tree is not None and consolidated != "check":
         return tree
     walked = Tree(format)
-    for node in _walk(location, format, root):
-        walked.add(node)
+    top = find_documented(location if root == "/" else location.child(root[1:]), format)
+    for name, node in () if top is None else walk(top, implicit=False):
+        if node.format == format:
+            walked.add(_stored_node(join_path(root, name) if name else root, node))
     if root not in walked.nodes:
-        raise NotFoundError(f"there is no {format} group at {location.text}")
+        if root != "/" or format != "zarr2" or (attributes := _root_attributes(location)) is None:
+            raise NotFoundError(f"there is no {format} group at {location.text}")
+        walked.add(StoredNode(root, False, {}, attributes))
     if tree is not None and _said(tree) == _said(walked):
         return tree
     return walked
+
+
+def _root_attributes(location: Location) -> dict[str, Any] | None:
+    """Return the attributes of the root of a Zarr v2 store that has no ``.zgroup``."""
+    attributes = read_document(location.kv, location.path + ".zattrs")
+    return attributes if isinstance(attributes, dict) else None
 
 
 def _said(tree: Tree) -> dict[str, Any]:
@@ -153,78 +155,84 @@ def _said(tree: Tree) -> dict[str, Any]:
     }
 
 
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise FailedPreconditionError(f"{what}: Expected object")
-    return value
-
-
-def _read_json(location: Location, key: str, load: Any = load_json) -> dict[str, Any] | None:
-    return _load_object(location, key, location.kv.read(location.path + key).value, load)
-
-
-def _load_object(location: Location, key: str, raw: Buffer | None, load: Any) -> dict[str, Any] | None:
-    if raw is None:
-        return None
-    try:
-        return _object(load(raw), key)
-    except ChunkwiseError as e:
-        raise prefix(e, location.kv.describe(location.path + key)) from None
+def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
+    """Return a node of the hierarchy as one of a store; its attributes are read if they are not given."""
+    if node.error:
+        location = node.location
+        raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
+    document = dict(node.document)
+    if node.format == "zarr2":
+        attributes = node_attributes(node) if attributes is None else attributes
+    else:
+        attributes = document.get("attributes" if node.format == "zarr3" else "hdmf_attributes", {})
+    if not isinstance(attributes, dict):
+        raise FailedPreconditionError(f'attributes of "{path}": Expected object')
+    return StoredNode(path, node.kind == "array", document, attributes)
 
 
 # -- consolidated -------------------------------------------------------------------------------------
 
 
 def _read_consolidated(location: Location, format: Format, pool: Pool) -> Tree | None:
-    if format == "zarr2":
-        document = _read_json(location, ".zmetadata")
-        metadata = None if document is None else document.get("metadata")
-        tree = _from_zmetadata(metadata) if isinstance(metadata, dict) else None
-        if tree is not None:
-            _add_values(tree, location)
-        return tree
-    if format == "zarr3":
-        document = _read_json(location, "zarr.json")
-        assert document is not None
-        inline = document.get("consolidated_metadata")
-        metadata = inline.get("metadata") if isinstance(inline, dict) else None
-        if not isinstance(metadata, dict):
-            return None
-        tree = Tree("zarr3", consolidated=True)
-        tree.add(_zarr3_node("/", document))
-        for path in _by_depth(metadata):
-            tree.add(_zarr3_node(canonical_path(path), _object(metadata[path], f'consolidated "{path}"')))
-        _add_values(tree, location)
-        return tree
-    proven = read_copies(location.kv, location.path)
-    document = _read_json(location, _N5, load_document)
-    if document is None or proven is None or proven.keys is None:
-        return None
-    tree = Tree("n5", consolidated=True, values=proven.values)
-    tree.add(_n5_node("/", document))
-    _add_listed(tree, location, proven.keys, pool)
+    if format == "n5":
+        proven = read_copies(location.kv, location.path)
+        return None if proven is None else _read_listed(location, proven, pool)
+    tree = _read_snapshot(location, format)
+    if tree is not None and (proven := read_copies(location.kv, location.path)) is not None:
+        tree.values = proven.values
     return tree
 
 
-def _add_values(tree: Tree, location: Location) -> None:
-    proven = read_copies(location.kv, location.path)
-    if proven is not None:
-        tree.values = proven.values
+def _read_snapshot(location: Location, format: Literal["zarr2", "zarr3"]) -> Tree | None:
+    key = ".zmetadata" if format == "zarr2" else "zarr.json"
+    document = read_document(location.kv, location.path + key)
+    snapshot = parse_snapshot(key, _canonical_copies(document, format), 0.0)
+    if snapshot is None:
+        return None
+    tree = Tree(format, consolidated=True)
+    for path, entry in snapshot.entries():
+        node = Node(location, format, entry.kind, entry.key, entry.document)
+        tree.add(_stored_node("/" + path, node, entry.attributes))
+    return tree
 
 
-def _add_listed(tree: Tree, location: Location, keys: Iterable[str], pool: Pool) -> None:
-    """Add the nodes of N5 whose documents are among the keys of a store, level by level."""
-    paths = ["/" + key[: -len(_N5) - 1] for key in keys if key.endswith("/" + _N5)]
+def _canonical_copies(document: Any, format: Literal["zarr2", "zarr3"]) -> Any:
+    """Return a document whose copies are objects under canonical paths, which some writers don't have."""
+    if not isinstance(document, dict):
+        return document
+    holder = document.get("consolidated_metadata") if format == "zarr3" else document
+    if not isinstance(holder, dict) or not isinstance(copies := holder.get("metadata"), dict):
+        return document
+    canonical: dict[str, Any] = {}
+    for path, copy in copies.items():
+        if isinstance(copy, str):  # some writers store the text
+            copy = load_json(copy.encode())
+        if not isinstance(copy, dict):
+            raise FailedPreconditionError(f'consolidated "{path}": Expected object')
+        canonical[canonical_path(path)[1:]] = copy
+    holder = {**holder, "metadata": canonical}
+    return {**document, "consolidated_metadata": holder} if format == "zarr3" else holder
+
+
+def _read_listed(location: Location, proven: Proven, pool: Pool) -> Tree | None:
+    """Return the nodes of N5 whose documents are among the keys of a store, read level by level."""
+    root = find_documented(location, "n5")
+    if root is None or proven.keys is None:
+        return None
+    tree = Tree("n5", consolidated=True, values=proven.values)
+    tree.add(_stored_node("/", root))
+    paths = ["/" + key[: -len(_DOCUMENT)] for key in proven.keys if key.endswith(_DOCUMENT)]
     for _, level in groupby(sorted(paths, key=_depth_and_path), key=lambda path: path.count("/")):
-        found = {path: path[1:] + "/" + _N5 for path in level if _is_group(tree, _parent(path))}
+        found = {path: path[1:] + _DOCUMENT for path in level if _is_group(tree, _parent(path))}
         unproven = [key for key in found.values() if key not in tree.values]
         read = read_values(location.kv, pool, [location.path + key for key in unproven])
         raws = {key: stamped.value for key, stamped in zip(unproven, read, strict=True)}
         for path, key in found.items():
             raw = raws[key] if key in raws else tree.values[key]
-            document = _load_object(location, key, raw, load_document)
-            if document is not None:
-                tree.add(_n5_node(path, document))
+            if raw is not None:
+                stamped = Stamped(raw, UNKNOWN_GENERATION, 0.0)
+                tree.add(_stored_node(path, node_of(location.child(path[1:]), ATTRIBUTES_KEY, stamped)))
+    return tree
 
 
 def _depth_and_path(path: str) -> tuple[int, str]:
@@ -237,84 +245,3 @@ def _parent(path: str) -> str:
 
 def _is_group(tree: Tree, path: str) -> bool:
     return path in tree.nodes and not tree.nodes[path].is_array
-
-
-def _by_depth(paths: Iterable[str]) -> list[str]:
-    return sorted(paths, key=lambda path: path.count("/"))
-
-
-def _from_zmetadata(metadata: Mapping[str, Any]) -> Tree | None:
-    tree = Tree("zarr2", consolidated=True)
-    groups: dict[str, dict[str, Any]] = {}
-    for key, value in metadata.items():
-        group, _, name = key.rpartition("/")
-        if name in (".zarray", ".zgroup", ".zattrs"):
-            if isinstance(value, str):  # some writers store the text
-                value = load_json(value.encode())
-            if not isinstance(value, dict):
-                raise FailedPreconditionError(f'consolidated "{key}": Expected object')
-            groups.setdefault(group, {})[name] = value
-    found: dict[str, dict[str, Any]] = {}
-    for group, documents in groups.items():  # "a" and "/a" are the same
-        found.setdefault(canonical_path(group), {}).update(documents)
-    if "/" not in found:
-        return None
-    # The root is one level less deep than "/a", although both have one slash.
-    for path in sorted(found, key=lambda path: (path != "/", path.count("/"))):
-        node = _zarr2_node(path, found[path])
-        if node is not None:
-            tree.add(node)
-    return tree
-
-
-def _zarr2_node(path: str, documents: Mapping[str, dict[str, Any]]) -> StoredNode | None:
-    attributes = documents.get(".zattrs") or {}
-    if ".zarray" in documents:
-        return StoredNode(path, True, documents[".zarray"], attributes)
-    if ".zgroup" in documents:
-        return StoredNode(path, False, documents[".zgroup"], attributes)
-    return None
-
-
-def _zarr3_node(path: str, document: dict[str, Any]) -> StoredNode:
-    attributes = _object(document.get("attributes", {}), f'attributes of "{path}"')
-    return StoredNode(path, document.get("node_type") == "array", document, attributes)
-
-
-# -- walking ------------------------------------------------------------------------------------------
-
-
-def _walk(location: Location, format: Format, path: str) -> Iterator[StoredNode]:
-    at = location if path == "/" else location.child(path.strip("/"))
-    node = _read_node(at, format, path)
-    if node is None:
-        return
-    yield node
-    if node.is_array:
-        return
-    names = [p[len(at.path) :] for p in at.kv.list_children(at.path).prefixes]
-    for name in sorted(names):
-        yield from _walk(location, format, join_path(path, name))
-
-
-def _read_node(at: Location, format: Format, path: str) -> StoredNode | None:
-    if format == "zarr3":
-        document = _read_json(at, "zarr.json")
-        return None if document is None else _zarr3_node(path, document)
-    if format == "zarr2":
-        for key in (".zgroup", ".zarray"):
-            document = _read_json(at, key)
-            if document is not None:
-                return _zarr2_node(path, {key: document, ".zattrs": _read_json(at, ".zattrs") or {}})
-        if path == "/" and (attributes := _read_json(at, ".zattrs")) is not None:
-            return StoredNode(path, False, {}, attributes)
-        return None
-    document = _read_json(at, "attributes.json", load_document)
-    if document is None:
-        return None
-    return _n5_node(path, document)
-
-
-def _n5_node(path: str, document: dict[str, Any]) -> StoredNode:
-    attributes = _object(document.get("hdmf_attributes", {}), f'hdmf_attributes of "{path}"')
-    return StoredNode(path, is_dataset(document), document, attributes)

@@ -38,7 +38,6 @@ class AzureKvStoreSpec(RemoteKvStoreSpec):
         "azure_credentials",
         "azure_request_concurrency",
         "azure_request_retries",
-        "data_copy_concurrency",
     )
 
     container: str
