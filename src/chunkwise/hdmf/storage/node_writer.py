@@ -55,6 +55,7 @@ class NodeWriter:
         opener = traits_of(kv).open_writer
         self._writer: Any = kv if opener is None else opener()
         self.changed = False
+        self._begun: set[str] = set()
 
     # -- nodes ------------------------------------------------------------------------------------
 
@@ -71,6 +72,11 @@ class NodeWriter:
         for key, value in self.store.convention.documents(node).items():
             self._writer.write(at + key, value)
 
+    def begin_group(self, path: str) -> None:
+        """Put a group in the tree; :meth:`group` stores it, when its attributes and links are known."""
+        self.store.tree.add(self.store.convention.group(path, {}))
+        self._begun.add(path)
+
     def group(self, path: str, attributes: Mapping[str, Any], links: Mapping[str, Reference]) -> None:
         """Make a group, or replace what is known of one."""
         convention = self.store.convention
@@ -79,7 +85,8 @@ class NodeWriter:
             own[convention.links_member] = [convention.link(name, to) for name, to in links.items()]
         own |= attributes
         node = self.store.tree.nodes.get(path)
-        if node is None:
+        if node is None or path in self._begun:
+            self._begun.discard(path)
             self.put(convention.group(path, own))
         elif dict(node.attributes) != own:
             self.put(convention.with_attributes(node, own))
@@ -96,8 +103,10 @@ class NodeWriter:
 
     def finish(self, *, consolidate: bool) -> None:
         """Write the documents of the root: copies of all others, if asked for, then its own."""
-        self.flush()
         tree, location, convention = self.store.tree, self.store.location, self.store.convention
+        while self._begun:  # what failed to be written, and is in the tree
+            self.put(tree.nodes[self._begun.pop()])
+        self.flush()
         root = tree.nodes["/"]
         documents = dict(convention.documents(root))
         if consolidate:
