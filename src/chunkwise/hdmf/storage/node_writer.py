@@ -22,6 +22,7 @@ from chunkwise.hdmf.model.physical import DOCUMENT_KEYS, PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.tree import StoredNode
 from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.traits import traits_of
 
@@ -51,9 +52,7 @@ class NodeWriter:
         self.nested = nested
         self.compat_regions = compat_regions
         self._codec = codec
-        kv = store.location.kv
-        opener = traits_of(kv).open_writer
-        self._writer: Any = kv if opener is None else opener()
+        self._writer = self._open_writer()
         self.changed = False
         self._begun: set[str] = set()
 
@@ -95,11 +94,20 @@ class NodeWriter:
         """Replace all attributes of a node, reserved ones included."""
         self.put(self.store.convention.with_attributes(self.store.tree.nodes[path], attributes))
 
+    def _open_writer(self) -> Any:
+        kv = self.store.location.kv
+        opener = traits_of(kv).open_writer
+        return kv if opener is None else opener()
+
     def flush(self) -> None:
         """Wait until all is as durable as the kvstore makes it."""
+        kv = self.store.location.kv
         flush = getattr(self._writer, "flush", None)
         if flush is not None:
             flush()
+        if isinstance(kv, UnsyncedStore):
+            kv.settle(self.store.location.path, self.store.pool)
+            self._writer = self._open_writer()
 
     def finish(self, *, consolidate: bool) -> None:
         """Write the documents of the root: copies of all others, if asked for, then its own."""
