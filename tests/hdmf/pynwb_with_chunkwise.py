@@ -29,11 +29,6 @@ class NWBHDF5IO(NWBZarrIO):
         with cls(path, "w") as io:
             io.export(src_io, **kwargs)
 
-    @staticmethod
-    def can_read(path: Any) -> bool:
-        """Leave the stores to pynwb's lookup of hdmf-zarr."""
-        return False
-
 
 _remove = os.remove
 

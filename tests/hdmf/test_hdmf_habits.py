@@ -138,8 +138,13 @@ def test_threads_are_counted_and_processes_refused(tmp_path: Path) -> None:
     with NWBZarrIO(tmp_path / "a", "w") as io:
         with pytest.raises(InvalidArgumentError, match="no multiprocessing_context"):
             io.write(nwb, multiprocessing_context="fork")
+        with pytest.raises(InvalidArgumentError, match="number_of_jobs is 0, but expected a positive number"):
+            io.write(nwb, number_of_jobs=0)
         io.write(nwb, number_of_jobs=2, max_threads_per_process=2)
         assert io.store.pool.n_workers == 4
+    with NWBZarrIO(tmp_path / "one", "w") as io:
+        io.write(new_file(), number_of_jobs=1)
+        assert io.store.pool.n_workers == 1
     with NWBZarrIO(tmp_path / "a") as io:
         np.testing.assert_array_equal(io.read().scratch["d"].data[:], DATA)
 

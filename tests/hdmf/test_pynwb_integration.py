@@ -14,8 +14,33 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
+_OPENS = "it opens what was written with h5py"
+_NAMES = "the warning is that of NWBHDF5IO about names of HDF5 files"
+_OTHER = "it writes with hdmf's HDF5IO, which nothing replaces"
+
 LEFT_OUT = {
-    "test_num_samples_written_as_uint32": "it opens what was written with h5py",
+    "test_image.py::TestImageSeriesDerivedNumSamplesIO::test_derived_num_samples_not_written": _OPENS,
+    "test_image.py::TestImageSeriesWithNumSamplesIO::test_num_samples_written_as_uint32": _OPENS,
+    "test_io.py::TestH5DataIO::test_gzip_timestamps": _OPENS,
+    "test_io.py::TestH5DataIO::test_write_dataset_custom_chunks": _OPENS,
+    "test_io.py::TestH5DataIO::test_write_dataset_custom_compress": _OPENS,
+    "test_io.py::TestH5DataIO::test_write_dataset_custom_fillvalue": _OPENS,
+    "test_io.py::TestH5DataIO::test_write_dataset_datachunkiterator_data_and_time": _OPENS,
+    "test_io.py::TestH5DataIO::test_write_dataset_datachunkiterator_data_only": _OPENS,
+    "test_io.py::TestH5DataIO::test_write_dataset_datachunkiterator_with_compression": _OPENS,
+    "test_io.py::TestNWBHDF5IO::test_can_read_file_no_version": _OPENS,
+    "test_io.py::TestNWBHDF5IO::test_can_read_file_old_version": _OPENS,
+    "test_io.py::TestNWBHDF5IO::test_check_nwb_version_missing_version": _OPENS,
+    "test_io.py::TestNWBHDF5IO::test_check_nwb_version_old_version": _OPENS,
+    "test_io.py::TestNWBHDF5IO::test_nwb_version_property": _OPENS,
+    "test_io.py::TestNWBHDF5IO::test_read_nwb_method_file": _OPENS,
+    "test_io.py::TestNWBHDF5IO::test_warn_for_nwb_extension": _NAMES,
+    "test_misc.py::TestUnitsCustomWaveformUnitIO::test_waveform_unit_written": _OPENS,
+    "test_misc.py::TestUnitsMismatchedWaveformUnit::test_warn_on_mismatched_unit": _OPENS,
+    "test_misc.py::TestUnitsWaveformTimeBeforePeakIO::test_waveform_time_before_peak_written": _OPENS,
+    "test_misc.py::TestUnitsWaveformTimeBeforePeakOmitted::test_attribute_not_written": _OPENS,
+    "test_misc.py::TestUnitsWaveformsOnlyIO::test_waveforms_attributes_written": _OPENS,
+    "test_modular_storage.py::TestTimeSeriesModular::test_roundtrip": _OTHER,
 }
 """Tests that can't pass, and why."""
 
@@ -43,7 +68,8 @@ def test_pynwb_integration_tests_pass(format: str, integration_tests: Path, tmp_
     environment = {**os.environ, "NWB_FORMAT": format, "PYTHONPATH": f"{ROOT / 'src'}:{HERE}"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "pynwb_with_chunkwise", "-p", "no:cacheprovider"]
     command += ["--tb=short", "--rootdir", str(integration_tests), "-c", os.devnull, "-W", "ignore"]
-    command += ["-k", " and ".join(f"not {name}" for name in LEFT_OUT)]
+    for name in LEFT_OUT:
+        command += ["--deselect", name]
     done = subprocess.run(
         [*command, str(integration_tests)],
         cwd=tmp_path,
@@ -53,3 +79,4 @@ def test_pynwb_integration_tests_pass(format: str, integration_tests: Path, tmp_
         timeout=3000,
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert f" {len(LEFT_OUT)} deselected" in done.stdout, done.stdout[-300:]

@@ -22,8 +22,9 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import IO, Any, TypeVar
 
 from chunkwise.binding import dump
@@ -44,7 +45,7 @@ from chunkwise.kvstore.file_read import (
 )
 from chunkwise.kvstore.file_write import FileWriter, Writing, delete_file, replace_file, write_all
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.platform import FOLDS_NAMES, VECTORED_READS, WINDOWS, sync_directory
+from chunkwise.kvstore.platform import FOLDS_NAMES, VECTORED_READS, WINDOWS, sync_directory, sync_path
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -248,6 +249,33 @@ class FileStore:
     def open_writer(self) -> FileWriter:
         """Return a writer for one worker, for values that replace whatever is there."""
         return FileWriter(self.root, self.writing, self._turn)
+
+    def unsynced(self) -> FileStore | None:
+        """Return the same store with writes that don't wait for the disk; None if its own don't."""
+        if not self.writing.sync:
+            return None
+        other = copy(self)
+        other.writing = self.writing._replace(sync=False)
+        return other
+
+    def sync(
+        self, keys: Iterable[str], prefix: str, each: Callable[[Callable[[str], None], Sequence[str]], object]
+    ) -> None:
+        """Wait until the values of `keys` and all names below `prefix`, a directory, are on disk.
+
+        ``each(function, arguments)`` calls a function with each of the arguments, perhaps in threads.
+        Of keys that were deleted it is the absence that is waited for.
+        """
+        files = [self._path(key) for key in keys]
+        directories = {os.path.dirname(self.root + prefix)}
+        for path in files:
+            while (path := os.path.dirname(path)) not in directories:
+                directories.add(path)
+        try:
+            each(sync_path, files)
+            each(sync_directory, sorted(directories))
+        except OSError as e:
+            raise file_error(e, "write", str(e.filename or self.root)) from e
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""

@@ -39,6 +39,7 @@ __all__ = [
     "set_lock",
     "sync_directory",
     "sync_file",
+    "sync_path",
 ]
 
 T = TypeVar("T")
@@ -177,6 +178,18 @@ def sync_file(fd: int) -> None:
             if e.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
                 raise
     os.fsync(fd)
+
+
+def sync_path(path: str) -> None:
+    """Wait until the data of the file `path` is on disk; a file that has gone needs no waiting."""
+    try:
+        [fd] = map(open_file, [path], [WRITE | NO_FOLLOW], [0])
+    except FileNotFoundError:
+        return
+    try:
+        sync_file(fd)
+    finally:
+        os.close(fd)
 
 
 def sync_directory(directory: str) -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "Readable",
     "Reader",
     "Stamped",
+    "SyncedLater",
     "Writable",
     "Writer",
     "is_store",
@@ -178,6 +179,24 @@ class EntryListable(Listable, Protocol):
 
     def list_entries(self, start: str = "", stop: str = "") -> Iterator[ListEntry]:
         """Yield the entries of the keys in ``[start, stop)``."""
+        ...
+
+
+class SyncedLater(Protocol):
+    """A store whose values can be waited for together, after they were written."""
+
+    def unsynced(self) -> KvStoreDriver | None:
+        """Return the same store with writes that don't wait for the disk; None if its own don't."""
+        ...
+
+    def sync(
+        self, keys: Iterable[str], prefix: str, each: Callable[[Callable[[str], None], Sequence[str]], object]
+    ) -> None:
+        """Wait until the values of `keys` and all names below `prefix`, a directory, are on disk.
+
+        ``each(function, arguments)`` calls a function with each of the arguments, perhaps in threads.
+        Of keys that were deleted it is the absence that is waited for.
+        """
         ...
 
 

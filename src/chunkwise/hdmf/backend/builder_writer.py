@@ -102,9 +102,9 @@ class BuilderWriter:
         node = self.store.tree.nodes.get(path)
         if node is not None and self.store.is_dataset(path):
             raise InvalidArgumentError(f"{path} is a dataset in {self.store.source}, not a group")
-        # The group exists before what is in it; its links and attributes are complete only afterwards.
+        # The group is in the tree before what is in it, and in the store when its links are complete.
         if node is None:
-            self.writer.group(path, {}, {})
+            self.writer.begin_group(path)
         for child in builder.groups.values():
             self.group(join_path(path, child.name), child)
         for dataset in builder.datasets.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numcodecs
 from hdmf.backends.errors import UnsupportedOperation
@@ -26,8 +26,10 @@ from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.resolve import ExternalLinks, StoreSet
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamProgress
+from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 from chunkwise.hierarchy.location import Location
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.url import is_url
 
 __all__ = ["MODES", "ZarrIO", "check_mode"]
@@ -239,7 +241,8 @@ class ZarrIO(StoreReading, StoreWriting):
         """Return whether the store is not in a local file system."""
         from chunkwise.kvstore.file import FileStore
 
-        return not isinstance(self.store.location.kv, FileStore)
+        kv = self.store.location.kv
+        return not isinstance(kv.base if isinstance(kv, UnsyncedStore) else kv, FileStore)
 
     # -- opening and closing ----------------------------------------------------------------------
 
@@ -267,7 +270,7 @@ class ZarrIO(StoreReading, StoreWriting):
                     f"what is at {self._source} is {'a file, ' if is_file else ''}no store; "
                     "it is replaced only with force_overwrite=True"
                 )
-            self._store = self._create(location)
+            self._store = self._create(location._replace(kv=cast(KvStoreDriver, UnsyncedStore(location.kv))))
             self._replaces = ("file" if is_file else "keys") if occupied else "nothing"
         elif found is None:
             raise no_store(location, self._source)
@@ -307,12 +310,13 @@ class ZarrIO(StoreReading, StoreWriting):
         if self._replaces is None:
             return
         location = self.store.location
+        kv = location.kv.base if isinstance(location.kv, UnsyncedStore) else location.kv
         if self._replaces == "file":
             os.unlink(self._source)
         elif self._replaces == "keys":
             keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
-            location.kv.delete_range(keys.start, keys.stop)
-        location.kv.write(location.path + UNFINISHED, b"")
+            kv.delete_range(keys.start, keys.stop)
+        kv.write(location.path + UNFINISHED, b"")
         self._replaces = None
 
     def _open_other(self, name: str) -> HdmfStore | None:

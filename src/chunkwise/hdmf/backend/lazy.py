@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from hdmf.build import ObjectMapper
+from hdmf.common import VectorIndex
+from hdmf.container import Data
 from hdmf.query import HDMFDataset
 
 from chunkwise.api.array_view import ArrayInfo
@@ -18,7 +21,7 @@ from chunkwise.hdmf.replacement.successor import is_replacing
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.stored_form import codec_objects, dataset_info, stored_codecs, stored_nbytes
 
-__all__ = ["LazyDataset"]
+__all__ = ["LazyDataset", "let_grow"]
 
 
 class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
@@ -205,3 +208,37 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
 
 # hdmf takes the type of such values from their dtype then, and leaves the data alone.
 ObjectMapper.no_convert(LazyDataset)
+
+
+# -- rows that are added -----------------------------------------------------------------------------------
+
+# hdmf adds ragged rows, as ``units.add_unit`` does, to columns of tables that were read with functions that
+# know lists, arrays and datasets of h5py only, and refuse anything else after other columns have their row
+# already.  So the columns of one file learn of lazy datasets: the objects that were read, not the classes of
+# hdmf.  An index column that hdmf wants wider is written again; hdmf can do that in memory only.
+
+_ADJUST = "_VectorIndex__adjust_precision"
+
+
+def let_grow(column: Any) -> None:
+    """Let rows be added to a column that was read: many at once, and to an index with larger numbers."""
+    if not isinstance(column, Data):
+        return
+    vars(column)["extend"] = partial(_extend, column, column.extend)
+    known = getattr(column, _ADJUST, None)
+    if isinstance(column, VectorIndex) and known is not None:
+        vars(column)[_ADJUST] = partial(_adjust, column, known)
+
+
+def _extend(column: Any, known: Any, arg: Any, **kwargs: Any) -> None:
+    if isinstance(column.data, LazyDataset) and not kwargs:
+        column.data.extend(arg)
+    else:
+        known(arg, **kwargs)
+
+
+def _adjust(column: Any, known: Any, uint: Any) -> None:
+    if isinstance(column.data, LazyDataset):
+        column.data.widen(np.dtype(uint))
+    else:
+        known(uint)

@@ -185,16 +185,20 @@ class _StoreSpecWriter(SpecWriter):  # type: ignore[misc, unused-ignore]
 def put_specification(writer: NodeWriter, path: str, content: str) -> None:
     """Store one document of a cached specification."""
     store = writer.store
-    if store.format == "zarr2":
-        # A JSON list of one text, not compressed: what hdmf-zarr reads.
-        node = store.convention.array(NewArray(path, text, (), Settings(compressor=None), {}, scalar=True))
-        node.document["filters"] = [JSON2]
-        writer.put(node)
-        store.physical(path).write(..., as_values([content], text)).result()
+    if store.format == "n5":
+        writer.dataset(path, text, as_values(content, text, ()), Settings(), {}, scalar=True)
         return
-    writer.dataset(path, text, as_values(content, text, ()), Settings(), {}, scalar=True)
-    if store.format == "zarr3":
-        writer.set_attributes(path, {})
+    in_v2 = store.format == "zarr2"
+    settings = Settings(compressor=not in_v2)
+    node = store.convention.array(NewArray(path, text, (), settings, {}, scalar=True))
+    if in_v2:
+        # A JSON list of one text, not compressed: what hdmf-zarr reads.
+        node.document["filters"] = [JSON2]
+    else:
+        node = store.convention.with_attributes(node, {})
+    writer.put(node)
+    array = store.physical(path)
+    array.write(..., as_values([content], text).reshape(array.shape)).result()
 
 
 def write_specifications(writer: NodeWriter, catalog: NamespaceCatalog) -> None:

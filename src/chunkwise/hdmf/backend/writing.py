@@ -77,7 +77,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         exhaust_dci : bool
             Whether data chunk iterators are written one after the other, not in turns.
         number_of_jobs : int
-            Threads that encode and store data, if more than 1; by default one for each processor.
+            Threads that encode and store data; by default one for each processor.
         max_threads_per_process : int, optional
             Multiplies `number_of_jobs`.
         consolidate_metadata : bool
@@ -90,12 +90,16 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         self._complete(self.manager.namespace_catalog if cache_spec else None, consolidate)
 
     def _use_threads(self, kwargs: dict[str, Any]) -> None:
-        jobs = kwargs.pop("number_of_jobs", 1)
-        threads = kwargs.pop("max_threads_per_process", None)
+        given = {name: kwargs.pop(name, None) for name in ("number_of_jobs", "max_threads_per_process")}
         if kwargs.pop("multiprocessing_context", None) is not None:
             raise InvalidArgumentError("data is written by threads; there is no multiprocessing_context")
-        if jobs > 1:
-            self._pool = self.store.pool = Pool(jobs * (threads or 1), bounded=True)
+        n = 1
+        for name, value in given.items():
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise InvalidArgumentError(f"{name} is {value!r}, but expected a positive number")
+            n *= value or 1
+        if any(value is not None for value in given.values()):
+            self._pool = self.store.pool = Pool(n, bounded=True)
 
     def write_builder(
         self,

@@ -12,8 +12,15 @@ import numpy.typing as npt
 
 from chunkwise.driver.zarr3.codec_constraints import as_written
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hdmf.conventions.base import OBJECT_NBYTES, Convention, NewArray, dump_json, json_number
-from chunkwise.hdmf.model.chunks import checked_chunks, choose_shards
+from chunkwise.hdmf.conventions.base import (
+    OBJECT_NBYTES,
+    Convention,
+    NewArray,
+    checked_chunks,
+    choose_shards,
+    dump_json,
+    json_number,
+)
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.logical import dump_reference, dump_text, map_objects

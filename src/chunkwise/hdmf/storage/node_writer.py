@@ -22,6 +22,7 @@ from chunkwise.hdmf.model.physical import DOCUMENT_KEYS, PhysicalArray
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.tree import StoredNode
 from chunkwise.hdmf.storage.store import HdmfStore
+from chunkwise.hdmf.storage.unsynced import UnsyncedStore
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.traits import traits_of
 
@@ -51,10 +52,9 @@ class NodeWriter:
         self.nested = nested
         self.compat_regions = compat_regions
         self._codec = codec
-        kv = store.location.kv
-        opener = traits_of(kv).open_writer
-        self._writer: Any = kv if opener is None else opener()
+        self._writer = self._open_writer()
         self.changed = False
+        self._begun: set[str] = set()
 
     # -- nodes ------------------------------------------------------------------------------------
 
@@ -71,6 +71,11 @@ class NodeWriter:
         for key, value in self.store.convention.documents(node).items():
             self._writer.write(at + key, value)
 
+    def begin_group(self, path: str) -> None:
+        """Put a group in the tree; :meth:`group` stores it, when its attributes and links are known."""
+        self.store.tree.add(self.store.convention.group(path, {}))
+        self._begun.add(path)
+
     def group(self, path: str, attributes: Mapping[str, Any], links: Mapping[str, Reference]) -> None:
         """Make a group, or replace what is known of one."""
         convention = self.store.convention
@@ -79,7 +84,8 @@ class NodeWriter:
             own[convention.links_member] = [convention.link(name, to) for name, to in links.items()]
         own |= attributes
         node = self.store.tree.nodes.get(path)
-        if node is None:
+        if node is None or path in self._begun:
+            self._begun.discard(path)
             self.put(convention.group(path, own))
         elif dict(node.attributes) != own:
             self.put(convention.with_attributes(node, own))
@@ -88,16 +94,27 @@ class NodeWriter:
         """Replace all attributes of a node, reserved ones included."""
         self.put(self.store.convention.with_attributes(self.store.tree.nodes[path], attributes))
 
+    def _open_writer(self) -> Any:
+        kv = self.store.location.kv
+        opener = traits_of(kv).open_writer
+        return kv if opener is None else opener()
+
     def flush(self) -> None:
         """Wait until all is as durable as the kvstore makes it."""
+        kv = self.store.location.kv
         flush = getattr(self._writer, "flush", None)
         if flush is not None:
             flush()
+        if isinstance(kv, UnsyncedStore):
+            kv.settle(self.store.location.path, self.store.pool)
+            self._writer = self._open_writer()
 
     def finish(self, *, consolidate: bool) -> None:
         """Write the documents of the root: copies of all others, if asked for, then its own."""
-        self.flush()
         tree, location, convention = self.store.tree, self.store.location, self.store.convention
+        while self._begun:  # what failed to be written, and is in the tree
+            self.put(tree.nodes[self._begun.pop()])
+        self.flush()
         root = tree.nodes["/"]
         documents = dict(convention.documents(root))
         if consolidate:
