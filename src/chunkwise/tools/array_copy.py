@@ -19,10 +19,10 @@ interrupted copy can be resumed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy
@@ -54,13 +54,13 @@ from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.copy_plan import CopyPlan, Grid, Intermediate, least_memory, plan_blocks
 from chunkwise.tools.copy_source import CopySource, stored_source
-from chunkwise.tools.copy_work import CopyStep, CopyWork, StepResult
+from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.executors import Workers, threads_here
 from chunkwise.tools.journal import Journal, read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError, narrowing
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.target import Target, target_spec
-from chunkwise.tools.task_driver import run_tasks
+from chunkwise.tools.work import Crew, Fence, Work
 
 __all__ = ["ArrayCopy"]
 
@@ -257,15 +257,14 @@ class ArrayCopy:
         """Copy the blocks that are left; `advance` gets the bytes of some, one after the other."""
         if self.narrowing is not None:
             self.narrowing.n_changed = 0
-        journal, work = self._journal, self._work(self._steps)
+        journal = self._journal
+
+        def done(at: int, start: int, stop: int, result: StepResult) -> None:
+            journal.mark(start, stop, at, result.fingerprint)
+            advance(self._share(result.nbytes))
+
         try:
-            for at in range(len(self._steps)):
-
-                def done(start: int, stop: int, result: StepResult, at: int = at) -> None:
-                    journal.mark(start, stop, at, result.fingerprint)
-                    advance(self._share(result.nbytes))
-
-                self._drive(work, at, journal.missing(at), done)
+            self._drive("copy", self._steps, journal.missing, done)
             if len(self._steps) > 1 and journal.fingerprint(0) != journal.fingerprint(1):
                 journal.restart()
                 raise DataCorruptionError(
@@ -276,39 +275,30 @@ class ArrayCopy:
             self._interrupted(e)
             raise
 
-    def _work(self, steps: list[CopyStep]) -> CopyWork:
-        return CopyWork(
-            steps, self._location.kv, self._journal.key, None if self.complete else self._journal.owner
-        )
-
     def _drive(
         self,
-        work: CopyWork,
-        at: int,
-        pending: Sequence[tuple[int, int]],
-        done: Callable[[int, int, StepResult], None],
+        what: str,
+        steps: Sequence[CopyStep],
+        pending: Callable[[int], Sequence[tuple[int, int]]],
+        done: Callable[[int, int, int, StepResult], None],
     ) -> None:
-        def count(start: int, stop: int, result: StepResult) -> None:
-            narrowing = work.steps[at].narrowing
+        """Have the steps done, one after the other."""
+        journal = self._journal
+        fence = (
+            None if self.complete else Fence(self._location.kv, journal.key, journal.owner, what == "copy")
+        )
+        work = Work(what, steps, fence)
+
+        def count(at: int, start: int, stop: int, result: StepResult) -> None:
+            narrowing = steps[at].narrowing
             if narrowing is not None:
                 narrowing.add_changed(result.n_changed)
-            done(start, stop, result)
+            done(at, start, stop, result)
 
-        def tasks_of(executor: Executor) -> Callable[..., Any]:
-            return lambda start, stop: executor.submit(work, at, start, stop)
-
-        with self._workers.open() as opened:
-            renew = opened.renew
-            run_tasks(
-                tasks_of(opened.executor),
-                pending,
-                count,
-                n_workers=self._workers.n_workers,
-                batch_seconds=self._workers.batch_seconds,
-                tick=(lambda: None) if self.complete else self._journal.beat,
-                stop=work.stop.set,
-                renew=None if renew is None else lambda: tasks_of(renew()),
-            )
+        with Crew(self._workers) as crew:
+            for at in range(len(steps)):
+                tick = (lambda: None) if self.complete else journal.beat
+                crew.run(work, at, pending(at), partial(count, at), tick)
 
     def _interrupted(self, error: BaseException) -> None:
         if self.complete:  # and has no journal
@@ -338,15 +328,14 @@ class ArrayCopy:
                 self._step("sum", self.target, self.target, passes[1], self._fill, summed=True),
             ]
             steps = [replace(steps[0], narrowing=narrowing), replace(steps[1], narrowing=None)]
-        work, sums = self._work(steps), [0] * len(steps)
+        sums = [0] * len(steps)
+
+        def done(at: int, start: int, stop: int, result: StepResult) -> None:
+            sums[at] = (sums[at] + result.fingerprint) & _MASK
+            advance(self._share(result.nbytes))
+
         try:
-            for at, step in enumerate(steps):
-
-                def done(start: int, stop: int, result: StepResult, at: int = at) -> None:
-                    sums[at] = (sums[at] + result.fingerprint) & _MASK
-                    advance(self._share(result.nbytes))
-
-                self._drive(work, at, [(0, step.blocks.n_blocks)], done)
+            self._drive("verify", steps, lambda at: [(0, steps[at].blocks.n_blocks)], done)
             if len(set(sums)) > 1:
                 raise DataCorruptionError(
                     f"the copy differs from the source: fingerprints are {sums[1]:016x} and {sums[0]:016x}"

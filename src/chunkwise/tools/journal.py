@@ -26,7 +26,7 @@ from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 from chunkwise.kvstore.this_process import process_name
 from chunkwise.tools.ranges import Ranges
 
-__all__ = ["Journal", "read_journal"]
+__all__ = ["Journal", "parse_journal", "read_journal"]
 
 _SECONDS = 1.0
 _BEAT = 5.0
@@ -103,7 +103,7 @@ class Journal:
     def _read(self) -> dict[str, Any]:
         found = self._kv.read(self.key)
         self._generation = found.generation
-        return _parsed(found.value or b"", self._where())
+        return parse_journal(found.value or b"", self._where())
 
     def _where(self) -> str:
         return self._kv.describe(self.key)
@@ -204,10 +204,11 @@ def read_journal(location: Location) -> dict[str, Any] | None:
     value = location.kv.read(location.path + JOURNAL).value
     if value is None:
         return None
-    return _parsed(value, location.kv.describe(location.path + JOURNAL))
+    return parse_journal(value, location.kv.describe(location.path + JOURNAL))
 
 
-def _parsed(value: Buffer, where: str) -> dict[str, Any]:
+def parse_journal(value: Buffer, where: str) -> dict[str, Any]:
+    """Return what a journal says; raise FailedPreconditionError if it is none."""
     with suppress(ChunkwiseError):
         document = load_json(value)
         if isinstance(document, dict):
