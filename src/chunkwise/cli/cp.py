@@ -11,7 +11,7 @@ from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.cp_tree import copy_tree
 from chunkwise.cli.options import parse_nbytes
 from chunkwise.cli.progress import open_progress
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.region import index_of
 from chunkwise.cli.template_options import (
     add_template_arguments,
@@ -25,6 +25,7 @@ from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, source_in_file, stored_source
 from chunkwise.tools.executors import named_workers
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, measure
+from chunkwise.tools.parts import parse_part
 from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stored_node import occupancy, stored_array
 
@@ -82,6 +83,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="who does it: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
     )
     parser.add_argument(
+        "--part",
+        metavar="I/N",
+        help="do one of N parts, as in a SLURM array; who comes last, or --resume, makes the array",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="print the passes, tasks and bytes, and copy nothing"
     )
     parser.add_argument(
@@ -98,6 +104,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--cast goes with --dtype")
     if arguments.layout is not None and not arguments.recursive:
         raise UsageError("--layout goes with -r and the group of an OME-Zarr image")
+    if arguments.part is not None:
+        if arguments.overwrite:
+            raise UsageError("--overwrite would delete what other parts have done; use `chunkwise rm` first")
+        if arguments.cast == "scale":
+            raise UsageError("with --cast scale each part would read the whole source first")
     destination = locate(arguments.destination)
     spec = read_spec_file(arguments.source)
     if spec is None:
@@ -141,6 +152,7 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         cast=cast,
         extent=extent,
         workers=None if arguments.on is None else named_workers(arguments.on),
+        part=None if arguments.part is None else parse_part(arguments.part),
     )
     if arguments.dry_run:
         if arguments.json:
@@ -164,6 +176,14 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         changed = "" if copy.narrowing is None else str(copy.narrowing)
         if changed:
             message(changed)
+    if not copy.join():
+        left = copy.n_missing()
+        at = next((at for at, n in enumerate(left) if n), 0)
+        message(
+            f"part {arguments.part} is done as far as it can be; of pass {at + 1} of {len(left)}, "
+            f"{plural(left[at], 'task')} of all parts are left"
+        )
+        return 0
     verify_seconds = None
     if arguments.verify:
         verify_seconds = _work("verifying", copy, copy.verify, 0, show=not arguments.quiet)

@@ -33,6 +33,7 @@ _ONE_ARRAY = {
     "units": "--units",
     "memory": "--memory",
     "on": "--on",
+    "part": "--part",
     "dry_run": "--dry-run",
 }
 
