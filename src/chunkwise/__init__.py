@@ -77,8 +77,10 @@ if _TYPE_CHECKING:
     from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
     from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.tools.copy_plan import CopyPlan
+    from chunkwise.tools.difference import Difference, diff
     from chunkwise.tools.migrate import Migration, migrate
     from chunkwise.tools.tree_copy import CopyReport
+    from chunkwise.tools.verify import BadKey, NodeReport, verify
 
 dtype = DataType
 # One line each, so that type checkers know them.
@@ -121,6 +123,7 @@ json = dtypes["json"]
 __all__ = [
     "ArrayCopyReport",
     "Attributes",
+    "BadKey",
     "Batch",
     "ChunkLayout",
     "CodecSpec",
@@ -129,6 +132,7 @@ __all__ = [
     "CopyReport",
     "DTypeLike",
     "DataType",
+    "Difference",
     "Dim",
     "DimExpression",
     "DimSelection",
@@ -144,6 +148,7 @@ __all__ = [
     "Link",
     "Migration",
     "N5Blocks",
+    "NodeReport",
     "NumpyIndexTerm",
     "NumpyIndexingSpec",
     "OpenMode",
@@ -173,6 +178,7 @@ __all__ = [
     "create_group",
     "create_n5_blocks",
     "d",
+    "diff",
     "downsample",
     "downsample_pyramid",
     "dtype",
@@ -197,6 +203,7 @@ __all__ = [
     "stack",
     "store",
     "to_dask",
+    "verify",
     "virtual_chunked",
 ]
 _later = _Later(
@@ -228,6 +235,8 @@ _later = _Later(
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
         "chunkwise.pyramid.downsample_pyramid": ["Pyramid", "PyramidProgress", "downsample_pyramid"],
         "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
+        "chunkwise.tools.difference": ["Difference", "diff"],
+        "chunkwise.tools.verify": ["BadKey", "NodeReport", "verify"],
         "chunkwise.tools.copy_plan": ["CopyPlan"],
         "chunkwise.tools.migrate": ["Migration", "migrate"],
         "chunkwise.tools.tree_copy": ["CopyReport"],

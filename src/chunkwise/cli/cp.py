@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.cp_tree import copy_tree
-from chunkwise.cli.options import parse_nbytes
+from chunkwise.cli.options import add_on, parse_nbytes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.region import index_of
@@ -77,11 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="how much a process may use, such as 2GB; by default a quarter of what there is",
     )
-    parser.add_argument(
-        "--on",
-        metavar="WORKERS",
-        help="who does it: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
-    )
+    add_on(parser)
     parser.add_argument(
         "--part",
         metavar="I/N",
