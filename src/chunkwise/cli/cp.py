@@ -26,6 +26,7 @@ from chunkwise.tools.copy_source import CopySource, source_in_file, stored_sourc
 from chunkwise.tools.executors import named_workers
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, measure
 from chunkwise.tools.parts import parse_part
+from chunkwise.tools.prices import PRICES, parse_prices, price_json, price_lines
 from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stored_node import occupancy, stored_array
 
@@ -84,7 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="do one of N parts, as in a SLURM array; who comes last, or --resume, makes the array",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="print the passes, tasks and bytes, and copy nothing"
+        "--dry-run", action="store_true", help="print passes, tasks, bytes, requests and prices; copy nothing"
+    )
+    parser.add_argument(
+        "--prices",
+        metavar="JSON",
+        help='for --dry-run, US dollars for a million requests: {"get": 0.4, "put": 5}; by default '
+        "the list prices of S3, Google Cloud and Azure",
     )
     parser.add_argument(
         "--no-sync",
@@ -100,6 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--cast goes with --dtype")
     if arguments.layout is not None and not arguments.recursive:
         raise UsageError("--layout goes with -r and the group of an OME-Zarr image")
+    if arguments.prices is not None and not arguments.dry_run:
+        raise UsageError("--prices goes with --dry-run")
     if arguments.part is not None:
         if arguments.overwrite:
             raise UsageError("--overwrite would delete what other parts have done; use `chunkwise rm` first")
@@ -151,10 +160,7 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         part=None if arguments.part is None else parse_part(arguments.part),
     )
     if arguments.dry_run:
-        if arguments.json:
-            print_json(copy.plan.to_json())
-        else:
-            print(copy.plan)
+        _show_plan(arguments, copy, source.location, destination)
         return 0
     copy.begin()
     for note in copy.notes:
@@ -186,6 +192,21 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
     copy.finish()
     _report(arguments, copy, destination, format, seconds, verify_seconds)
     return 0
+
+
+def _show_plan(arguments: argparse.Namespace, copy: ArrayCopy, source: Any, destination: Location) -> None:
+    """Print what a copy would do, and what it would cost."""
+    drivers = source.get("driver") if isinstance(source, dict) else None, destination.base.get("driver")
+    prices = [PRICES.get(str(driver)) for driver in drivers]
+    if arguments.prices is not None:
+        prices = [parse_prices(arguments.prices)] * 2
+    if arguments.json:
+        print_json({**copy.plan.to_json(), "requests": price_json(copy.plan, prices[0], prices[1])})
+        return
+    print(copy.plan)
+    sharded = copy.target.chunk_layout.read_chunk.shape != copy.target.chunk_layout.write_chunk.shape
+    for line in price_lines(copy.plan, prices[0], prices[1], None if sharded else copy.plan.n_puts[-1]):
+        print(line)
 
 
 def _work(
