@@ -382,8 +382,10 @@ class ArrayCopy:
 
         with Crew(self._workers) as crew:
             for at in range(len(steps)):
-                if what == "copy" and at and self._part is not None and self.n_missing()[at - 1]:
-                    return  # the other parts have to be as far
+                if what == "copy" and at and self._part is not None:
+                    journal.write()
+                    if self.n_missing()[at - 1]:
+                        return  # the other parts have to be as far
                 tick = (lambda: None) if self.complete else journal.beat
                 crew.run(work, at, pending(at), partial(count, at), tick)
 
