@@ -82,8 +82,10 @@ if _TYPE_CHECKING:
     from chunkwise.server.running import serve
     from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.tools.copy_plan import CopyPlan
+    from chunkwise.tools.difference import Difference, diff
     from chunkwise.tools.migrate import Migration, migrate
     from chunkwise.tools.tree_copy import CopyReport
+    from chunkwise.tools.verify import BadKey, NodeReport, verify
 
 dtype = DataType
 # One line each, so that type checkers know them.
@@ -126,6 +128,7 @@ json = dtypes["json"]
 __all__ = [
     "ArrayCopyReport",
     "Attributes",
+    "BadKey",
     "Batch",
     "ChunkLayout",
     "CodecSpec",
@@ -134,6 +137,7 @@ __all__ = [
     "CopyReport",
     "DTypeLike",
     "DataType",
+    "Difference",
     "Dim",
     "DimExpression",
     "DimSelection",
@@ -151,6 +155,7 @@ __all__ = [
     "Migration",
     "MultiscaleImage",
     "N5Blocks",
+    "NodeReport",
     "NumpyIndexTerm",
     "NumpyIndexingSpec",
     "OpenMode",
@@ -183,6 +188,7 @@ __all__ = [
     "create_group",
     "create_n5_blocks",
     "d",
+    "diff",
     "downsample",
     "downsample_pyramid",
     "dtype",
@@ -209,6 +215,7 @@ __all__ = [
     "stack",
     "store",
     "to_dask",
+    "verify",
     "virtual_chunked",
 ]
 _later = _Later(
@@ -245,6 +252,8 @@ _later = _Later(
         "chunkwise.server.app": ["asgi_app"],
         "chunkwise.server.running": ["serve"],
         "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
+        "chunkwise.tools.difference": ["Difference", "diff"],
+        "chunkwise.tools.verify": ["BadKey", "NodeReport", "verify"],
         "chunkwise.tools.copy_plan": ["CopyPlan"],
         "chunkwise.tools.migrate": ["Migration", "migrate"],
         "chunkwise.tools.tree_copy": ["CopyReport"],

@@ -17,7 +17,7 @@ from chunkwise import errors
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.difference import differences
-from chunkwise.tools.verify import verify
+from chunkwise.tools.verify import verify_nodes
 
 STRUCT = np.dtype([("a", "<i4"), ("b", "S3"), ("c", [("x", "<f4"), ("t", "<M8[s]")])])
 TYPES = ["?", "i1", "u8", "f2", "f8", "c8", "S5", "U3", "V3", "<M8[ns]", "<m8[s]", STRUCT]
@@ -137,7 +137,7 @@ def test_progress_tells_all_bytes(tmp_path: Path) -> None:
     assert not list(differences(locate(tmp_path / "a"), locate(tmp_path / "b"), progress=told.append))
     assert sum(told) == values.nbytes
     told.clear()
-    reports = list(verify(require_node(locate(tmp_path / "a")), progress=told.append))
+    reports = list(verify_nodes(require_node(locate(tmp_path / "a")), progress=told.append))
     assert sum(told) == reports[0].nbytes > 0
     told.clear()
     group = cw.open_group(str(tmp_path / "g"), "w")

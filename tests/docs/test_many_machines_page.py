@@ -24,8 +24,8 @@ def test_the_page(
     exec(compile(code, "many-machines.md", "exec"), names)
     assert "pass 2 of 2" in capsys.readouterr().out
     commands = re.findall(r"^\$ chunkwise (.*)$", PAGE, flags=re.MULTILINE)
-    assert len(commands) == 3
+    assert len(commands) == 6
     for command in commands:
         assert main(shlex.split(command)) == 0, command
-    for name in ("columns.zarr", "again.zarr"):
+    for name in ("columns.zarr", "again.zarr", "parts.zarr"):
         assert np.array_equal(chunkwise.read(name), names["values"])

@@ -15,7 +15,7 @@ from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.consolidated_tree import check_consolidated, remove_consolidated
 from chunkwise.hierarchy.node import require_node
 from chunkwise.kvstore.file import FileStore
-from chunkwise.tools.verify import verify
+from chunkwise.tools.verify import verify_nodes
 
 FORMATS = {"zarr3": 3, "zarr2": 2}
 
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_told(group, tmp_path, format):
     assert any(f'"{array}" are not' in p for p in problems)
     assert any('"ghost' in p and "does not exist" in p for p in problems)
     assert any(f'lack "{one}"' in p for p in problems)
-    reports = {report.name: report for report in verify(require_node(group.location))}
+    reports = {report.name: report for report in verify_nodes(require_node(group.location))}
     assert len(reports[""].bad) == 3 and all(not r.bad for name, r in reports.items() if name)
     assert cw.open_group(tmp_path / "x")["a/b/c"].shape == (99,), "as every reader that believes them"
     assert cw.open_group(tmp_path / "x", consolidated=False)["a/b/c"].shape == (5,)

@@ -74,3 +74,18 @@ def test_missing_chunks_are_not_written(bucket: Bucket, between: Any) -> None:
     report = cw.copy(bucket("a.zarr"), bucket("b.zarr"), memory=200)
     assert Counter(line.split()[0] for line in between.log() if "b.zarr/c/" in line)["PUT"] == 1
     assert np.array_equal(report.array.read().result(), source.read().result())
+
+
+def test_ranges_of_keys_are_verified(bucket: Bucket) -> None:
+    values = np.arange(120 * 30, dtype="u2").reshape(120, 30)
+    array = cw.create_array(bucket("a.zarr"), values, chunks=(1, 10))
+    assert array.rank == 2
+    (report,) = cw.verify(bucket("a.zarr"))
+    assert (report.n_chunks, report.bad, report.notes) == (360, [], [])
+    kv = cw.KvStore.open(bucket("a.zarr")).result()
+    kv["c/99/1"] = b"x"
+    kv["c/120/0"] = b"x"
+    (report,) = cw.verify(bucket("a.zarr"))
+    assert report.n_chunks == 360
+    assert [bad.key.rpartition("a.zarr/")[2] for bad in report.bad] == ["c/99/1"]
+    assert report.notes == ["chunk outside the shape of the array: c/120/0"]

@@ -9,9 +9,9 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.cp_tree import copy_tree
-from chunkwise.cli.options import parse_nbytes
+from chunkwise.cli.options import add_on, parse_nbytes
 from chunkwise.cli.progress import open_progress
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.region import index_of
 from chunkwise.cli.template_options import (
     add_template_arguments,
@@ -25,6 +25,8 @@ from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, source_in_file, stored_source
 from chunkwise.tools.executors import named_workers
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, measure
+from chunkwise.tools.parts import parse_part
+from chunkwise.tools.prices import PRICES, parse_prices, price_json, price_lines
 from chunkwise.tools.spec_file import read_spec_file
 from chunkwise.tools.stored_node import occupancy, stored_array
 
@@ -76,13 +78,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="how much a process may use, such as 2GB; by default a quarter of what there is",
     )
+    add_on(parser)
     parser.add_argument(
-        "--on",
-        metavar="WORKERS",
-        help="who does it: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
+        "--part",
+        metavar="I/N",
+        help="do one of N parts, as in a SLURM array; who comes last, or --resume, makes the array",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="print the passes, tasks and bytes, and copy nothing"
+        "--dry-run", action="store_true", help="print passes, tasks, bytes, requests and prices; copy nothing"
+    )
+    parser.add_argument(
+        "--prices",
+        metavar="JSON",
+        help='for --dry-run, US dollars for a million requests: {"get": 0.4, "put": 5}; by default '
+        "the list prices of S3, Google Cloud and Azure",
     )
     parser.add_argument(
         "--no-sync",
@@ -98,6 +107,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--cast goes with --dtype")
     if arguments.layout is not None and not arguments.recursive:
         raise UsageError("--layout goes with -r and the group of an OME-Zarr image")
+    if arguments.prices is not None and not arguments.dry_run:
+        raise UsageError("--prices goes with --dry-run")
+    if arguments.part is not None:
+        if arguments.overwrite:
+            raise UsageError("--overwrite would delete what other parts have done; use `chunkwise rm` first")
+        if arguments.cast == "scale":
+            raise UsageError("with --cast scale each part would read the whole source first")
     destination = locate(arguments.destination)
     spec = read_spec_file(arguments.source)
     if spec is None:
@@ -141,12 +157,10 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         cast=cast,
         extent=extent,
         workers=None if arguments.on is None else named_workers(arguments.on),
+        part=None if arguments.part is None else parse_part(arguments.part),
     )
     if arguments.dry_run:
-        if arguments.json:
-            print_json(copy.plan.to_json())
-        else:
-            print(copy.plan)
+        _show_plan(arguments, copy, source.location, destination)
         return 0
     copy.begin()
     for note in copy.notes:
@@ -164,12 +178,35 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         changed = "" if copy.narrowing is None else str(copy.narrowing)
         if changed:
             message(changed)
+    if not copy.join():
+        left = copy.n_missing()
+        at = next((at for at, n in enumerate(left) if n), 0)
+        message(
+            f"part {arguments.part} is done as far as it can be; of pass {at + 1} of {len(left)}, "
+            f"{plural(left[at], 'task')} of all parts are left"
+        )
+        return 0
     verify_seconds = None
     if arguments.verify:
         verify_seconds = _work("verifying", copy, copy.verify, 0, show=not arguments.quiet)
     copy.finish()
     _report(arguments, copy, destination, format, seconds, verify_seconds)
     return 0
+
+
+def _show_plan(arguments: argparse.Namespace, copy: ArrayCopy, source: Any, destination: Location) -> None:
+    """Print what a copy would do, and what it would cost."""
+    drivers = source.get("driver") if isinstance(source, dict) else None, destination.base.get("driver")
+    prices = [PRICES.get(str(driver)) for driver in drivers]
+    if arguments.prices is not None:
+        prices = [parse_prices(arguments.prices)] * 2
+    if arguments.json:
+        print_json({**copy.plan.to_json(), "requests": price_json(copy.plan, prices[0], prices[1])})
+        return
+    print(copy.plan)
+    sharded = copy.target.chunk_layout.read_chunk.shape != copy.target.chunk_layout.write_chunk.shape
+    for line in price_lines(copy.plan, prices[0], prices[1], None if sharded else copy.plan.n_puts[-1]):
+        print(line)
 
 
 def _work(

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.options import parse_nbytes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.template_options import choose_format, template_options
@@ -17,6 +18,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node, find_node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.tools.copy_source import check_apart
+from chunkwise.tools.executors import named_workers
 from chunkwise.tools.stored_node import array_nbytes
 from chunkwise.tools.tree_copy import CopyReport
 
@@ -31,8 +33,7 @@ _ONE_ARRAY = {
     "fill_value": "--fill-value",
     "names": "--dimension-names",
     "units": "--units",
-    "memory": "--memory",
-    "on": "--on",
+    "part": "--part",
     "dry_run": "--dry-run",
 }
 
@@ -47,6 +48,8 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
     root = require_node(source)
     if arguments.layout is not None:
         return _copy_image(arguments, source, destination)
+    memory = None if arguments.memory is None else parse_nbytes(arguments.memory, "memory")
+    workers = None if arguments.on is None else named_workers(arguments.on)
     format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
@@ -64,6 +67,8 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
             verify=arguments.verify,
             sync=not arguments.no_sync,
             cast=arguments.cast or "error",
+            executor=workers,
+            memory=memory,
             progress=lambda _, nbytes: progress.advance(nbytes),
         )
     if format != "n5" and _is_consolidated(root):
@@ -73,6 +78,8 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
 
 def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
     """Copy the image at `source` in the layout of a viewer of N5."""
+    if arguments.on is not None or arguments.memory is not None:
+        raise UsageError("--layout doesn't go with --on or --memory")
     if arguments.format not in (None, "n5"):
         raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
     if arguments.cast == "scale":

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.cli.command import message, print_json
+from chunkwise.cli.options import add_on
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hierarchy.location import locate
 from chunkwise.tools.difference import Difference, differences
+from chunkwise.tools.executors import named_workers
 
 __all__ = ["add_arguments", "run"]
 
@@ -33,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout", action="store_true", help="compare format, chunks, fill values and compression too"
     )
+    add_on(parser)
     parser.add_argument("--quiet", action="store_true", help="stop at the first difference and print nothing")
 
 
@@ -47,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
                 attributes=not arguments.no_attributes,
                 values=not arguments.no_values,
                 layout=arguments.layout,
+                workers=None if arguments.on is None else named_workers(arguments.on),
                 progress=progress.advance,
             ):
                 found.append(difference)

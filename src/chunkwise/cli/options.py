@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from typing import Any
@@ -9,9 +10,18 @@ from typing import Any
 from chunkwise.arguments import as_nbytes
 from chunkwise.cli.command import UsageError
 
-__all__ = ["parse_codec", "parse_json", "parse_names", "parse_nbytes", "parse_sizes"]
+__all__ = ["add_on", "parse_codec", "parse_json", "parse_names", "parse_nbytes", "parse_sizes"]
 
 _SEPARATORS = re.compile(r"\s*[,x×]\s*")
+
+
+def add_on(parser: argparse.ArgumentParser) -> None:
+    """Declare --on."""
+    parser.add_argument(
+        "--on",
+        metavar="WORKERS",
+        help="who does it: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
+    )
 
 
 def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:

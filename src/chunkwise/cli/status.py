@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chunkwise.cli.command import message, print_json
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.journal import read_journal
+from chunkwise.tools.parts import part_journals
 from chunkwise.tools.ranges import Ranges
 
 __all__ = ["add_arguments", "run"]
@@ -36,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print(f"{arguments.path}: {node.kind}, with no unfinished copy")
         return 0
-    done = [len(Ranges(ranges)) for ranges in journal.get("done", [])]
-    passes = [{"tasks": n, "done": d} for n, d in zip(journal.get("tasks", []), done, strict=False)]
+    parts = dict(part_journals(location, journal).read())
     owner = journal.get("owner")
+    passes = _passes([journal, *parts.values()])
     out: dict[str, Any] = {
         "path": arguments.path,
         "unfinished": True,
@@ -46,15 +48,39 @@ def run(arguments: argparse.Namespace) -> int:
         "owner": owner,
         "source": journal.get("task", {}).get("source"),
     }
+    if parts:
+        out["parts"] = [
+            {"part": f"{part.number}/{part.n}", "passes": _passes([own]), "owner": own.get("owner")}
+            for part, own in parts.items()
+        ]
     if arguments.json:
         print_json(out)
         return 1
     for number, each in enumerate(passes):
         share = each["done"] / each["tasks"] if each["tasks"] else 1.0
         print(f"pass {number + 1} of {len(passes)}: {each['done']:,} of {each['tasks']:,} tasks, {share:.0%}")
-    if owner is None:
+    for part, own in parts.items():
+        done = ", ".join(f"{each['done']:,}" for each in _passes([own]))
+        who = "" if own.get("owner") is None else f"; {_who(own['owner'])} was at work"
+        print(f"part {part.number} of {part.n}: {done} tasks done{who}")
+    if parts:
+        message("parts go on when they are run again; --resume does what they have left")
+    elif owner is None:
         message("nobody is at work; the same command with --resume goes on with it")
     else:
-        host, pid, _ = (*str(owner).split(":"), "?", "?")[:3]
-        message(f"process {pid} on {host} was at work when the journal was written")
+        message(f"{_who(owner)} was at work when the journal was written")
     return 1
+
+
+def _passes(journals: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
+    """Return for each pass the number of tasks, and how many of them are done by any."""
+    n_tasks = journals[0].get("tasks", [])
+    return [
+        {"tasks": n, "done": len(Ranges(range_ for journal in journals for range_ in journal["done"][at]))}
+        for at, n in enumerate(n_tasks)
+    ]
+
+
+def _who(owner: object) -> str:
+    host, pid, _ = (*str(owner).split(":"), "?", "?")[:3]
+    return f"process {pid} on {host}"

@@ -7,12 +7,14 @@ import sys
 import time
 
 from chunkwise.cli.command import print_json
+from chunkwise.cli.options import add_on
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import find_node, nothing_at
-from chunkwise.tools.verify import NodeReport, verify
+from chunkwise.tools.executors import named_workers
+from chunkwise.tools.verify import NodeReport, verify_nodes
 
 __all__ = ["add_arguments", "run"]
 
@@ -20,6 +22,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="array or group")
+    add_on(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
@@ -29,10 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
     root = find_node(location)
     if root is None:
         raise nothing_at(location)
+    workers = None if arguments.on is None else named_workers(arguments.on)
     started = time.monotonic()
     reports: list[NodeReport] = []
     with open_progress("verifying", None, show=not arguments.quiet) as progress:
-        for report in verify(root, progress=progress.advance):
+        for report in verify_nodes(root, workers, progress.advance):
             reports.append(report)
             if not arguments.json:
                 progress.clear()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any, TypeAlias
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arguments import as_nbytes
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -24,6 +26,7 @@ from chunkwise.hierarchy.node_name import check_new_names, split_path
 from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
 from chunkwise.hierarchy.tree import Tree, check_format
 from chunkwise.tools.array_template import data_type
+from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.tree_copy import CopyReport, copy_node
 
@@ -289,6 +292,8 @@ class Group(ReadableGroup):
         strict: bool = False,
         sync: bool = True,
         cast: Cast = "error",
+        executor: Executor | Workers | None = None,
+        memory: int | str | None = None,
         progress: Callable[[str, int], None] = lambda path, nbytes: None,
     ) -> CopyReport:
         """Copy an array, or a group with everything below it, into this tree and its format.
@@ -314,6 +319,10 @@ class Group(ReadableGroup):
         cast : {"error", "clamp", "wrap", "scale"}
             What becomes of values that another ``dtype`` can't hold: an error, the nearest value that it has,
             what is left of an integer that wraps around, or all values scaled to its range.
+        executor : concurrent.futures.Executor, optional
+            Who copies the blocks of arrays, as for :func:`chunkwise.copy`.
+        memory : int or str, optional
+            Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
         progress : callable
             Called with the path of an array, from the top of the copy, and a number of bytes copied.
 
@@ -347,6 +356,8 @@ class Group(ReadableGroup):
             strict=strict,
             sync=sync,
             cast=cast,
+            workers=None if executor is None else workers_of(executor),
+            memory=as_nbytes(memory) if isinstance(memory, str) else memory,
             progress=progress,
         )
         self._changed()

@@ -55,6 +55,7 @@ class AzureContainer:
     provider: Provider | None = field(default=None, repr=False)
 
     suffix_ranges = False
+    lists_in_order = False
     refused_characters = "\\"
     keeps_buffers = False
     retries_itself = False

@@ -60,6 +60,11 @@ class Bucket(Protocol):
         ...
 
     @property
+    def lists_in_order(self) -> bool:
+        """True if listings come in the order of the bytes of keys."""
+        ...
+
+    @property
     def refused_characters(self) -> str:
         """Characters that the server would change in a key."""
         ...

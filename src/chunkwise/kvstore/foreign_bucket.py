@@ -43,6 +43,8 @@ class ForeignBucket:
         self.keeps_buffers = self.kind not in _COPYING
         self._pid = os.getpid()
 
+    lists_in_order = False  # nothing says so of all that a caller can make
+
     @property
     def suffix_ranges(self) -> bool:
         """True for all servers but Azure's."""

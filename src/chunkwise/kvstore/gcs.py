@@ -42,6 +42,7 @@ class GcsBucket:
     provider: Provider | None = field(default=None, repr=False)
 
     suffix_ranges = True
+    lists_in_order = True
     refused_characters = ""
     keeps_buffers = False
     retries_itself = False

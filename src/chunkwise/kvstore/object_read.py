@@ -163,12 +163,14 @@ class Pages:
     ----------
     prefix : str
         Directory whose keys are listed; empty for all.
+    after : str, optional
+        Key after which the listing begins.
     """
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, after: str | None = None) -> None:
         self._prefix = prefix
         self._stream: Iterator[Sequence[Any]] = iter(())
-        self._last: str | None = None
+        self._last = after
         self._begun = False
         self._failure: Exception | None = None
 

@@ -317,7 +317,7 @@ class ObjectStore:
         prefix = keys.common_directory()
         if prefix and not is_object_key(prefix[:-1]):
             return
-        pages = Pages(prefix)
+        pages = Pages(prefix, _before(keys.start) if keys.start > prefix else None)
         while True:
             page, _ = self._requests.run("list", prefix, pages)
             if page is None:
@@ -325,6 +325,8 @@ class ObjectStore:
             for entry in page:
                 if entry["path"] in keys:
                     yield ListEntry(entry["path"], entry["size"], entry["e_tag"])
+                elif self.bucket.lists_in_order and _is_behind(entry["path"], keys):
+                    return
 
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`; keys and prefixes are whole, from the bucket's root."""
@@ -346,3 +348,15 @@ def _unpickle(
     return ObjectStore(
         bucket, limits, single_writer=single_writer, use_conditional_write=use_conditional_write
     )
+
+
+def _before(key: str) -> str | None:
+    """Return a key close before `key`, None if there is nothing before it that is worth being left out."""
+    stem, last = key[:-1], key[-1]
+    if not (last.isascii() and last.isdigit()) or (last == "0" and stem.endswith("/")):
+        return None
+    return stem + chr(ord(last) - 1) + "z"
+
+
+def _is_behind(key: str, keys: KeyRange) -> bool:
+    return bool(keys.exclusive_max) and encode_key(key) >= keys.exclusive_max

@@ -76,6 +76,11 @@ class S3Bucket:
         """The server and the bucket."""
         return "s3", self._endpoint() or "aws", self.bucket
 
+    @property
+    def lists_in_order(self) -> bool:
+        """True but for directory buckets."""
+        return not self.bucket.endswith("--x-s3")
+
     def url(self, key: str) -> str:
         """Return ``s3://bucket/key``, or the URL at an endpoint of its own."""
         path = quote(key, safe="/-_.!~*'():@&=+$,;", errors="surrogateescape")

@@ -19,10 +19,10 @@ interrupted copy can be resumed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy
@@ -35,6 +35,7 @@ from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.processors import memory_limit
 from chunkwise.errors import (
+    AlreadyExistsError,
     ChunkwiseError,
     DataCorruptionError,
     FailedPreconditionError,
@@ -54,13 +55,14 @@ from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.copy_plan import CopyPlan, Grid, Intermediate, least_memory, plan_blocks
 from chunkwise.tools.copy_source import CopySource, stored_source
-from chunkwise.tools.copy_work import CopyStep, CopyWork, StepResult
+from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.executors import Workers, threads_here
 from chunkwise.tools.journal import Journal, read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError, narrowing
 from chunkwise.tools.new_array import open_array
+from chunkwise.tools.parts import Part, PartJournals
 from chunkwise.tools.target import Target, target_spec
-from chunkwise.tools.task_driver import run_tasks
+from chunkwise.tools.work import Crew, Fence, Work
 
 __all__ = ["ArrayCopy"]
 
@@ -92,6 +94,7 @@ class ArrayCopy:
         sync: bool = True,  # without, a power failure can leave a copy that looks whole but isn't
         cast: Cast = "error",
         extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
+        part: Part | None = None,  # of a copy that several processes make; by default all of it
     ) -> None:
         self._location = destination
         self._format = format
@@ -122,29 +125,46 @@ class ArrayCopy:
             self._fill = (
                 self.target.fill_value if self.target.fill_value is not None else self.target.dtype.zero()
             )
-        begun = read_journal(destination) if resume and not overwrite else None
+        self._memory, self._part = memory, part
+        begun = read_journal(destination) if (resume or part is not None) and not overwrite else None
         if plan is None and begun is not None:  # whoever goes on with it may have other memory and processors
             plan = _journalled_plan(begun, memory)
-        self.plan = plan or self._make_plan(memory)
+        task = {
+            "source": source.location,
+            "source metadata": source.digest,
+            "target": target.spec,
+            "number of parts": part.n
+            if part is not None
+            else (begun or {}).get("task", {}).get("number of parts"),
+            **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
+        }
+        self._follow(plan or self._make_plan(memory), task)
+        self.nbytes = blocks.nbytes(self.target.domain)
+        if part is not None:
+            start, stop = part.share(self.nbytes)
+            self.nbytes = stop - start
+        self.nbytes_done = 0
+        self.complete = False  # True if an equal copy is there already, and `resume`
+        self._before: frozenset[str] | None = None  # keys that are not of this copy
+        self._resume, self._overwrite = resume, overwrite
+
+    def _follow(self, plan: CopyPlan, task: dict[str, Any]) -> None:
+        """Take a plan."""
+        self.plan = plan
         if self.plan.passes[0].domain.shape != self.target.shape:
             raise InvalidArgumentError(
                 f"the plan is for an array of shape {list(self.plan.passes[0].domain.shape)}, "
                 f"not {list(self.target.shape)}"
             )
         self._steps = self._copy_steps()
-        task = {
-            "source": source.location,
-            "source metadata": source.digest,
-            "target": target.spec,
-            "plan": self.plan.to_json(),
-            **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
-        }
-        self._journal = Journal(destination, task, [blocks.n_blocks for blocks in self.plan.passes])
-        self.nbytes = blocks.nbytes(self.target.domain)
-        self.nbytes_done = 0
-        self.complete = False  # True if an equal copy is there already, and `resume`
-        self._before: frozenset[str] | None = None  # keys that are not of this copy
-        self._resume, self._overwrite = resume, overwrite
+        self._task = {**task, "plan": plan.to_json()}
+        n_tasks = [blocks.n_blocks for blocks in plan.passes]
+        self._whole = self._journal = Journal(self._location, self._task, n_tasks)
+        self._parts: PartJournals | None = None
+        if task["number of parts"] is not None:
+            self._parts = PartJournals(self._location, self._task, n_tasks, task["number of parts"])
+        if self._part is not None and self._parts is not None:
+            self._journal = self._parts.of(self._part)
 
     def _make_plan(self, memory: int | None) -> CopyPlan:
         target, source = self.target, self._aligned
@@ -217,25 +237,55 @@ class ArrayCopy:
         unfinished = location.kv.read(location.path + JOURNAL).value is not None
         if self._overwrite:
             clear(location)
+        elif unfinished and self._part is not None:
+            self._begin_part()
+            return
         elif unfinished and self._resume:
             self._journal.resume()
-            self.nbytes_done = sum(
-                self._share(int(step.blocks.block(number).size) * step.itemsize)
-                for at, step in enumerate(self._steps)
-                for start, stop in self._journal.done(at)
-                for number in range(start, stop)
-            )
+            if self._parts is not None:
+                self._parts.join(self._journal)
+            self.nbytes_done = self._count_done()
             return
-        elif self._resume and self._is_there():
+        elif (self._resume or self._part is not None) and self._is_there():
             self.complete = True
             self.nbytes_done = self.nbytes
             return
         if not unfinished or self._overwrite:
             check_outside_arrays(location)
             check_free(location, self._format)
-        if self.narrowing is not None and not unfinished:
+        if self.narrowing is not None and not unfinished and self._part is None:
             self._before = frozenset(self._keys())
-        self._journal.begin()
+        if self._part is None:
+            self._journal.begin()
+            return
+        try:
+            self._whole.begin(owned=False)
+        except AlreadyExistsError:  # another part was faster: its plan counts
+            plan = _journalled_plan(read_journal(location) or {}, self._memory)
+            if plan is not None:
+                self._follow(plan, self._task)
+        self._begin_part()
+
+    def _begin_part(self) -> None:
+        document = self._whole.check()
+        if document.get("owner") is not None:
+            raise FailedPreconditionError(
+                f"the parts of the copy are put together already: {self._location.text}"
+            )
+        try:
+            self._journal.begin()
+        except AlreadyExistsError:
+            self._journal.resume()
+            self.nbytes_done = self._count_done()
+
+    def _count_done(self) -> int:
+        """Return how many bytes were copied before."""
+        return sum(
+            self._share(int(step.blocks.block(number).size) * step.itemsize)
+            for at, step in enumerate(self._steps)
+            for start, stop in self._journal.done(at)
+            for number in range(start, stop)
+        )
 
     def _keys(self) -> Iterator[str]:
         path = self._location.path
@@ -257,58 +307,87 @@ class ArrayCopy:
         """Copy the blocks that are left; `advance` gets the bytes of some, one after the other."""
         if self.narrowing is not None:
             self.narrowing.n_changed = 0
-        journal, work = self._journal, self._work(self._steps)
+        journal = self._journal
+
+        def done(at: int, start: int, stop: int, result: StepResult) -> None:
+            journal.mark(start, stop, at, result.fingerprint)
+            advance(self._share(result.nbytes))
+
         try:
-            for at in range(len(self._steps)):
-
-                def done(start: int, stop: int, result: StepResult, at: int = at) -> None:
-                    journal.mark(start, stop, at, result.fingerprint)
-                    advance(self._share(result.nbytes))
-
-                self._drive(work, at, journal.missing(at), done)
-            if len(self._steps) > 1 and journal.fingerprint(0) != journal.fingerprint(1):
-                journal.restart()
-                raise DataCorruptionError(
-                    "the intermediate array was not read as it was written: fingerprints are "
-                    f"{journal.fingerprint(0):016x} and {journal.fingerprint(1):016x}"
-                )
+            self._drive("copy", self._steps, journal.missing, done)
+            if self._part is None:
+                self._check_intermediate()
         except BaseException as e:
             self._interrupted(e)
             raise
 
-    def _work(self, steps: list[CopyStep]) -> CopyWork:
-        return CopyWork(
-            steps, self._location.kv, self._journal.key, None if self.complete else self._journal.owner
-        )
+    def _check_intermediate(self) -> None:
+        """Raise DataCorruptionError unless the second pass has read what the first has written."""
+        sums = [self._journal.fingerprint(at) for at in range(len(self._steps))]
+        if len(set(sums)) > 1:
+            self._journal.restart()
+            raise DataCorruptionError(
+                "the intermediate array was not read as it was written: fingerprints are "
+                f"{sums[0]:016x} and {sums[1]:016x}"
+            )
+
+    def n_missing(self) -> list[int]:
+        """Return for each pass how many tasks are to be done, by any part."""
+        if self._parts is not None:
+            return [self._parts.n_missing(at) for at in range(len(self._steps))]
+        return [
+            sum(stop - start for start, stop in self._journal.missing(at)) for at in range(len(self._steps))
+        ]
+
+    def join(self) -> bool:
+        """Take all parts together; return False if some aren't done, or another process does it."""
+        if self._part is None or self.complete:
+            return True
+        self._journal.save()
+        if any(self.n_missing()):
+            return False
+        try:
+            self._whole.resume()
+            assert self._parts is not None
+            self._parts.join(self._whole)
+        except FailedPreconditionError:
+            return False
+        self._journal, self._part = self._whole, None
+        try:
+            self._check_intermediate()
+        except BaseException as e:
+            self._interrupted(e)
+            raise
+        return True
 
     def _drive(
         self,
-        work: CopyWork,
-        at: int,
-        pending: Sequence[tuple[int, int]],
-        done: Callable[[int, int, StepResult], None],
+        what: str,
+        steps: Sequence[CopyStep],
+        pending: Callable[[int], Sequence[tuple[int, int]]],
+        done: Callable[[int, int, int, StepResult], None],
     ) -> None:
-        def count(start: int, stop: int, result: StepResult) -> None:
-            narrowing = work.steps[at].narrowing
+        """Have the steps done, one after the other."""
+        journal = self._journal
+        fence = (
+            None if self.complete else Fence(self._location.kv, journal.key, journal.owner, what == "copy")
+        )
+        work = Work(what, steps, fence)
+
+        def count(at: int, start: int, stop: int, result: StepResult) -> None:
+            narrowing = steps[at].narrowing
             if narrowing is not None:
                 narrowing.add_changed(result.n_changed)
-            done(start, stop, result)
+            done(at, start, stop, result)
 
-        def tasks_of(executor: Executor) -> Callable[..., Any]:
-            return lambda start, stop: executor.submit(work, at, start, stop)
-
-        with self._workers.open() as opened:
-            renew = opened.renew
-            run_tasks(
-                tasks_of(opened.executor),
-                pending,
-                count,
-                n_workers=self._workers.n_workers,
-                batch_seconds=self._workers.batch_seconds,
-                tick=(lambda: None) if self.complete else self._journal.beat,
-                stop=work.stop.set,
-                renew=None if renew is None else lambda: tasks_of(renew()),
-            )
+        with Crew(self._workers) as crew:
+            for at in range(len(steps)):
+                if what == "copy" and at and self._part is not None:
+                    journal.write()
+                    if self.n_missing()[at - 1]:
+                        return  # the other parts have to be as far
+                tick = (lambda: None) if self.complete else journal.beat
+                crew.run(work, at, pending(at), partial(count, at), tick)
 
     def _interrupted(self, error: BaseException) -> None:
         if self.complete:  # and has no journal
@@ -338,15 +417,14 @@ class ArrayCopy:
                 self._step("sum", self.target, self.target, passes[1], self._fill, summed=True),
             ]
             steps = [replace(steps[0], narrowing=narrowing), replace(steps[1], narrowing=None)]
-        work, sums = self._work(steps), [0] * len(steps)
+        sums = [0] * len(steps)
+
+        def done(at: int, start: int, stop: int, result: StepResult) -> None:
+            sums[at] = (sums[at] + result.fingerprint) & _MASK
+            advance(self._share(result.nbytes))
+
         try:
-            for at, step in enumerate(steps):
-
-                def done(start: int, stop: int, result: StepResult, at: int = at) -> None:
-                    sums[at] = (sums[at] + result.fingerprint) & _MASK
-                    advance(self._share(result.nbytes))
-
-                self._drive(work, at, [(0, step.blocks.n_blocks)], done)
+            self._drive("verify", steps, lambda at: [(0, steps[at].blocks.n_blocks)], done)
             if len(set(sums)) > 1:
                 raise DataCorruptionError(
                     f"the copy differs from the source: fingerprints are {sums[1]:016x} and {sums[0]:016x}"

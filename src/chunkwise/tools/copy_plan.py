@@ -12,18 +12,21 @@ A plan holds no list of tasks: a block follows from its number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks, block_shape
 
 __all__ = ["CopyPlan", "Grid", "Intermediate", "least_memory", "plan_blocks"]
+
+Edges: TypeAlias = npt.NDArray[np.int64]
 
 MOST_READ = 2.5
 """How often one pass may read the array before two take its place."""
@@ -74,6 +77,8 @@ class CopyPlan:
         One or two.
     reads : tuple of float
         For each pass, how many times the array is read.
+    n_gets, n_puts : tuple of int
+        For each pass, about how many requests it makes to a server if everything is stored.
     intermediate : Intermediate or None
     itemsize : int
         Bytes of an element.
@@ -85,6 +90,8 @@ class CopyPlan:
 
     passes: tuple[Blocks, ...]
     reads: tuple[float, ...]
+    n_gets: tuple[int, ...]
+    n_puts: tuple[int, ...]
     intermediate: Intermediate | None
     itemsize: int
     memory: int
@@ -121,8 +128,10 @@ class CopyPlan:
                     "block_origin": list(b.origin),
                     "tasks": b.n_blocks,
                     "reads": r,
+                    "gets": gets,
+                    "puts": puts,
                 }
-                for b, r in zip(self.passes, self.reads, strict=True)
+                for b, r, gets, puts in zip(self.passes, self.reads, self.n_gets, self.n_puts, strict=True)
             ],
             "intermediate": None
             if self.intermediate is None
@@ -149,6 +158,8 @@ class CopyPlan:
             plan = cls(
                 passes,
                 tuple(p["reads"] for p in json["passes"]),
+                tuple(p["gets"] for p in json["passes"]),
+                tuple(p["puts"] for p in json["passes"]),
                 None if between is None else Intermediate(tuple(between["shards"]), tuple(between["chunks"])),
                 json["itemsize"],
                 json["memory"],
@@ -169,9 +180,10 @@ class CopyPlan:
         for number, (blocks, reads) in enumerate(zip(self.passes, self.reads, strict=True)):
             shape = " x ".join(map(str, blocks.shape)) or "1 element"
             nbytes = prod(blocks.shape) * self.itemsize
+            tasks = "1 task" if blocks.n_blocks == 1 else f"{blocks.n_blocks:,} tasks"
             lines.append(
                 f"pass {number + 1} of {len(self.passes)}: {places[number]} -> {places[number + 1]}, "
-                f"{blocks.n_blocks:,} tasks of {shape} ({nbytes:,} bytes), "
+                f"{tasks} of {shape} ({nbytes:,} bytes), "
                 f"reads {reads:.2f} and writes 1.00 times the array"
             )
         if self.intermediate is not None:
@@ -242,7 +254,17 @@ def plan_blocks(
             break
         size = min(2 * size, most)
     blocks = Blocks(domain, target.origin, best)
-    direct = CopyPlan((blocks,), (best_read,), None, itemsize, memory, n_at_once)
+    n_puts = _n_pairs(domain, Blocks(domain, target.origin, unit), target)
+    direct = CopyPlan(
+        (blocks,),
+        (best_read,),
+        (_n_pairs(domain, blocks, source),),
+        (n_puts,),
+        None,
+        itemsize,
+        memory,
+        n_at_once,
+    )
     if best_read <= MOST_READ or not two_passes:
         return direct
     chunk = tuple(max(1, min(n, size)) for n, size in zip(source.shape, shape, strict=True))
@@ -253,7 +275,12 @@ def plan_blocks(
     if plan is None or sum(plan[1]) + 1 >= best_read:
         return direct
     (first, second), reads, between = plan
-    return CopyPlan((first, second), reads, between, itemsize, memory, n_at_once)
+    # Of each shard the index is read too.
+    shards = Grid(between.shards, tuple(domain.inclusive_min))
+    n_gets = _n_pairs(domain, first, source), 2 * _n_pairs(domain, second, shards)
+    return CopyPlan(
+        (first, second), reads, n_gets, (first.n_blocks, n_puts), between, itemsize, memory, n_at_once
+    )
 
 
 def least_memory(domain: IndexDomain, itemsize: int, target: Grid) -> int:
@@ -329,23 +356,34 @@ def _common(first: int, second: int, length: int) -> int:
 def _read_factor(domain: IndexDomain, blocks: Blocks, source: Grid) -> float:
     """Return how many times the array is read, in whole chunks of `source`."""
     factor = 1.0
-    for low, n, at, size, begin, chunk in zip(
-        domain.inclusive_min,
-        domain.shape,
-        blocks.origin,
-        blocks.shape,
-        source.origin,
-        source.shape,
-        strict=True,
-    ):
+    for dim, (first, last, _) in enumerate(_bounds(domain, blocks)):
+        low, n = domain.inclusive_min[dim], domain.shape[dim]
+        begin, chunk = source.origin[dim], source.shape[dim]
         if not n or chunk == 1:
             continue
-        start = at + (low - at) // size * size
-        edges = np.arange(start, min(low + n, start + _MOST_COUNTED * size), size, dtype=np.int64)
-        first = np.maximum(edges, low)
-        last = np.minimum(edges + size, low + n)
         read = np.minimum(begin + -(-(last - begin) // chunk) * chunk, low + n) - np.maximum(
             begin + (first - begin) // chunk * chunk, low
         )
         factor *= float(read.sum()) / float((last - first).sum())
     return factor
+
+
+def _n_pairs(domain: IndexDomain, blocks: Blocks, grid: Grid) -> int:
+    """Return how many chunks of `grid` all blocks hold a part of, together."""
+    total = 1.0
+    for dim, (first, last, n_blocks) in enumerate(_bounds(domain, blocks)):
+        begin, chunk = grid.origin[dim], grid.shape[dim]
+        if not len(first):
+            return 0
+        cells = -(-(last - begin) // chunk) - (first - begin) // chunk
+        total *= float(cells.sum()) / len(first) * n_blocks
+    return round(total)
+
+
+def _bounds(domain: IndexDomain, blocks: Blocks) -> Iterator[tuple[Edges, Edges, int]]:
+    """Yield for each dimension where blocks begin and end, of some at least, and how many there are."""
+    for low, n, at, size in zip(domain.inclusive_min, domain.shape, blocks.origin, blocks.shape, strict=True):
+        start = at + (low - at) // size * size
+        n_blocks = -(-(low + n - start) // size) if n else 0
+        edges = start + size * np.arange(min(n_blocks, _MOST_COUNTED), dtype=np.int64)
+        yield np.maximum(edges, low), np.minimum(edges + size, low + n), n_blocks

@@ -7,7 +7,9 @@ Values are compared block by block; NaN equals NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,31 +19,45 @@ from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import MISSING, dump
 from chunkwise.dtypes.fill_value import same_fill, same_object
-from chunkwise.engine.blockwise import work_through
+from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import FailedPreconditionError
-from chunkwise.fork import new_lock
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.link import Link, parse_links, without_links
-from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.walk import walk
-from chunkwise.index_space import IndexDomain
+from chunkwise.plan.blocks import Blocks
 from chunkwise.tools.array_template import ArrayTemplate, template_of
+from chunkwise.tools.copy_check import read_plainly
+from chunkwise.tools.executors import Workers, threads_here, workers_of
 from chunkwise.tools.new_array import open_array
+from chunkwise.tools.work import Crew, Work
 
-__all__ = ["Difference", "differences"]
+__all__ = ["Difference", "diff", "differences"]
 
 Progress: TypeAlias = Callable[[int], object]
 
 
 class Difference(NamedTuple):
-    """One difference."""
+    """One difference that :func:`diff` has found.
 
-    name: str  # path of the node, relative to the two that are compared
-    what: str  # "structure", "link", "shape", "dtype", "attribute", "values" ...
+    Attributes
+    ----------
+    name : str
+        Path of the node, from the two that are compared on.
+    what : str
+        "structure", "link", "shape", "dtype", "attribute", "values" and so on.
+    left, right : JSON
+        What there is; of values the first that differ.
+    detail : str
+        Which attribute; how many values, and where the first is.
+    """
+
+    name: str
+    what: str
     left: Any
     right: Any
-    detail: str = ""  # which attribute; how many values, and where the first is
+    detail: str = ""
 
     def __str__(self) -> str:
         name = self.name or "."
@@ -51,6 +67,54 @@ class Difference(NamedTuple):
         return f"{name}: {what}: {dump(self.left)} | {dump(self.right)}"
 
 
+def diff(
+    left: LocationLike,
+    right: LocationLike,
+    *,
+    attributes: bool = True,
+    values: bool = True,
+    layout: bool = False,
+    executor: Executor | None = None,
+    progress: Progress = lambda nbytes: None,
+) -> Iterator[Difference]:
+    """Compare two arrays or trees, whatever their formats.
+
+    Parameters
+    ----------
+    left, right : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+    attributes, values : bool
+        Whether these are compared.  Values are equal if NumPy says so, or if both are NaN.
+    layout : bool
+        Whether format, chunks, fill values and compression are compared.
+    executor : concurrent.futures.Executor, optional
+        Who compares values, as for :func:`chunkwise.copy`.  By default threads of this process.
+    progress : callable
+        Is told the bytes that were compared, in the calling thread.
+
+    Yields
+    ------
+    Difference
+        In the order of the names.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no array or group.
+    FailedPreconditionError
+        If metadata can't be read, or a worker doesn't see the arrays.
+    """
+    workers = None if executor is None else workers_of(executor)
+    return differences(
+        locate(left),
+        locate(right),
+        attributes=attributes,
+        values=values,
+        layout=layout,
+        workers=workers,
+        progress=progress,
+    )
+
+
 def differences(
     left: Location,
     right: Location,
@@ -58,16 +122,30 @@ def differences(
     attributes: bool = True,
     values: bool = True,
     layout: bool = False,
+    workers: Workers | None = None,
     progress: Progress = lambda nbytes: None,
 ) -> Iterator[Difference]:
     """Yield the differences in the order of the names; `layout` is format, chunks and compression."""
+    with Crew(workers or threads_here(n_block_threads())) as crew:
+        yield from _differences(left, right, attributes, values, layout, crew, progress)
+
+
+def _differences(
+    left: Location,
+    right: Location,
+    attributes: bool,
+    values: bool,
+    layout: bool,
+    crew: Crew,
+    progress: Progress,
+) -> Iterator[Difference]:
     nodes = [_nodes(location) for location in (left, right)]
     for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
         a, b = nodes[0].get(name), nodes[1].get(name)
         if a is None or b is None or a.kind != b.kind:
             yield Difference(name, "structure", a and a.kind, b and b.kind)
         elif a.kind == "array":
-            yield from _arrays(name, a, b, attributes, values, layout, progress)
+            yield from _arrays(name, a, b, attributes, values, layout, crew, progress)
         else:
             if layout and a.format != b.format:
                 yield Difference(name, "format", a.format, b.format)
@@ -100,7 +178,14 @@ def _links(name: str, a: Mapping[str, Link], b: Mapping[str, Link]) -> Iterator[
 
 
 def _arrays(
-    name: str, a: Node, b: Node, attributes: bool, values: bool, layout: bool, progress: Progress
+    name: str,
+    a: Node,
+    b: Node,
+    attributes: bool,
+    values: bool,
+    layout: bool,
+    crew: Crew,
+    progress: Progress,
 ) -> Iterator[Difference]:
     stores = [open_array(node.location, read=True) for node in (a, b)]
     x, y = (
@@ -119,7 +204,7 @@ def _arrays(
     if layout:
         yield from _layouts(name, x, y)
     if values and x.shape == y.shape and x.dtype == y.dtype:
-        yield from _values(name, stores[0], stores[1], progress)
+        yield from _values(name, stores[0], stores[1], crew, progress)
 
 
 def _layouts(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Difference]:
@@ -163,39 +248,85 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b or (a != a and b != b))
 
 
-def _values(name: str, left: TensorStore, right: TensorStore, progress: Progress) -> Iterator[Difference]:
+def _values(
+    name: str, left: TensorStore, right: TensorStore, crew: Crew, progress: Progress
+) -> Iterator[Difference]:
     """Yield one difference if any element differs: how many do, and the first of them."""
-    lock = new_lock()
     n_different = 0
-    first: tuple[list[int], Any, Any] | None = None
-    fills = [store.dtype.zero() if store.fill_value is None else store.fill_value for store in (left, right)]
-    same_fills = same_fill(*fills)
+    firsts: list[_First] = []
 
-    def work(block: IndexDomain) -> None:
-        nonlocal n_different, first
-        a, b = left[block], right[block]
-        if same_fills and all(
-            view.storage_statistics(query_not_stored=True).result().not_stored for view in (a, b)
-        ):
-            return
-        x, y = a.read().result(), b.read().result()
-        progress(x.nbytes)
-        different = _different(x, y)
-        n = int(np.count_nonzero(different))
-        if not n:
-            return
-        at = np.unravel_index(int(np.argmax(different)), different.shape)
-        where = [int(i) + lo for i, lo in zip(at, block.inclusive_min, strict=True)]
-        with lock:
+    def done(start: int, stop: int, found: _Found) -> None:
+        nonlocal n_different
+        n_different += found.n_different
+        if found.first is not None:
+            firsts[:] = [min([*firsts, found.first], key=lambda first: first.where)]
+        progress(found.nbytes)
+
+    blocks = divide(left, right)
+    crew.run(Work("diff", [_DiffStep(left, right, blocks)]), 0, [(0, blocks.n_blocks)], done)
+    for first in firsts:
+        detail = f"({n_different:,} of {left.size:,} differ; the first at {first.where})"
+        yield Difference(name, "values", first.left, first.right, detail)
+
+
+class _First(NamedTuple):
+    where: list[int]
+    left: Any  # as JSON
+    right: Any
+
+
+class _Found(NamedTuple):
+    nbytes: int
+    n_different: int
+    first: _First | None
+
+
+@dataclass
+class _DiffStep:
+    """Blocks of two arrays that are compared."""
+
+    left: TensorStore
+    right: TensorStore
+    blocks: Blocks
+
+    @property
+    def is_remote(self) -> bool:
+        """False: a task reads one chunk after the other."""
+        return False
+
+    def check_visible(self) -> None:
+        """Raise FailedPreconditionError unless both arrays are here as they are where the work was begun."""
+        try:
+            for store in (self.left, self.right):
+                store.resolve().result()
+        except ValueError as e:
+            raise FailedPreconditionError(f"a worker doesn't see an array: {e}") from None
+
+    def run(self, tasks: Iterable[int]) -> _Found:
+        """Compare some blocks."""
+        nbytes = n_different = 0
+        first: _First | None = None
+        fills = [s.dtype.zero() if s.fill_value is None else s.fill_value for s in (self.left, self.right)]
+        same_fills = same_fill(*fills)
+        for number in tasks:
+            block = self.blocks.block(number)
+            views = self.left[block], self.right[block]
+            if same_fills and all(
+                view.storage_statistics(query_not_stored=True).result().not_stored for view in views
+            ):
+                continue
+            x, y = map(read_plainly, views)
+            nbytes += x.nbytes
+            different = _different(x, y)
+            n = int(np.count_nonzero(different))
+            if not n:
+                continue
             n_different += n
-            if first is None or where < first[0]:
-                first = where, x[at], y[at]
-
-    work_through(divide(left, right).domains(), work).result()
-    if first is not None:
-        where, x, y = first
-        detail = f"({n_different:,} of {left.size:,} differ; the first at {where})"
-        yield Difference(name, "values", _json(x), _json(y), detail)
+            at = np.unravel_index(int(np.argmax(different)), different.shape)
+            where = [int(i) + lo for i, lo in zip(at, block.inclusive_min, strict=True)]
+            if first is None or where < first.where:
+                first = _First(where, _json(x[at]), _json(y[at]))
+        return _Found(nbytes, n_different, first)
 
 
 def _different(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

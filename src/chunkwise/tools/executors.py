@@ -6,7 +6,7 @@ import queue
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.engine.processors import memory_limit, n_processors
@@ -20,6 +20,7 @@ __all__ = [
     "BlockThreads",
     "OpenExecutor",
     "Workers",
+    "kept_open",
     "named_workers",
     "processes_here",
     "threads_here",
@@ -127,8 +128,29 @@ def processes_here(n: int) -> Workers:
     return Workers(start, n, memory=memory_limit() // 4 // n)
 
 
-def workers_of(executor: Executor) -> Workers:
+@contextmanager
+def kept_open(workers: Workers) -> Iterator[Workers]:
+    """Give the same workers for several pieces of work, which don't start others."""
+    with workers.open() as opened:
+        current = [opened.executor]
+        renew = opened.renew
+
+        def renewed() -> Executor:
+            assert renew is not None
+            current[:] = [renew()]
+            return current[0]
+
+        @contextmanager
+        def reuse() -> Iterator[OpenExecutor]:
+            yield OpenExecutor(current[0], None if renew is None else renewed)
+
+        yield replace(workers, open=reuse)
+
+
+def workers_of(executor: Executor | Workers) -> Workers:
     """Return the workers of an executor of the caller, which stays open."""
+    if isinstance(executor, Workers):
+        return executor
 
     @contextmanager
     def start() -> Iterator[OpenExecutor]:

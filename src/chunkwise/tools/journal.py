@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -26,7 +26,10 @@ from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
 from chunkwise.kvstore.this_process import process_name
 from chunkwise.tools.ranges import Ranges
 
-__all__ = ["Journal", "read_journal"]
+if TYPE_CHECKING:
+    from chunkwise.tools.parts import Part
+
+__all__ = ["Journal", "parse_journal", "read_journal"]
 
 _SECONDS = 1.0
 _BEAT = 5.0
@@ -48,10 +51,12 @@ class Journal:
         *,
         command: str = "chunkwise cp --resume",
         silence: float = _SILENCE,
+        part: Part | None = None,  # which does only its share of the tasks
     ) -> None:
         self._command = command
         self._kv = location.kv
-        self.key = location.path + JOURNAL
+        self._part = part
+        self.key = location.path + (JOURNAL if part is None else part.key)
         self._task = json.loads(json.dumps(task))
         self._n_tasks = [n_tasks] if isinstance(n_tasks, int) else list(n_tasks)
         self._silence = silence
@@ -66,9 +71,9 @@ class Journal:
         self._done = [Ranges() for _ in self._n_tasks]
         self._sums = [0] * len(self._n_tasks)
 
-    def begin(self) -> None:
-        """Write the journal of new work; raise AlreadyExistsError if there is one."""
-        if not self._write(self.owner):
+    def begin(self, *, owned: bool = True) -> None:
+        """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one."""
+        if not self._write(self.owner if owned else None):
             raise AlreadyExistsError(
                 "a copy to this destination was begun and not finished: --resume goes on with it, "
                 "--overwrite starts again"
@@ -82,14 +87,7 @@ class Journal:
         FailedPreconditionError
             If it is that of other work, or its owner is at work.
         """
-        document = self._read()
-        for name, value in self._task.items():
-            if document.get("task", {}).get(name) != value:
-                raise FailedPreconditionError(
-                    f"the unfinished copy can't be resumed: its {name} is another one; "
-                    "use the same source and options, or --overwrite to start again"
-                )
-        self._wait_for_silence(document)
+        document = self._wait_for_silence(self.check())
         try:
             self._done = [Ranges(ranges) for ranges in document["done"]]
             self._sums = [int(text, 16) for text in document["fingerprints"]]
@@ -100,19 +98,31 @@ class Journal:
         if not self._write(self.owner):
             raise self._at_work(self._read())
 
+    def check(self) -> dict[str, Any]:
+        """Return what the journal says; raise FailedPreconditionError if it is that of other work."""
+        document = self._read()
+        for name, value in self._task.items():
+            found = document.get("task", {}).get(name)
+            if found != value:
+                raise FailedPreconditionError(
+                    f"the unfinished copy can't be resumed: its {name} is another one; "
+                    "use the same source and options, or --overwrite to start again"
+                )
+        return document
+
     def _read(self) -> dict[str, Any]:
         found = self._kv.read(self.key)
         self._generation = found.generation
-        return _parsed(found.value or b"", self._where())
+        return parse_journal(found.value or b"", self._where())
 
     def _where(self) -> str:
         return self._kv.describe(self.key)
 
-    def _wait_for_silence(self, document: Mapping[str, Any]) -> None:
-        """Return when nobody else is at work; raise FailedPreconditionError if somebody is."""
+    def _wait_for_silence(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return what the journal says when nobody is at work; raise if somebody is."""
         owner = document.get("owner")
         if owner is None or not _may_live(owner):
-            return
+            return document
         give_up = time.monotonic() + self._silence
         generation = self._generation
         while time.monotonic() < give_up:
@@ -120,8 +130,9 @@ class Journal:
             document = self._read()
             if self._generation != generation:
                 if document.get("owner") is None:
-                    return
+                    return document
                 raise self._at_work(document)
+        return document
 
     def _at_work(self, document: Mapping[str, Any]) -> FailedPreconditionError:
         host, pid, _ = (*str(document.get("owner")).split(":"), "?", "?")[:3]
@@ -137,7 +148,8 @@ class Journal:
 
     def missing(self, at: int = 0) -> list[tuple[int, int]]:
         """Return the tasks of pass `at` that are to be done, as ranges."""
-        return list(self._done[at].missing(0, self._n_tasks[at]))
+        n = self._n_tasks[at]
+        return list(self._done[at].missing(*(0, n) if self._part is None else self._part.share(n)))
 
     def fingerprint(self, at: int = 0) -> int:
         """Return the sum of the fingerprints of the tasks of pass `at`."""
@@ -156,6 +168,11 @@ class Journal:
         with self._lock:
             if time.monotonic() - self._saved >= _BEAT:
                 self._save(self.owner)
+
+    def write(self) -> None:
+        """Write what is known."""
+        with self._lock:
+            self._save(self.owner)
 
     def save(self) -> None:
         """Write what is known, and that nobody is at work any more."""
@@ -204,10 +221,11 @@ def read_journal(location: Location) -> dict[str, Any] | None:
     value = location.kv.read(location.path + JOURNAL).value
     if value is None:
         return None
-    return _parsed(value, location.kv.describe(location.path + JOURNAL))
+    return parse_journal(value, location.kv.describe(location.path + JOURNAL))
 
 
-def _parsed(value: Buffer, where: str) -> dict[str, Any]:
+def parse_journal(value: Buffer, where: str) -> dict[str, Any]:
+    """Return what a journal says; raise FailedPreconditionError if it is none."""
     with suppress(ChunkwiseError):
         document = load_json(value)
         if isinstance(document, dict):

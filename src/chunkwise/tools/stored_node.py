@@ -16,14 +16,14 @@ from chunkwise.driver.zarr2.format import Zarr2Format
 from chunkwise.driver.zarr3.format import Zarr3Format
 from chunkwise.engine.count_stored import StoredCount, count_stored
 from chunkwise.errors import ChunkwiseError, prefix
-from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, Node
+from chunkwise.hierarchy.node import Node
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, offers
 from chunkwise.plan.stored_cells import n_array_cells
 
-__all__ = ["ArrayKeys", "Occupancy", "array_nbytes", "list_keys", "occupancy", "stored_array"]
+__all__ = ["Occupancy", "array_nbytes", "occupancy", "stored_array"]
 
 _FORMATS: dict[str, type[Format]] = {
     "zarr3": Zarr3Format,
@@ -53,37 +53,20 @@ def array_nbytes(node: Node) -> int | None:
     return prod(array.shape) * array.dtype.memory_dtype.itemsize
 
 
-class ArrayKeys(NamedTuple):
-    """The keys below an array that are no metadata."""
-
-    chunks: list[str]  # chunks, or shards, that the shape of the array reaches
-    outside: list[str]  # chunks beyond its shape
-    strays: list[str]  # all else
-
-
-def list_keys(node: Node, array: StoredArray) -> ArrayKeys:
-    """Sort all keys below an array."""
-    keys = _below(node)
-    return _sorted(node, array, node.location.kv.list(keys.start, keys.stop))
-
-
 def _below(node: Node) -> KeyRange:
     path = node.location.path
     return KeyRange.of_prefix(path) if path else KeyRange()
 
 
-def _sorted(node: Node, array: StoredArray, keys: Iterable[str]) -> ArrayKeys:
-    location = node.location
+def _chunks(array: StoredArray, keys: Iterable[str]) -> list[str]:
+    """Return the keys of chunks, or shards, that the shape of the array reaches."""
     limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
-    found = ArrayKeys([], [], [])
+    out = []
     for key in keys:
         cell = array.keys.cell(key, array.grid.rank)
-        if cell is not None:
-            inside = all(number < limit for number, limit in zip(cell, limits, strict=True))
-            (found.chunks if inside else found.outside).append(key)
-        elif key[len(location.path) :] not in (*DOCUMENTS, JOURNAL):
-            found.strays.append(key)
-    return found
+        if cell is not None and all(number < limit for number, limit in zip(cell, limits, strict=True)):
+            out.append(key)
+    return out
 
 
 class Occupancy(NamedTuple):
@@ -105,12 +88,12 @@ def occupancy(node: Node, array: StoredArray) -> Occupancy:
     """Count the stored chunks of an array and their bytes."""
     kv = node.location.kv
     size: Callable[[str], int]
+    below = _below(node)
     if offers(kv, EntryListable):
-        below = _below(node)
         sizes = {entry.key: entry.size for entry in kv.list_entries(below.start, below.stop)}
-        chunks, size = _sorted(node, array, sizes).chunks, sizes.__getitem__
+        chunks, size = _chunks(array, sizes), sizes.__getitem__
     else:
-        chunks, size = list_keys(node, array).chunks, _open_size(kv)
+        chunks, size = _chunks(array, kv.list(below.start, below.stop)), _open_size(kv)
     domain = IndexDomain(shape=array.shape)
     inner = None
     if array.shard is not None:

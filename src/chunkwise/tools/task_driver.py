@@ -5,7 +5,11 @@
 2. A worker that is lost is not a task that fails: its batch is done again.  A batch that has lost workers
    runs alone, since nobody knows which of those under way it was; after three losses it is halved, and a
    single task is named in the error.
-3. The first failure, or an interrupt, lets what is under way end, and is raised.
+3. What runs 3 times longer than the median gets a second try, when a worker has nothing else to do.  The
+   first result counts.
+4. The loop ends when nothing is under way any more, slow tries included: nothing is written afterwards.  What
+   only reads isn't waited for.
+5. The first failure, or an interrupt, lets what is under way end, and is raised.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
 from chunkwise.errors import AbortedError
@@ -26,6 +31,9 @@ R = TypeVar("R")
 BATCH_SECONDS = 30.0
 _WINDOW = 2  # batches under way for each worker
 _MOST_LOSSES = 3
+_SLOW = 3.0  # times the median: how long a try may take before there is a second one
+_SLOW_SECONDS = 2.0
+_N_MEASURED = 101
 _LOST = {
     "KilledWorker",
     "FutureCancelledError",
@@ -46,12 +54,15 @@ class Submit(Protocol):
     def __call__(self, start: int, stop: int) -> Future[Any]: ...
 
 
-@dataclass
+@dataclass(eq=False)
 class _Batch:
     start: int
     stop: int
     n_losses: int = 0
+    n_running: int = 0  # tries that are under way
+    n_tries: int = 0
     submitted: float = 0.0
+    done: bool = False
 
 
 class _Queue:
@@ -81,7 +92,7 @@ class _Queue:
         """Take back a batch that has lost workers."""
         batch.n_losses += n_losses
         if batch.n_losses < _MOST_LOSSES:
-            self._suspects.append(batch)
+            self._suspects.append(_Batch(batch.start, batch.stop, batch.n_losses))
             return
         middle = (batch.start + batch.stop) // 2
         if middle == batch.start:
@@ -100,12 +111,14 @@ class _Driver(Generic[R]):
         tick: Callable[[], None],
         stop: Callable[[], None],
         renew: Callable[[], Submit] | None,
+        wait_for_all: bool,
     ) -> None:
         self._submit, self._done, self._n_workers, self._seconds = submit, done, n_workers, seconds
         self._tick, self._stop, self._renew = tick, stop, renew
+        self._wait_for_all = wait_for_all
         self._queue = _Queue(pending)
         self._running: dict[Future[R], _Batch] = {}
-        self._task_seconds: float | None = None
+        self._measured: deque[float] = deque(maxlen=_N_MEASURED)  # seconds a task
         self._alone = False
 
     def run(self) -> None:
@@ -118,7 +131,7 @@ class _Driver(Generic[R]):
             raise
 
     def _fill(self) -> bool:
-        """Submit what there is room for; return whether anything is under way."""
+        """Submit what there is room for; return whether anything is to be waited for."""
         while len(self._running) < (0 if self._alone else _WINDOW * self._n_workers):
             batch = self._queue.take(self._batch_size())
             if batch is None:
@@ -131,10 +144,14 @@ class _Driver(Generic[R]):
                 self._start(suspect)
             elif self._queue.n_left:
                 return self._fill()
-        return bool(self._running)
+        if not self._alone and not self._queue.n_left:
+            self._try_again()
+        return bool(self._running) and (self._wait_for_all or not all(b.done for b in self._running.values()))
 
     def _start(self, batch: _Batch) -> None:
         batch.submitted = time.monotonic()
+        batch.n_running += 1
+        batch.n_tries += 1
         try:
             future = self._submit(batch.start, batch.stop)
         except BrokenExecutor as e:
@@ -142,41 +159,66 @@ class _Driver(Generic[R]):
             future.set_exception(e)
         self._running[future] = batch
 
+    def _try_again(self) -> None:
+        """Give what is slow a second try, as far as workers have nothing to do."""
+        n_idle = self._n_workers - len(self._running)
+        if n_idle <= 0 or not self._measured:
+            return
+        now, each = time.monotonic(), median(self._measured)
+        slow = [
+            batch
+            for batch in self._running.values()
+            if not batch.done
+            and batch.n_tries == 1
+            and now - batch.submitted > max(_SLOW_SECONDS, _SLOW * each * (batch.stop - batch.start))
+        ]
+        for batch in sorted(slow, key=lambda batch: batch.submitted)[:n_idle]:
+            self._start(batch)
+
     def _batch_size(self) -> int:
-        if self._task_seconds is None:
+        if not self._measured:
             return 1
         share = -(-self._queue.n_left // (2 * _WINDOW * self._n_workers))
-        return max(1, min(share, int(self._seconds / max(self._task_seconds, 1e-6))))
+        return max(1, min(share, int(self._seconds / max(median(self._measured), 1e-6))))
 
     def _collect(self, timeout: float | None) -> None:
         finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
         broken: BaseException | None = None
         for future in finished:
             batch = self._running.pop(future)
+            batch.n_running -= 1
             try:
                 result = future.result()
             except BaseException as e:
-                if not _is_lost(e):
-                    raise
                 if isinstance(e, BrokenExecutor):
                     broken = e
-                self._queue.put_back(batch, _MOST_LOSSES if type(e).__name__ == "KilledWorker" else 1)
+                if batch.done:
+                    continue
+                if not _is_lost(e):
+                    raise
+                if not batch.n_running:
+                    self._queue.put_back(batch, _MOST_LOSSES if type(e).__name__ == "KilledWorker" else 1)
                 continue
-            self._measure(batch)
-            self._done(batch.start, batch.stop, result)
+            self._count(batch, result)
         if broken is not None:
             if self._renew is None:
                 raise AbortedError(f"the executor is broken: {broken}") from broken
             for future, batch in list(self._running.items()):  # all of them are lost
                 if not (future.done() and not future.cancelled() and future.exception() is None):
                     del self._running[future]
-                    self._queue.put_back(batch, 1)
+                    batch.n_running -= 1
+                    if not batch.n_running and not batch.done:
+                        self._queue.put_back(batch, 1)
             self._submit = self._renew()
 
-    def _measure(self, batch: _Batch) -> None:
+    def _count(self, batch: _Batch, result: R) -> None:
+        """Note the result of a batch, unless another try was faster."""
+        if batch.done:
+            return
+        batch.done = True
         # Some of it was waiting for a worker: batches are rather too small.
-        each = (time.monotonic() - batch.submitted) / (batch.stop - batch.start)
-        self._task_seconds = each if self._task_seconds is None else (self._task_seconds + each) / 2
+        self._measured.append((time.monotonic() - batch.submitted) / (batch.stop - batch.start))
+        self._done(batch.start, batch.stop, result)
 
     def _end(self) -> None:
         """Let what is under way end, and note what is done."""
@@ -189,7 +231,7 @@ class _Driver(Generic[R]):
             for future in finished:
                 batch = self._running.pop(future)
                 if not future.cancelled() and future.exception() is None:
-                    self._done(batch.start, batch.stop, future.result())
+                    self._count(batch, future.result())
 
 
 def run_tasks(
@@ -202,8 +244,11 @@ def run_tasks(
     tick: Callable[[], None] = lambda: None,
     stop: Callable[[], None] = lambda: None,
     renew: Callable[[], Submit] | None = None,
+    wait_for_all: bool = True,
 ) -> None:
     """Have tasks done, in any order; return when all are.
+
+    What runs long is tried a second time, so tasks have to be such that they may be done twice.
 
     Parameters
     ----------
@@ -221,6 +266,9 @@ def run_tasks(
         Called when no more tasks are wanted, after a failure.
     renew : callable, optional
         Returns what takes the place of `submit` if the executor is broken.
+    wait_for_all : bool
+        Whether to return only when no try is under way, also of what another try has done by then: needed if
+        tasks write.
 
     Raises
     ------
@@ -229,7 +277,7 @@ def run_tasks(
     AbortedError
         If the executor is broken and there is no other.
     """
-    _Driver(submit, pending, done, n_workers, batch_seconds, tick, stop, renew).run()
+    _Driver(submit, pending, done, n_workers, batch_seconds, tick, stop, renew, wait_for_all).run()
 
 
 def _is_lost(error: BaseException) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chunkwise.binding import dump
@@ -36,6 +36,7 @@ from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import data_type
 from chunkwise.tools.compressor import parse_compressor
+from chunkwise.tools.executors import Workers, kept_open
 from chunkwise.tools.narrowing import Cast
 
 __all__ = ["CopyReport", "Progress", "copy_node", "fitting_attributes", "template_options"]
@@ -91,6 +92,8 @@ class _Copy:
     strict: bool
     sync: bool
     cast: Cast
+    workers: Workers | None
+    memory: int | None
     progress: Progress
     report: CopyReport
 
@@ -106,6 +109,8 @@ def copy_node(
     strict: bool = False,
     sync: bool = True,
     cast: Cast = "error",
+    workers: Workers | None = None,
+    memory: int | None = None,
     progress: Progress = lambda path, nbytes: None,
 ) -> CopyReport:
     """Copy a node and everything below it to `names` in `target`, which is open for writing."""
@@ -123,10 +128,16 @@ def copy_node(
         strict=strict,
         sync=sync,
         cast=cast,
+        workers=workers,
+        memory=memory,
         progress=progress,
         report=CopyReport(),
     )
-    _copy_node(copy, source.names, source.node)
+    if workers is None:
+        _copy_node(copy, source.names, source.node)
+    else:
+        with kept_open(workers) as kept:
+            _copy_node(replace(copy, workers=kept), source.names, source.node)
     return copy.report
 
 
@@ -225,6 +236,8 @@ def _copy_array(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
             resume=copy.resume,
             sync=copy.sync,
             cast=copy.cast,
+            workers=copy.workers,
+            memory=copy.memory,
         )
         work.begin()
     except AlreadyExistsError:

@@ -4,32 +4,52 @@ A chunk is bad if it can't be decoded to what the metadata promise: it is trunca
 another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.  Chunks
 are read the plain way (:mod:`chunkwise.engine.plain_read`).  Without a checksum, values that decode may still
 be wrong, so chunks that have one are counted.
+
+A task is a range of keys, which the worker lists: nobody has a list of all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import pairwise, product
+from math import prod
+from typing import Any, NamedTuple
 
+from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.plain_read import PlainReader
-from chunkwise.engine.pool import Pool, Stop
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
-from chunkwise.hierarchy.node import JOURNAL, Node
+from chunkwise.hierarchy.location import Location, LocationLike, locate
+from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, find_documented, require_node
 from chunkwise.hierarchy.walk import walk
-from chunkwise.kvstore.protocol import KvStoreDriver
-from chunkwise.tools.stored_node import list_keys, stored_array
+from chunkwise.kvstore.key_range import KeyRange, encode_key
+from chunkwise.plan.stored_cells import n_array_cells
+from chunkwise.tools.executors import Workers, threads_here, workers_of
+from chunkwise.tools.stored_node import stored_array
+from chunkwise.tools.work import Crew, Work
 
-__all__ = ["BadKey", "NodeReport", "verify", "verify_array"]
+__all__ = ["BadKey", "NodeReport", "verify", "verify_nodes"]
 
-_BATCH = 32
 _SHOWN = 3
+_TASK_KEYS = 64
+_TASK_NBYTES = 32 << 20
+_MOST_TASKS = 4096
 
 
 class BadKey(NamedTuple):
-    """A key whose value is not what it should be."""
+    """A key whose value is not what it should be.
+
+    Attributes
+    ----------
+    key : str
+        From the root of the store.
+    reason : str
+    """
 
     key: str
     reason: str
@@ -37,123 +57,254 @@ class BadKey(NamedTuple):
 
 @dataclass
 class NodeReport:
-    """Result for one array or group."""
+    """What :func:`verify` has found at one array or group.
+
+    Attributes
+    ----------
+    name : str
+        Path from the node that is verified; empty for that itself.
+    kind : {"array", "group"}
+    format : str or None
+    n_chunks : int
+        Stored chunks that were read; inner chunks, where there are shards.
+    n_decoded : int
+        How many of them could be decoded.
+    n_covered : int
+        How many have a checksum, which agrees.
+    nbytes : int
+        Stored bytes that were read.
+    bad : list of BadKey
+    notes : list of str
+        Keys that are there but don't belong to the array.
+    """
 
     name: str
     kind: str
     format: str | None
-    n_chunks: int = 0  # stored ones that were read; inner chunks, where there are shards
+    n_chunks: int = 0
     n_decoded: int = 0
-    n_covered: int = 0  # by a checksum, which agrees
-    nbytes: int = 0  # stored ones that were read
+    n_covered: int = 0
+    nbytes: int = 0
     bad: list[BadKey] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass
+class _Some:
+    """How many keys there are of a kind, and the first of them."""
+
+    n: int = 0
+    keys: list[str] = field(default_factory=list)
+
+    def add(self, keys: Iterable[str], n: int = 1) -> None:
+        self.n += n
+        for key in keys:
+            insort(self.keys, key)
+        del self.keys[_SHOWN:]
+
+
+@dataclass
+class _Found:
+    """What was found in some ranges of keys."""
+
+    n_chunks: int = 0
+    n_decoded: int = 0
+    n_covered: int = 0
+    nbytes: int = 0
+    bad: list[BadKey] = field(default_factory=list)
+    outside: _Some = field(default_factory=_Some)  # chunks beyond the shape of the array
+    strays: _Some = field(default_factory=_Some)  # neither chunks nor metadata
+
+
 def verify(
-    root: Node, pool: Pool | None = None, progress: Callable[[int], None] = lambda nbytes: None
+    location: LocationLike,
+    *,
+    executor: Executor | None = None,
+    progress: Callable[[int], None] = lambda nbytes: None,
 ) -> Iterator[NodeReport]:
-    """Yield a report on `root` and on each node below; `progress` gets bytes, from several threads."""
-    pool = pool or Pool()
-    for name, node in walk(root):
-        if node.kind == "array" and not node.error:
-            report = verify_array(node, pool, progress)
-            report.name = name
+    """Read and decode every stored chunk of an array, or of all arrays of a tree.
+
+    Chunks are read one by one and decoded codec by codec, not the way that reads go.
+
+    Parameters
+    ----------
+    location : str, path-like, Spec, KvStore, KvStore.Spec or JSON
+    executor : concurrent.futures.Executor, optional
+        Who does it, as for :func:`chunkwise.copy`.  By default threads of this process.
+    progress : callable
+        Is told the stored bytes of what is done, in the calling thread.
+
+    Yields
+    ------
+    NodeReport
+        Of each node, groups before what they hold.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no array or group.
+    """
+    root = require_node(locate(location))
+    return verify_nodes(root, None if executor is None else workers_of(executor), progress)
+
+
+def verify_nodes(
+    root: Node, workers: Workers | None = None, progress: Callable[[int], None] = lambda nbytes: None
+) -> Iterator[NodeReport]:
+    """Yield a report on `root` and on each node below; `progress` gets bytes."""
+    with Crew(workers or threads_here(n_block_threads())) as crew:
+        for name, node in walk(root):
+            if node.kind == "array" and not node.error:
+                report = _verify_array(node, crew, progress)
+                report.name = name
+                yield report
+                continue
+            report = NodeReport(name, node.kind, node.format)
+            key = node.location.path + node.key
+            if node.key == JOURNAL:
+                report.bad.append(BadKey(key, node.error))
+            elif node.error:
+                report.bad.append(BadKey(key, f"metadata can't be read: {node.error}"))
+            else:
+                key = node.location.path + (".zmetadata" if node.format == "zarr2" else node.key)
+                report.bad += [BadKey(key, problem) for problem in check_consolidated(node)]
             yield report
-            continue
-        report = NodeReport(name, node.kind, node.format)
-        if node.key == JOURNAL:
-            report.bad.append(BadKey(node.location.path + node.key, node.error))
-        elif node.error:
-            report.bad.append(BadKey(node.location.path + node.key, f"metadata can't be read: {node.error}"))
-        else:
-            key = node.location.path + (".zmetadata" if node.format == "zarr2" else node.key)
-            report.bad += [BadKey(key, problem) for problem in check_consolidated(node)]
-        yield report
 
 
-def verify_array(node: Node, pool: Pool, advance: Callable[[int], None] = lambda nbytes: None) -> NodeReport:
+def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None]) -> NodeReport:
     """Check all chunks of one array."""
     location = node.location
     report = NodeReport("", "array", node.format)
     try:
-        array = stored_array(node)
+        step = VerifyStep(node)
+        n_tasks = len(step.ranges)
     except (ChunkwiseError, ValueError) as e:
         text = e.message if isinstance(e, ChunkwiseError) else str(e)
         report.bad.append(BadKey(location.path + node.key, f"metadata can't be used: {text}"))
         return report
-    found = list_keys(node, array)
-    if found.outside:
-        report.notes.append(_some("chunk", found.outside, location.path, "outside the shape of the array"))
-    if found.strays:
-        report.notes.append(_some("key", found.strays, location.path, "neither chunk nor metadata"))
-    chunks = sorted(found.chunks)
-    batches = [chunks[i : i + _BATCH] for i in range(0, len(chunks), _BATCH)]
+    outside, strays = _Some(), _Some()
 
-    checkers: list[_Checker] = []
+    def done(start: int, stop: int, found: _Found) -> None:
+        report.n_chunks += found.n_chunks
+        report.n_decoded += found.n_decoded
+        report.n_covered += found.n_covered
+        report.nbytes += found.nbytes
+        report.bad += found.bad
+        outside.add(found.outside.keys, found.outside.n)
+        strays.add(found.strays.keys, found.strays.n)
+        advance(found.nbytes)
 
-    def open_worker(stop: Stop) -> Callable[[Sequence[str]], None]:
-        checker = _Checker(array, location.kv, advance, stop)
-        checkers.append(checker)
-        return checker.check
-
-    pool.run(batches, open_worker, lambda: None, n_workers=pool.n_workers).result()
-    for checker in checkers:
-        report.n_chunks += checker.n_chunks
-        report.n_decoded += checker.n_decoded
-        report.n_covered += checker.n_covered
-        report.nbytes += checker.nbytes
-        report.bad += checker.bad
+    crew.run(Work("verify", [step]), 0, [(0, n_tasks)], done)
+    if outside.n:
+        report.notes.append(_some("chunk", outside, location.path, "outside the shape of the array"))
+    if strays.n:
+        report.notes.append(_some("key", strays, location.path, "neither chunk nor metadata"))
     report.bad.sort()
     return report
 
 
-def _some(noun: str, keys: list[str], path: str, what: str) -> str:
-    names = [key[len(path) :] for key in sorted(keys)[:_SHOWN]]
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return f"{noun}{'' if len(keys) == 1 else 's'} {what}: {', '.join(names)}{more}"
+def _some(noun: str, keys: _Some, path: str, what: str) -> str:
+    names = [key[len(path) :] for key in keys.keys]
+    more = f" and {keys.n - _SHOWN} more" if keys.n > _SHOWN else ""
+    return f"{noun}{'' if keys.n == 1 else 's'} {what}: {', '.join(names)}{more}"
 
 
-class _Checker:
-    """A worker with its own readers and counts."""
+@dataclass
+class VerifyStep:
+    """Ranges of the keys below an array, of which each is listed, read and decoded."""
 
-    def __init__(
-        self,
-        array: StoredArray,
-        kv: KvStoreDriver,
-        advance: Callable[[int], None],
-        stop: Stop,
-    ) -> None:
-        self.array = array
-        self.advance, self.stop = advance, stop
-        self.n_chunks = self.n_decoded = self.n_covered = self.nbytes = 0
-        self.bad: list[BadKey] = []
-        self.reader = PlainReader(array, kv)
+    node: Node
 
-    def check(self, keys: Sequence[str]) -> None:
-        """Read and decode the values of `keys`."""
-        for key in keys:
-            if self.stop:
-                return
-            try:
-                value = self.reader.fetch(key)
-            except ChunkwiseError as e:
-                self.bad.append(BadKey(key, e.message))
-                continue
-            if value is None:  # deleted since the listing
-                continue
-            cell = self.array.keys.cell(key, self.array.grid.rank)
-            assert cell is not None, "it was listed as a chunk"
-            for piece in self.reader.pieces(cell, value):
-                self.n_chunks += piece.is_chunk
-                self.n_decoded += piece.elements is not None
-                self.n_covered += piece.covered
-                if piece.error is not None:
-                    reason = _reason(piece.error)
-                    self.bad.append(BadKey(key, f"{piece.name}: {reason}" if piece.name else reason))
-            nbytes = memoryview(value).nbytes
-            self.nbytes += nbytes
-            self.advance(nbytes)
+    @cached_property
+    def array(self) -> StoredArray:
+        """The array of the node."""
+        return stored_array(self.node)
+
+    @cached_property
+    def ranges(self) -> list[KeyRange]:
+        """The ranges; together they hold all keys below the array."""
+        path = self.node.location.path
+        whole = KeyRange.of_prefix(path) if path else KeyRange()
+        edges = [whole.inclusive_min, *sorted(set(map(encode_key, _edges(self.array)))), whole.exclusive_max]
+        return [KeyRange(start, stop) for start, stop in pairwise(edges)]
+
+    @property
+    def is_remote(self) -> bool:
+        """False: a task reads one key after the other."""
+        return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sent_step, (self.node.location, self.node.format, self.node.key, dict(self.node.document))
+
+    def check_visible(self) -> None:
+        """Raise FailedPreconditionError unless the array is here as it is where the work was begun."""
+        node, location = self.node, self.node.location
+        found = find_documented(location, node.format)
+        if found is None or dict(found.document) != dict(node.document):
+            raise FailedPreconditionError(
+                f"a worker doesn't see the array: {location.kv.describe(location.path + node.key)} isn't "
+                "there, or is another"
+            )
+
+    def run(self, tasks: Iterable[int]) -> _Found:
+        """Check all that is stored in some of the ranges."""
+        out = _Found()
+        node, array, kv = self.node, self.array, self.node.location.kv
+        reader = PlainReader(array, kv)
+        limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
+        for number in tasks:
+            for key in kv.list(self.ranges[number].start, self.ranges[number].stop):
+                cell = array.keys.cell(key, array.grid.rank)
+                if cell is None:
+                    if key[len(node.location.path) :] not in (*DOCUMENTS, JOURNAL):
+                        out.strays.add([key])
+                elif all(at < limit for at, limit in zip(cell, limits, strict=True)):
+                    _check(out, reader, key, cell)
+                else:
+                    out.outside.add([key])
+        return out
+
+
+def _check(out: _Found, reader: PlainReader, key: str, cell: tuple[int, ...]) -> None:
+    """Read and decode the value of a key."""
+    try:
+        value = reader.fetch(key)
+    except ChunkwiseError as e:
+        out.bad.append(BadKey(key, e.message))
+        return
+    if value is None:  # deleted since the listing
+        return
+    for piece in reader.pieces(cell, value):
+        out.n_chunks += piece.is_chunk
+        out.n_decoded += piece.elements is not None
+        out.n_covered += piece.covered
+        if piece.error is not None:
+            reason = _reason(piece.error)
+            out.bad.append(BadKey(key, f"{piece.name}: {reason}" if piece.name else reason))
+    out.nbytes += memoryview(value).nbytes
+
+
+def _edges(array: StoredArray) -> Iterator[str]:
+    """Yield beginnings of keys at which their order is cut, so that ranges hold about as many chunks."""
+    cells = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
+    cells = cells[: len(cells) - array.keys.inner]
+    n = n_array_cells(array.grid, array.shape)
+    nbytes = prod(array.shape) * array.dtype.memory_dtype.itemsize
+    wanted = min(_MOST_TASKS, n, max(n // _TASK_KEYS, nbytes // _TASK_NBYTES))
+    along: list[range] = []
+    so_far = 1
+    for number in cells:
+        if so_far >= wanted:
+            break
+        step = max(1, number * so_far // wanted)
+        along.append(range(0, number, step))
+        so_far *= len(along[-1])
+    if so_far > 1:
+        yield from (array.keys.prefix + array.keys.separator.join(map(str, at)) for at in product(*along))
+
+
+def _sent_step(location: Location, format: FormatName, key: str, document: dict[str, Any]) -> VerifyStep:
+    return VerifyStep(Node(location, format, "array", key, document))
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,87 @@
+"""Prices of requests, for the dry run of a copy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.tools.copy_plan import CopyPlan
+
+__all__ = ["PRICES", "Prices", "parse_prices", "price_json", "price_lines"]
+
+_SHARD = 1000
+_WORTH_SAYING = 1.0  # dollars
+
+
+class Prices(NamedTuple):
+    """US dollars for a million requests; writing and listing cost the same."""
+
+    get: float
+    put: float
+
+
+PRICES: Mapping[str, Prices] = {
+    "s3": Prices(get=0.40, put=5.00),  # Standard, us-east-1
+    "gcs": Prices(get=0.40, put=5.00),  # Standard, one region: operations of class B and A
+    "azure": Prices(get=0.50, put=6.50),  # Hot, locally redundant
+}
+"""List prices by the driver of the kvstore; an option of the command line replaces them."""
+
+
+def parse_prices(text: str) -> Prices:
+    """Return the prices that ``{"get": 0.4, "put": 5}`` says; raise for anything else."""
+    try:
+        found = json.loads(text)
+    except ValueError as e:
+        raise InvalidArgumentError(f"prices: expected JSON, but received {text!r} ({e})") from None
+    good = isinstance(found, dict) and set(found) == {"get", "put"}
+    if not good or not all(isinstance(n, int | float) and n >= 0 for n in found.values()):
+        raise InvalidArgumentError(
+            'prices: expected {"get": ..., "put": ...}, US dollars for a million requests, '
+            f"but received {text}"
+        )
+    return Prices(**found)
+
+
+def price_lines(
+    plan: CopyPlan, source: Prices | None, target: Prices | None, n_chunks: int | None
+) -> Iterator[str]:
+    """Yield the requests of a copy, and their prices where they are known.
+
+    Parameters
+    ----------
+    plan : CopyPlan
+    source, target : Prices or None
+        None if requests cost nothing, or nobody knows what.
+    n_chunks : int or None
+        Chunks that are written one by one; None if they are in shards.
+    """
+    cost = price_json(plan, source, target)
+    yield f"requests: about {cost['get']:,} to read and {cost['put']:,} to write, if everything is stored"
+    if source is not None or target is not None:
+        reading, writing = (_dollars(cost[name] or 0.0) for name in ("get_dollars", "put_dollars"))
+        yield f"price of the requests: {reading} to read and {writing} to write"
+    if n_chunks is not None and target is not None and n_chunks * target.put / 1e6 >= _WORTH_SAYING:
+        each, shards = (_dollars(n * target.put / 1e6) for n in (n_chunks, -(-n_chunks // _SHARD)))
+        yield (
+            f"{n_chunks:,} chunks that are objects of their own cost {each} to write; "
+            f"in shards of {_SHARD:,} (--shard, zarr3) they cost {shards}"
+        )
+
+
+def price_json(plan: CopyPlan, source: Prices | None, target: Prices | None) -> dict[str, Any]:
+    """Return the numbers of requests and their prices, as JSON."""
+    gets = [source, *[target] * (len(plan.passes) - 1)]
+    known = [n * p.get / 1e6 for n, p in zip(plan.n_gets, gets, strict=True) if p is not None]
+    return {
+        "get": sum(plan.n_gets),
+        "put": sum(plan.n_puts),
+        "get_dollars": sum(known) if known else None,
+        "put_dollars": None if target is None else sum(plan.n_puts) * target.put / 1e6,
+    }
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.0f}" if amount >= 100 else f"${amount:.2f}"

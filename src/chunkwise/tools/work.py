@@ -1,0 +1,219 @@
+"""``Work``: tasks that workers do, in this process or in others.
+
+A worker of another process is sent what opens the arrays, and opens them once.  Before it does anything it
+makes sure that it has the same version of the library, and sees what it is to read and write.
+
+Fence: a task writes whole write objects, and its bytes follow from the source, so it may be done twice.  What
+must not be is a write after the work was published, since somebody may have written there by then.  So the
+driver ends only when no try is under way, and a worker of another process looks at the journal at the
+beginning of a batch and then now and then: it stops if its driver isn't the owner any more, or if somebody
+else has done the rest of its batch.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, Self
+from uuid import uuid4
+
+from chunkwise.engine.pool import work_here
+from chunkwise.errors import AbortedError, FailedPreconditionError
+from chunkwise.fork import new_lock
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.tools.executors import OpenExecutor, Workers
+from chunkwise.tools.journal import parse_journal
+from chunkwise.tools.ranges import Ranges
+from chunkwise.tools.task_driver import Submit, run_tasks
+from chunkwise.version import __version__
+
+__all__ = ["Crew", "Fence", "Step", "Stop", "Work"]
+
+_MOST_KEPT = 4
+_LOOK = 2.0  # seconds between two looks at the journal
+
+
+class Step(Protocol):
+    """A kind of tasks, each known by its number."""
+
+    @property
+    def is_remote(self) -> bool:
+        """True if a task waits for a server, so that it needs threads beside its own."""
+        ...
+
+    def run(self, tasks: Iterable[int]) -> Any:
+        """Do tasks; return what became of them."""
+        ...
+
+    def check_visible(self) -> None:
+        """Raise FailedPreconditionError unless what is read is here what it is where the work was begun."""
+        ...
+
+
+class Stop(threading.Event):
+    """Says in this process that no more tasks are wanted; is not set in others."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stop, ()
+
+
+class Fence(NamedTuple):
+    """The journal of what is written, or checked before it is published."""
+
+    kv: KvStoreDriver
+    key: str
+    owner: str
+    writes: bool = True
+
+    def look(self, step: int, start: int, stop: int) -> None:
+        """Raise unless the owner is who it was, and some of the tasks are to be done."""
+        value = self.kv.read(self.key).value
+        where = self.kv.describe(self.key)
+        document = {} if value is None else parse_journal(value, where)
+        if document.get("owner") != self.owner:
+            raise AbortedError(f"another process has taken over, or the work has ended: {where}")
+        if self.writes and next(Ranges(document["done"][step]).missing(start, stop), None) is None:
+            raise AbortedError(f"another worker has done tasks {start} to {stop}: {where}")
+
+    def check_visible(self) -> None:
+        """Raise FailedPreconditionError unless the journal can be seen from here."""
+        value = self.kv.read(self.key).value
+        if value is None or self.owner.encode() not in bytes(value):
+            raise FailedPreconditionError(
+                f"a worker doesn't see the destination: {self.kv.describe(self.key)} isn't there, or is "
+                "another's; it has to be on storage that all workers see under the same name"
+            )
+
+
+@dataclass(repr=False)
+class Work:
+    """Steps, called with the number of one and a range of its tasks.
+
+    A pickle is loaded by the first call in a process, and kept: an executor can't tell of a failure before.
+    """
+
+    what: str  # "copy", "verify" ...: what a dashboard shows
+    steps: Sequence[Step]
+    fence: Fence | None = None  # None if nothing is written, and there is no journal
+    stop: Stop = field(default_factory=Stop)
+    name: str = field(default_factory=lambda: uuid4().hex)
+    sent: bool = False
+    _blob: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.__name__ = f"chunkwise-{self.what}"
+
+    def __repr__(self) -> str:
+        return f"Work({self.what!r})"
+
+    def __call__(self, step: int, start: int, stop: int) -> Any:
+        """Do some tasks of a step; raise AbortedError when no more are wanted."""
+        return self.steps[step].run(self._wanted(step, start, stop))
+
+    def _wanted(self, step: int, start: int, stop: int) -> Iterator[int]:
+        looked = float("-inf")
+        for number in range(start, stop):
+            if self.stop.is_set():
+                raise AbortedError(f"the {self.what} was stopped")
+            if self.sent and self.fence is not None and time.monotonic() - looked >= _LOOK:
+                self.fence.look(step, number, stop)
+                looked = time.monotonic()
+            yield number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self._blob:
+            self._blob = pickle.dumps({"what": self.what, "steps": self.steps, "fence": self.fence})
+        return _SentWork, (__version__, self.name, self._blob)
+
+
+class _SentWork:
+    """A :class:`Work` as it arrives in another process."""
+
+    def __init__(self, version: str, name: str, blob: bytes) -> None:
+        self._version, self._name, self._blob = version, name, blob
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _SentWork, (self._version, self._name, self._blob)
+
+    def __call__(self, step: int, start: int, stop: int) -> Any:
+        if self._version != __version__:
+            raise FailedPreconditionError(
+                f"a worker has version {__version__} of chunkwise, and {self._version} has sent it work"
+            )
+        return _loaded(self._name, self._blob)(step, start, stop)
+
+
+_lock = new_lock()
+_kept: OrderedDict[str, Work] = OrderedDict()
+
+
+def _loaded(name: str, blob: bytes) -> Work:
+    with _lock:
+        work = _kept.get(name)
+        if work is None:
+            work = Work(**pickle.loads(blob), name=name, sent=True)
+            if work.fence is not None:
+                work.fence.check_visible()
+            work.steps[0].check_visible()
+            _kept[name] = work
+        _kept.move_to_end(name)
+        while len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+    if not any(step.is_remote for step in work.steps):
+        work_here()  # a task has one thread: the executor decides how many there are
+    return work
+
+
+class Crew:
+    """Workers at work; a context manager."""
+
+    def __init__(self, workers: Workers) -> None:
+        self.workers = workers
+        self._stack = ExitStack()
+        self._opened: OpenExecutor | None = None
+
+    def __enter__(self) -> Self:
+        self._opened = self._stack.enter_context(self.workers.open())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def run(
+        self,
+        work: Work,
+        step: int,
+        pending: Iterable[tuple[int, int]],
+        done: Callable[[int, int, Any], None],
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Have tasks of a step done; as :func:`chunkwise.tools.task_driver.run_tasks` says."""
+        assert self._opened is not None, "it was entered"
+        renew = self._opened.renew
+
+        def tasks() -> Submit:
+            assert self._opened is not None
+            executor = self._opened.executor
+            return lambda start, stop: executor.submit(work, step, start, stop)
+
+        def renewed() -> Submit:
+            assert renew is not None
+            self._opened = OpenExecutor(renew(), renew)
+            return tasks()
+
+        run_tasks(
+            tasks(),
+            pending,
+            done,
+            n_workers=self.workers.n_workers,
+            batch_seconds=self.workers.batch_seconds,
+            tick=tick,
+            stop=work.stop.set,
+            renew=None if renew is None else renewed,
+            wait_for_all=work.fence is not None and work.fence.writes,
+        )
