@@ -44,6 +44,8 @@ def scheduler() -> Iterator[str]:
 
 
 class TestDask(ReadByTensorStore):
+    needs_clock = True  # its workers' heartbeats
+
     @pytest.fixture(autouse=True)
     def use_scheduler(self, scheduler: str) -> None:
         self.address = scheduler
