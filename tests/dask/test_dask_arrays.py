@@ -205,7 +205,7 @@ def test_many_threads_write_parts_of_one_chunk() -> None:
     new = np.arange(64 * 64, dtype="i4").reshape(64, 64)[::-1]
     for _ in range(3):
         array.write(0).result()
-        cw.store(da.from_array(new, chunks=(8, 16)), array, scheduler="threads", num_workers=16)
+        da.store(da.from_array(new, chunks=(8, 16)), array, lock=False, scheduler="threads", num_workers=16)
         np.testing.assert_array_equal(array, new)
 
 
@@ -277,11 +277,11 @@ def test_from_dask_to_a_path(tmp_path: Path) -> None:
     assert cw.open(str(tmp_path / "c")).result().read().result() == 7
 
 
-def test_aligned_blocks_are_written_without_a_read(tmp_path: Path) -> None:
-    """The log of a tracing store has writes only; a block that shares a chunk needs a read."""
-    reads = chunk_reads(tmp_path / "aligned", (10, 10))
-    assert reads == 0
-    assert chunk_reads(tmp_path / "not", (10, 7)) > 0
+@pytest.mark.parametrize("blocks", [(10, 10), (10, 7), (3, 30)])
+def test_blocks_are_put_together_so_that_chunks_are_written_without_a_read(
+    tmp_path: Path, blocks: tuple[int, int]
+) -> None:
+    assert chunk_reads(tmp_path / "a", blocks) == 0
 
 
 def chunk_reads(path: Path, blocks: tuple[int, int]) -> int:

@@ -74,7 +74,7 @@ def to_dask(
     lazy: Array = da.from_array(
         source,
         chunks=sizes,
-        name=name or f"chunkwise-{da.core.tokenize(token_of(source.view), sizes)}",
+        name=name or f"chunkwise-read-{da.core.tokenize(token_of(source.view), sizes)}",
         lock=False,
         asarray=True,
         fancy=False,

@@ -1,14 +1,17 @@
-"""Storing dask arrays: each block is written by the task that computes it, and no lock is held.
+"""Storing dask arrays: a task writes a box of blocks, and no lock is held.
 
-A block of whole chunks replaces them.  A partly covered chunk is read, changed, and stored on condition that
-nobody else has stored it since; otherwise that is done again (:mod:`chunkwise.engine.write`).  So blocks may
-be written in any order, at the same time, by threads, processes and machines, aligned or not; aligned ones
-cost no reads.
+1. Blocks are put together to boxes that cover whole chunks (or shards) of the target.
+2. Where each block follows from blocks of its own, the task of a box computes them: a scheduler sees one task
+   for hundreds of small chunks.  Else it is given them.
+3. A box of whole chunks replaces them.  A partly covered chunk is read, changed, and stored on condition that
+   nobody else has stored it since; otherwise that is done again (:mod:`chunkwise.engine.write`).  So boxes
+   may be written in any order, at the same time, by threads, processes and machines.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
@@ -16,7 +19,7 @@ from uuid import uuid4
 from chunkwise.api.open import SpecLike
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.dask.convert import block_sizes
+from chunkwise.dask.box_writes import BoxWrites
 from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.extras import load
@@ -101,7 +104,8 @@ def store(
     target : TensorStore or sequence of TensorStore
         As many, each of the shape of its source: a whole array, or the view of the region to be written.
     rechunk : bool
-        Divide each source at the chunks of its target first, so that each chunk is written once.
+        Divide each source at the chunks of its target first, so that each chunk is written once.  Without,
+        that is done only where it takes no more than putting blocks together, of 256 MiB at most.
     compute : bool
         Whether to write now; otherwise nothing is written before the result is computed.
     return_stored : bool
@@ -127,8 +131,8 @@ def store(
     targets: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
     if len(sources) != len(targets):
         raise InvalidArgumentError(f"{len(sources)} sources can't be stored in {len(targets)} targets")
-    wrapped = []
-    for number, (values, view) in enumerate(zip(sources, targets, strict=True)):
+    indexables = []
+    for values, view in zip(sources, targets, strict=True):
         if not isinstance(values, da.Array):
             raise TypeError(f"expected a dask array, got {type(values).__name__}")
         if not isinstance(view, TensorStore):
@@ -140,26 +144,36 @@ def store(
             raise InvalidArgumentError(
                 f"An array of shape {list(values.shape)} can't be stored in one of {list(indexable.shape)}"
             )
-        if rechunk:
-            sources[number] = values.rechunk(block_sizes(indexable, None))
-        wrapped.append(indexable)
-    stored = da.store(sources, wrapped, lock=False, compute=compute, return_stored=return_stored, **options)
-    if not compute and not return_stored:  # of which dask makes arrays
-        return _delayed(stored if isinstance(stored, tuple) else (stored,))
-    found: Array | tuple[Array, ...] | None = stored
-    if return_stored and isinstance(source, list | tuple) and not isinstance(stored, list | tuple):
-        return (stored,)
-    return found
+        indexables.append(indexable)
+    shared = _shared_layers(sources)
+    writes = [
+        BoxWrites(values, indexable, rechunk=rechunk, shared=shared)
+        for values, indexable in zip(sources, indexables, strict=True)
+    ]
+    delayed = _delayed([each.written for each in writes])
+    if compute:
+        delayed.compute(**options)
+    if return_stored:
+        stored = tuple(each.stored(computed=compute) for each in writes)
+        return stored if isinstance(source, list | tuple) else stored[0]
+    return None if compute else delayed
+
+
+def _shared_layers(sources: Sequence[Array]) -> set[str]:
+    """Return the layers that more than one array is made of: what they hold is to be computed once."""
+    counts = Counter(name for values in sources for name in getattr(values.dask, "layers", ()))
+    return {name for name, n in counts.items() if n > 1}
 
 
 def _delayed(arrays: Sequence[Array]) -> Delayed:
     """Return what computes arrays and forgets their values."""
-    graph, delayed = load("dask.highlevelgraph", "store"), load("dask.delayed", "store")
-    arrays = load("dask", "store").optimize(*arrays)
+    graph, delayed = load("dask.highlevelgraph", "store").HighLevelGraph, load("dask.delayed", "store")
     keys = [key for array in arrays for key in load("dask.core", "store").flatten(array.__dask_keys__())]
-    name = f"chunkwise-store-{uuid4().hex}"
-    layers = graph.HighLevelGraph.from_collections(name, {name: (_forget, keys)}, arrays)
-    return delayed.Delayed(name, layers)
+    whole = graph.merge(*(array.__dask_graph__() for array in arrays))
+    # As one: optimized on its own, each array would compute again what others compute too.
+    whole = load("dask.array.optimization", "store").optimize(whole, keys)
+    name = f"chunkwise-stored-{uuid4().hex}"
+    return delayed.Delayed(name, {**whole, name: (_forget, keys)})
 
 
 def _forget(values: Any) -> None:

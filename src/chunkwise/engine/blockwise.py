@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from chunkwise.engine.future import Future, Promise
-from chunkwise.engine.processors import n_processors
+from chunkwise.engine.processors import n_dask_threads, n_processors
 from chunkwise.fork import new_lock
 from chunkwise.thread import start_thread
 
@@ -23,7 +23,7 @@ _MOST_THREADS = 8
 
 def n_block_threads() -> int:
     """Return how many blocks are under way at the same time."""
-    return max(2, min(n_processors(), _MOST_THREADS))
+    return min(n_dask_threads() or max(2, n_processors()), _MOST_THREADS)
 
 
 def work_through(
@@ -77,7 +77,8 @@ def work_through(
             promise.set_result(None)
 
     try:
-        n_started = sum(start_thread(run) for _ in range(n))
+        # A worker of Dask with one thread is that of its task.
+        n_started = 0 if n_dask_threads() == 1 else sum(start_thread(run) for _ in range(n))
     except BaseException as e:  # an interrupt: those that run are to end
         errors.append(e)
         raise

@@ -36,6 +36,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.engine.processors import n_dask_threads
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.fork import in_child
 from chunkwise.thread import start_thread
@@ -115,8 +116,10 @@ def _take(size: int) -> mmap.mmap | None:
 
 def _keep(pages: mmap.mmap, address: int, advise: Advise, process: int) -> None:
     """Keep what nobody has any more; called in any thread, wherever it is, so there are no locks."""
-    if process != os.getpid() or advise(address, len(pages), _FREE):
-        return  # what a fork has in common with its parent would have to be copied, page by page
+    # What a fork has in common with its parent would have to be copied, page by page; Dask counts what its
+    # workers keep as memory that they use.
+    if process != os.getpid() or n_dask_threads() or advise(address, len(pages), _FREE):
+        return
     if not _watched:
         _watched.append(None)
         if not start_thread(_watch):

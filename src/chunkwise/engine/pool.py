@@ -28,7 +28,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.engine.future import Future, Promise
-from chunkwise.engine.processors import n_processors
+from chunkwise.engine.processors import n_dask_threads, n_processors
 from chunkwise.fork import in_child, new_lock, put_in_order_in_child
 from chunkwise.thread import start_thread
 
@@ -60,14 +60,16 @@ class Pool:
     """Threads shared by all reads and writes of a context."""
 
     # `n_workers` batches are worked on at the same time; by default as many as this process may use
-    # processors.  It is `bounded` if a user chose it, who wants no more threads for local files that mostly
-    # wait either.
+    # processors.  It is `bounded` if a user chose it, or gave a worker of Dask its threads: then there are no
+    # more for local files that mostly wait either.  If that is one thread, it is the one that has the task.
 
     _n_threads = 0
 
     def __init__(self, n_workers: int | None = None, *, bounded: bool = False) -> None:
+        n_dask = 0 if n_workers else n_dask_threads()
         self.n_workers = n_workers or n_processors()
-        self.bounded = bounded
+        self.bounded = bounded or n_dask > 0
+        self._is_caller = n_dask == 1
         self._lock = new_lock()
         self.after_fork()
         put_in_order_in_child(self)
@@ -98,7 +100,8 @@ class Pool:
         # quicker than handing it over. `settle` is called before `finish` and also after a failure: it waits
         # for what workers have begun and others do.
         n = max(1, min(n_workers, len(batches)))
-        if inline or not batches or _here.working or not self.start_threads(n):
+        inline = inline or _here.working or (self._is_caller and n == 1)
+        if inline or not batches or not self.start_threads(n):
             return _run_here(batches, open_worker, finish, settle)
         promise: Promise[T]  # not Promise[T].new(): the alias takes as long as what it calls
         promise, future = Promise.new()

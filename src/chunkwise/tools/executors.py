@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
-from chunkwise.engine.processors import memory_limit, n_processors
+from chunkwise.engine.processors import memory_limit, n_dask_threads, n_processors
 from chunkwise.errors import InvalidArgumentError, UnavailableError
 from chunkwise.extras import load
 from chunkwise.fork import new_lock
@@ -97,7 +97,8 @@ def threads_here(n: int) -> Workers:
 
     @contextmanager
     def start() -> Iterator[OpenExecutor]:
-        executor = BlockThreads(n)
+        # A worker of Dask with one thread is that of its task.
+        executor = BlockThreads(0 if n == n_dask_threads() == 1 else n)
         try:
             yield OpenExecutor(executor)
         finally:
@@ -192,11 +193,26 @@ def named_workers(text: str) -> Workers:
         raise InvalidArgumentError(
             f"{text!r}: expected threads:N, processes:N or the address of a Dask scheduler, such as tcp://host:8786"
         )
+    return _at_scheduler(text)
+
+
+def _at_scheduler(address: str) -> Workers:
+    """Return the workers of a Dask scheduler, connected to while there is work for them."""
     distributed = load("distributed", "--on with the address of a scheduler")
-    try:
-        client = distributed.Client(text, timeout="10s", set_as_default=False)
-        if not client.nthreads():
-            client.wait_for_workers(1, timeout=60)
-    except (OSError, TimeoutError) as e:
-        raise UnavailableError(f"no Dask scheduler with workers answers at {text}: {e}") from None
-    return workers_of(client.get_executor())
+
+    def connect() -> Any:
+        try:
+            client = distributed.Client(address, timeout="10s", set_as_default=False)
+            if not client.nthreads():
+                client.wait_for_workers(1, timeout=60)
+        except (OSError, TimeoutError) as e:
+            raise UnavailableError(f"no Dask scheduler with workers answers at {address}: {e}") from None
+        return client
+
+    @contextmanager
+    def start() -> Iterator[OpenExecutor]:
+        with connect() as client:
+            yield OpenExecutor(client.get_executor())
+
+    with connect() as client:
+        return _of_dask(client, start)

@@ -1,0 +1,135 @@
+"""``BoxWrites``: the tasks that write one dask array, a box of its blocks each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.api.copy import BLOCK_NBYTES
+from chunkwise.dask.boxes import Boxes
+from chunkwise.dask.convert import block_sizes, to_dask
+from chunkwise.dask.edges import aligned_sizes
+from chunkwise.dask.indexable import Indexable
+from chunkwise.dask.local_graph import LocalGraph, local_graph
+from chunkwise.errors import InvalidArgumentError
+from chunkwise.extras import load
+
+__all__ = ["BoxWrites"]
+
+_N_BOXES = 256
+_SMALLEST_NBYTES = 4 << 20
+
+
+class BoxWrites:
+    """The tasks that write a dask array.
+
+    Parameters
+    ----------
+    source : dask.array.Array
+    target : Indexable
+    rechunk : bool
+        Whether `source` is divided at the chunks of `target` where its blocks can't be put together.
+    shared : set of str
+        Layers of `source` that others need too, so that dask is to compute them.
+
+    Attributes
+    ----------
+    written : dask.array.Array
+        An element for each box, which is there when the box is written.
+    """
+
+    def __init__(self, source: Any, target: Indexable, *, rechunk: bool, shared: set[str]) -> None:
+        self._source, self._target = source, target
+        found = None if shared.intersection(getattr(source.dask, "layers", ())) else local_graph(source)
+        wanted = 0
+        if found is not None:
+            wanted = min(max(source.nbytes // _N_BOXES, _SMALLEST_NBYTES), BLOCK_NBYTES)
+        self._boxes = self._divide(wanted)
+        if rechunk and not self._boxes.aligned:
+            self._source, found = source.rechunk(block_sizes(target, None)), None
+            self._boxes = self._divide(0)
+        self._make_graph(found)
+
+    def _divide(self, wanted_nbytes: int) -> Boxes:
+        source = self._source
+        sizes = aligned_sizes(self._target.view)
+        return Boxes(source.chunks, sizes, max(1, source.dtype.itemsize), wanted_nbytes)
+
+    def _make_graph(self, found: tuple[LocalGraph, Any] | None) -> None:
+        token = uuid4().hex
+        name, target, boxes = (f"chunkwise-{what}-{token}" for what in ("store", "target", "boxes"))
+        graph: dict[Any, Any] = {target: self._target, boxes: self._boxes}
+        layers = load("dask.highlevelgraph", "store").HighLevelGraph
+        numbers = range(self._boxes.n_boxes)
+        if found is None:
+            for number in numbers:
+                blocks = [(self._source.name, *at) for at in product(*self._boxes.blocks(number))]
+                graph[name, number] = (_write, target, boxes, number, blocks)
+            whole = layers.from_collections(name, graph, dependencies=[self._source])
+        else:
+            local, rest = found
+            key = f"chunkwise-graph-{token}"
+            graph[key] = local
+            for number in numbers:
+                graph[name, number] = (_compute, target, boxes, number, key, list(local.constants))
+            below = {**rest.dependencies, name: set(local.constants)}
+            whole = layers({**rest.layers, name: graph}, below)
+        da = load("dask.array", "store")
+        self._target_key = target
+        self.written = da.Array(whole, name, chunks=((1,) * len(numbers),), dtype=bool)
+
+    def stored(self, *, computed: bool) -> Any:
+        """Return a dask array of what is stored: read after it is written, if that isn't `computed` yet."""
+        chunks, name = self._source.chunks, f"chunkwise-stored-{uuid4().hex}"
+        if computed:
+            return to_dask(self._target.view, chunks, name=name)
+        graph: dict[Any, Any] = {}
+        for at in product(*(range(len(sizes)) for sizes in chunks)):
+            place = self._boxes.slices(at, [n + 1 for n in at])
+            written = (self.written.name, self._boxes.number_of(at))
+            graph[name, *at] = (_read, self._target_key, place, written)
+        layers = load("dask.highlevelgraph", "store").HighLevelGraph
+        whole = layers.from_collections(name, graph, dependencies=[self.written])
+        return load("dask.array", "store").Array(whole, name, chunks=chunks, dtype=self._target.dtype)
+
+
+def _write(target: Indexable, boxes: Boxes, number: int, blocks: Sequence[Any]) -> npt.NDArray[np.bool_]:
+    """Write a box of blocks."""
+    along = boxes.blocks(number)
+    first, last = [n.start for n in along], [n.stop for n in along]
+    arrays = [np.asarray(values) for values in blocks]
+    place = boxes.slices(first, last)
+    values = arrays[0]
+    if len(arrays) > 1:
+        shape = [n.stop - n.start for n in place]
+        values = np.empty(shape, np.result_type(*{each.dtype for each in arrays}))
+    for at, each in zip(product(*along), arrays, strict=True):
+        part = boxes.slices(at, [n + 1 for n in at])
+        inside = tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, place, strict=True))
+        expected = tuple(n.stop - n.start for n in inside)
+        if each.shape != expected:
+            raise InvalidArgumentError(
+                f"Block {list(at)} of the dask array is of shape {list(each.shape)}, not {list(expected)}"
+            )
+        if values is not each:
+            values[inside] = each
+    target[place] = values
+    return np.ones(1, bool)
+
+
+def _compute(
+    target: Indexable, boxes: Boxes, number: int, graph: LocalGraph, constants: Sequence[Any]
+) -> npt.NDArray[np.bool_]:
+    """Compute the blocks of a box and write them."""
+    blocks = graph.blocks(list(product(*boxes.blocks(number))), constants)
+    return _write(target, boxes, number, blocks)
+
+
+def _read(target: Indexable, place: tuple[slice, ...], written: Any) -> npt.NDArray[Any]:
+    """Read what is stored, when it is written."""
+    return target[place]

@@ -1,0 +1,58 @@
+"""Executors that copies are made with, each held to the contract; results are read by TensorStore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorstore
+
+from chunkwise.testing.executor_contract import ExecutorContract
+
+
+class ReadByTensorStore(ExecutorContract):
+    def read(self, path: Path) -> Any:
+        spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(path)}}
+        return tensorstore.open(spec).result().read().result()
+
+
+class TestThreads(ReadByTensorStore):
+    in_process = True
+    code = "from concurrent.futures import ThreadPoolExecutor; executor = ThreadPoolExecutor(2)"
+
+
+class TestProcesses(ReadByTensorStore):
+    code = (
+        "import multiprocessing\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "executor = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))"
+    )
+
+
+class TestLoky(ReadByTensorStore):
+    code = "from loky import ProcessPoolExecutor; executor = ProcessPoolExecutor(2)"
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield cluster.scheduler_address
+
+
+class TestDask(ReadByTensorStore):
+    needs_clock = True  # its workers' heartbeats
+
+    @pytest.fixture(autouse=True)
+    def use_scheduler(self, scheduler: str) -> None:
+        self.address = scheduler
+
+    def driver_code(self) -> str:
+        return (
+            "from distributed import Client\n"
+            f"executor = Client({self.address!r}, set_as_default=False).get_executor()\n"
+            "executor.shutdown = lambda wait=True: executor._client.close()"
+        )
