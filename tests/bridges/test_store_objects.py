@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,7 +30,7 @@ STORES: dict[str, tuple[Callable[[Path], Any], bool]] = {
     "zarr.storage.FsspecStore": (lambda path: FsspecStore.from_url(f"memory://{path}"), False),
     "zarr.storage.WrapperStore": (lambda _: WrapperStore(MemoryStore()), False),
     "obstore.store.MemoryStore": (lambda _: obstore.store.MemoryStore(), True),
-    "fsspec mapper": (lambda path: fsspec.filesystem("memory").get_mapper(str(path)), False),
+    "fsspec.FSMap": (lambda path: fsspec.filesystem("memory").get_mapper(str(path)), False),
 }
 """Each store, and if chunkwise promises that partial writes lose nothing."""
 
@@ -188,3 +189,10 @@ def test_manifests_of_virtualizarr(tmp_path: Path) -> None:
     registry = ObjectStoreRegistry({"file://": obstore.store.LocalStore()})
     store = manifests.ManifestStore(manifests.ManifestGroup(arrays={"v": array}), registry=registry)
     np.testing.assert_array_equal(ts.open_group(store)["v"].read().result(), VALUES)
+
+
+def test_the_table_of_the_page_has_every_store() -> None:
+    """docs/bridges.md says of each store that is tried here if partial writes are promised."""
+    page = (Path(__file__).parents[2] / "docs" / "bridges.md").read_text()
+    rows = re.findall(r"^\| `([\w.]+)` \| yes \| yes \| (\w+)", page, flags=re.MULTILINE)
+    assert dict(rows) == {name: "yes" if promised else "only" for name, (_, promised) in STORES.items()}
