@@ -404,7 +404,8 @@ def _is_missing(error: Exception) -> bool:
     """Return True for an error that says that there is no such key."""
     if isinstance(error, _MISSING):
         return True
-    text = str(error) if type(error).__name__ == "IcechunkError" else ""
+    kind = type(error)
+    text = str(error) if "icechunk" in f"{kind.__module__}.{kind.__name__}".lower() else ""
     return any(said in text for said in _NO_KEY_OF_ICECHUNK)
 
 
