@@ -12,6 +12,7 @@ import fsspec
 import numpy as np
 import obstore.store
 import pytest
+import zarr
 
 import chunkwise as ts
 import chunkwise.kvstore
@@ -37,6 +38,7 @@ from chunkwise.kvstore.protocol import KvStoreDriver, is_store, offers
 from chunkwise.kvstore.request_limits import Coalescing
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
+from chunkwise.kvstore.zarr_python import ZarrPythonStore
 
 COALESCING = Coalescing(gap=1, largest=2)
 
@@ -101,6 +103,7 @@ STORES: dict[type, Callable[[Path], Any]] = {
     MappingStore: lambda _: MappingStore({}),
     MemoryStore: lambda _: MemoryStore(),
     ObjectStore: lambda _: ObjectStore(ForeignBucket(obstore.store.MemoryStore())),
+    ZarrPythonStore: lambda _: ZarrPythonStore(zarr.storage.MemoryStore()),
 }
 # Where an adapter differs from its base, because of what it does itself.
 OWN: dict[type, dict[str, Any]] = {

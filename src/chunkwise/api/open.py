@@ -32,6 +32,7 @@ from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.context import Context
 from chunkwise.spec.dimension_units import DimensionUnits
+from chunkwise.spec.kvstore_spec import is_kvstore_object
 from chunkwise.spec.open_mode import OpenMode
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.schema import Schema
@@ -43,7 +44,7 @@ from chunkwise.spec.url import is_url, spec_json_from_path
 __all__ = ["SpecLike", "open", "open_spec", "spec_of"]
 
 SpecLike: TypeAlias = "Spec | JSON | str | os.PathLike[str]"
-"""A spec, its JSON, a URL, or the path of a local array."""
+"""A spec, its JSON, a URL, the path of a local array, or a store object of another library."""
 
 
 def spec_of(spec: SpecLike) -> Spec:
@@ -56,7 +57,15 @@ def spec_of(spec: SpecLike) -> Spec:
         isinstance(spec, str) and not is_url(spec) and not _is_adapter(spec)
     ):
         return Spec(spec_json_from_path(spec))
+    if not isinstance(spec, str | dict) and is_kvstore_object("kvstore", spec) and _is_store_object(spec):
+        return Spec({"driver": "auto", "kvstore": spec})
     return Spec(spec)
+
+
+def _is_store_object(spec: object) -> bool:
+    from chunkwise.spec.kvstores.object import is_store_object  # loads the stores of other libraries
+
+    return is_store_object(spec)
 
 
 def _is_adapter(text: str) -> bool:
@@ -105,7 +114,9 @@ def open(
     Parameters
     ----------
     spec : Spec, JSON, str or path-like
-        What to open: a spec, its JSON, a URL, or the path of a local array, whose format is detected.
+        What to open: a spec, its JSON, a URL, or the path of a local array, whose format is detected.  A
+        store of zarr-python or obstore, a file system or mapper of fsspec, a path of universal_pathlib and
+        an object with the methods of a kvstore are taken as the store that has the array at its root.
     read, write : bool, optional
         What it is to be opened for; by default everything that it can do.
     open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata

@@ -12,7 +12,7 @@ from chunkwise.catalogue import DRIVERS
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.protocol import KvStoreDriver, is_store
 from chunkwise.spec.context import Context
-from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
+from chunkwise.spec.kvstore_spec import KvStoreSpec, is_kvstore_object, parse_kvstore_spec
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.spec_members import kvstore_from_url
@@ -104,19 +104,28 @@ def locate(place: LocationLike, context: Context | None = None) -> Location:
         return location_of(place._record.bind(context or Context()))
     if isinstance(place, Spec):
         return _of_json(place.to_json(), str(place.kvstore), context)
-    if isinstance(place, Mapping):
+    if isinstance(place, Mapping) and not is_kvstore_object("kvstore", place):
         return _of_json(place, "the spec", context)
     if not isinstance(place, str | os.PathLike):
         if is_store(place):
             return location_of(_OpenStore(kv=place))
+        if is_kvstore_object("kvstore", place) and _is_store_object(place):
+            return _of_json({"driver": "object", "object": place}, type(place).__name__, context)
         raise TypeError(
-            f"expected a path, a URL, a spec, a KvStore or a location, got {type(place).__name__}"
+            "expected a path, a URL, a spec, a KvStore, a location, or a store of zarr-python, obstore or "
+            f"fsspec, got {type(place).__name__}"
         )
     text = os.fspath(place)
     if not text:
         raise InvalidArgumentError("the path is empty")
     json = spec_json_from_url(text) if is_url(text) else spec_json_from_path(text)
     return _of_json(json, text, context)
+
+
+def _is_store_object(place: object) -> bool:
+    from chunkwise.spec.kvstores.object import is_store_object  # loads the stores of other libraries
+
+    return is_store_object(place)
 
 
 def _of_json(json: Mapping[str, Any], text: str, context: Context | None) -> Location:

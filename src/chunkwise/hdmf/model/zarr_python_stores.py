@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from chunkwise.api.kvstore import KvStore
 from chunkwise.kvstore.mapping import MappingStore
+from chunkwise.kvstore.zarr_python import is_zarr_python, synchronous
 
 __all__ = [
     "STORE_NAMES",
@@ -72,7 +71,7 @@ def path_of_store(place: Any) -> str | None:
         member, suffix = _PATHS[kind]
         return str(os.path.realpath(getattr(place, member))) + suffix
     if kind in _FSSPEC:
-        fs = _synchronous(place.fs)
+        fs = synchronous(place.fs)
         names = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
         return str(os.path.realpath(place.path)) if "file" in names else None
     return None
@@ -82,11 +81,10 @@ def kvstore_of(place: Any) -> KvStore | None:
     """Return the kvstore that a store in memory or in a file system of fsspec is; None for anything else."""
     kind = _kind(place)
     if kind in _MAPPINGS:
-        held = getattr(place, "_store_dict", None)
-        store = MappingStore(place if held is None else _Buffers(held))
+        store = place if is_zarr_python(place) else MappingStore(place)
         return KvStore.open({"driver": "object", "object": store}).result()
     if kind in _FSSPEC:
-        spec = {"driver": "object", "object": _synchronous(place.fs), "single_writer": True}
+        spec = {"driver": "object", "object": synchronous(place.fs), "single_writer": True}
         return KvStore.open({**spec, "path": place.path.rstrip("/") + "/" if place.path else ""}).result()
     return None
 
@@ -94,40 +92,5 @@ def kvstore_of(place: Any) -> KvStore | None:
 def name_of(place: Any) -> str:
     """Return what a store that :func:`kvstore_of` knows is called in messages and links."""
     if _kind(place) in _FSSPEC:
-        return str(_synchronous(place.fs).unstrip_protocol(place.path)).rstrip("/")
+        return str(synchronous(place.fs).unstrip_protocol(place.path)).rstrip("/")
     return f"memory://{id(getattr(place, '_store_dict', place))}"
-
-
-def _synchronous(fs: Any) -> Any:
-    """Return the file system with methods that are no coroutines."""
-    wrapped = getattr(fs, "sync_fs", None)
-    if wrapped is not None:
-        return wrapped
-    if getattr(fs, "asynchronous", False):
-        return type(fs)(*fs.storage_args, **{**fs.storage_options, "asynchronous": False})
-    return fs
-
-
-class _Buffers(MutableMapping[str, bytes]):
-    """The values of a mapping from text to buffers of zarr-python 3."""
-
-    def __init__(self, held: MutableMapping[str, Any]) -> None:
-        self._held = held
-        # It made the store, so it is there.
-        self._buffer = sys.modules["zarr.core.buffer"].default_buffer_prototype().buffer
-
-    def __getitem__(self, key: str) -> bytes:
-        value: bytes = self._held[key].to_bytes()
-        return value
-
-    def __setitem__(self, key: str, value: bytes) -> None:
-        self._held[key] = self._buffer.from_bytes(value)
-
-    def __delitem__(self, key: str) -> None:
-        del self._held[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._held)
-
-    def __len__(self) -> int:
-        return len(self._held)

@@ -1,28 +1,36 @@
-"""The kvstore ``object``: a store or file system that the caller made with obstore or fsspec; an extension.
+"""The kvstore ``object``: a store or file system that the caller made, of zarr-python, obstore or fsspec.
 
 The member ``object`` is that object itself, so such a spec is for use in Python; there is no text of it.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunkwise.binding import MISSING, Members, expect_bool
 from chunkwise.errors import SpecError, UnsupportedError
+from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.kvstore.fsspec import FsspecStore, is_fsspec
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver, is_store
 from chunkwise.kvstore.request_limits import Limits, RequestSlots
+from chunkwise.kvstore.zarr_python import ZarrPythonStore, is_zarr_python, store_class, synchronous
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 
 __all__ = ["ObjectKvStoreSpec", "is_store_object"]
 
 
 def is_store_object(value: object) -> bool:
-    """Return True if `value` is a kvstore, or something of obstore or fsspec that can be used as one."""
-    return is_obstore(value) or is_fsspec(value) or is_store(value)
+    """Return True if `value` is a kvstore, or something of another library that can be used as one."""
+    return any(is_one(value) for is_one in (is_obstore, is_fsspec, is_zarr_python, _is_upath, is_store))
+
+
+def _is_upath(value: object) -> bool:
+    """Return True if `value` is a path of universal_pathlib."""
+    return any(c.__module__.partition(".")[0] == "upath" for c in type(value).__mro__)
 
 
 def _expect_store(value: Any) -> Any:
@@ -30,8 +38,8 @@ def _expect_store(value: Any) -> Any:
         return value
     received = "member is missing" if value is MISSING else f"received: {value!r}"
     raise SpecError(
-        "Expected a store of obstore, a file system or mapper of fsspec, or an object with the methods of "
-        f"KvStoreDriver, but {received}"
+        "Expected a store of obstore or zarr-python, a file system or mapper of fsspec, a path of "
+        f"universal_pathlib, or an object with the methods of KvStoreDriver, but {received}"
     )
 
 
@@ -56,7 +64,7 @@ class ObjectKvStoreSpec(KvStoreSpec):
         state = dict(vars(self))
         if is_obstore(self.store):
             state["store"] = ForeignBucket(self.store)  # which leaves credentials out
-        elif is_fsspec(self.store):
+        elif is_fsspec(self.store) or is_zarr_python(self.store) or _is_upath(self.store):
             state["store"] = self.open_driver()[0]  # which knows whether its files are in memory
         return state
 
@@ -80,18 +88,35 @@ class ObjectKvStoreSpec(KvStoreSpec):
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store; the path stays a prefix of keys."""
-        store = self.store
-        if is_obstore(store):
-            bucket = ForeignBucket(store)
-            return ObjectStore(bucket, Limits(RequestSlots()), single_writer=self.single_writer), self.path
-        if is_fsspec(store):
-            fs, root = (
-                (store.fs, store.root) if hasattr(store, "fs") and hasattr(store, "root") else (store, "")
-            )
-            return FsspecStore(fs, root, single_writer=self.single_writer), self.path
-        driver: KvStoreDriver = store
-        return driver, self.path
+        return _opened(self.store, self.single_writer), self.path
 
     def to_url(self) -> str:
         """Raise: there is no URL."""
         raise UnsupportedError("URL representation not supported")
+
+
+def _opened(store: Any, single_writer: bool) -> KvStoreDriver:
+    """Return the kvstore that an object stands for, which for many of zarr-python's is one of our own."""
+    if is_zarr_python(store) and not store.read_only:
+        match store_class(store):
+            case "zarr.LocalStore":
+                return FileStore(store.root)
+            case "zarr.ObjectStore":
+                store = store.store
+            case "zarr.FsspecStore":
+                return FsspecStore(synchronous(store.fs), store.path, single_writer=single_writer)
+    if is_obstore(store):
+        return ObjectStore(ForeignBucket(store), Limits(RequestSlots()), single_writer=single_writer)
+    if is_zarr_python(store):
+        return ZarrPythonStore(store, single_writer=single_writer)
+    if _is_upath(store):
+        local = getattr(store, "protocol", "") in ("", "file", "local")
+        if local:
+            return FileStore(os.fspath(store))
+        return FsspecStore(store.fs, store.path, single_writer=single_writer)
+    if is_fsspec(store):
+        is_mapper = hasattr(store, "fs") and hasattr(store, "root")
+        fs, root = (store.fs, store.root) if is_mapper else (store, "")
+        return FsspecStore(fs, root, single_writer=single_writer)
+    driver: KvStoreDriver = store
+    return driver
