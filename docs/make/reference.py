@@ -10,11 +10,12 @@ from chunkwise import errors
 from chunkwise.dtypes.data_type import dtypes
 
 _GROUPS = {
-    "Arrays": "open TensorStore read create_array array store copy plan_copy CopyPlan ArrayCopyReport migrate Migration",
+    "Arrays": "open TensorStore read create_array array store copy plan_copy CopyPlan ArrayCopyReport "
+    "migrate Migration",
     "Virtual arrays": "stack concat overlay cast downsample virtual_chunked VirtualChunkedReadParameters "
     "VirtualChunkedWriteParameters downsample_pyramid Pyramid PyramidProgress DownsampleMethod",
-    "Trees": "open_group create_group Group Attributes Link create_container CopyReport N5Blocks create_n5_blocks "
-    "open_n5_blocks open_label_multisets open_n5_uri",
+    "Trees": "open_group create_group Group Attributes Link create_container CopyReport N5Blocks "
+    "create_n5_blocks open_n5_blocks open_label_multisets open_n5_uri",
     "Specs": "Spec Schema ChunkLayout CodecSpec Unit Context OpenMode RecheckCacheOption",
     "Index space": "IndexDomain IndexTransform Dim DimExpression DimSelection d inf newaxis OutputIndexMap "
     "OutputIndexMaps OutputIndexMethod Indexable",
@@ -41,9 +42,10 @@ def error_page() -> str:
     lines = [
         "# Errors and their causes",
         "",
-        "Each exception is also the built-in one that TensorStore raises for the same cause, so that `except ValueError`",
-        "written for TensorStore keeps working. The text begins with the status, then come the operation, the key and the",
-        'cause, from the outside in: `NOT_FOUND: Error opening "n5" driver: ...`.',
+        "Each exception is also the built-in one that TensorStore raises for the same cause, so that",
+        "`except ValueError` written for TensorStore keeps working. The text begins with the status, then come",
+        "the operation, the key and the cause, from the outside in:",
+        '`NOT_FOUND: Error opening "n5" driver: ...`.',
         "",
         "| exception | also a | status | cause |",
         "|---|---|---|---|",
