@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -13,7 +15,10 @@ from chunkwise import catalogue
 from chunkwise.cli.main import COMMANDS, main
 from chunkwise.dtypes.data_type import dtypes
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+from make import drawings, members, reference  # noqa: E402 - found by what stands above
 
 _OF_REPOSITORY = {
     "index.md": "README.md",
@@ -27,7 +32,8 @@ _OF_REPOSITORY = {
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
-    pages = {"status.md": status(), "api.md": api()}
+    pages = {"status.md": status(), "members.md": members.page(), "errors.md": reference.error_page()}
+    pages |= reference.pages()
     for name, source in _OF_REPOSITORY.items():
         pages[name] = (ROOT / source).read_text().replace("](docs/", "](")
         for page, file in _OF_REPOSITORY.items():
@@ -38,7 +44,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put the help of every command behind the page on the command line."""
+    """Put drawings in their places, and the help of every command behind the page on the command line."""
+    markdown = re.sub(r"<!-- drawing: (\w+) -->", lambda found: drawings.draw(found[1]), markdown)
     return markdown + cli() if page.file.src_uri == "cli.md" else markdown
 
 
@@ -72,44 +79,3 @@ def cli() -> str:
             main([name, "--help"])
         parts.append(f"## chunkwise {name}\n\n```\n{text.getvalue()}\n```\n")
     return "\n".join(parts)
-
-
-def api() -> str:
-    """Return the page from which mkdocstrings makes the reference."""
-    names = (
-        "chunkwise.api.open.open",
-        "chunkwise.api.tensorstore.TensorStore",
-        "chunkwise.spec.spec.Spec",
-        "chunkwise.spec.schema.Schema",
-        "chunkwise.spec.chunk_layout.ChunkLayout",
-        "chunkwise.spec.codec_spec.CodecSpec",
-        "chunkwise.spec.unit.Unit",
-        "chunkwise.spec.context.Context",
-        "chunkwise.index_space.domain.IndexDomain",
-        "chunkwise.index_space.transform.IndexTransform",
-        "chunkwise.index_space.dim.Dim",
-        "chunkwise.api.stack",
-        "chunkwise.api.downsample",
-        "chunkwise.api.virtual_chunked",
-        "chunkwise.pyramid.downsample_pyramid",
-        "chunkwise.groups.open_group",
-        "chunkwise.groups.group.Group",
-        "chunkwise.hierarchy.node_attributes.Attributes",
-        "chunkwise.n5.blocks",
-        "chunkwise.tools.migrate",
-        "chunkwise.server.running",
-        "chunkwise.server.app",
-        "chunkwise.xarray.write",
-        "chunkwise.dask.convert.to_dask",
-        "chunkwise.dask.write",
-        "chunkwise.api.transaction.Transaction",
-        "chunkwise.api.kvstore.KvStore",
-        "chunkwise.engine.future.Future",
-        "chunkwise.engine.combine.WriteFutures",
-        "chunkwise.errors",
-        "chunkwise.codec.protocol",
-        "chunkwise.dtypes.extension",
-        "chunkwise.testing.codec_contract",
-        "chunkwise.testing.kvstore_contract",
-    )
-    return "# API\n\n" + "\n".join(f"::: {name}\n" for name in names)

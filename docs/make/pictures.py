@@ -1,4 +1,4 @@
-"""The pictures on the page about serving: ``python docs/pictures.py [DIRECTORY]``.
+"""The pictures on the page about serving: ``python docs/make/pictures.py [DIRECTORY]``.
 
 The page is opened in Debian's chromium, by playwright, on the demo's volume, an N5 pyramid and an
 OME-Zarr plate.

@@ -1,0 +1,203 @@
+"""Drawings that the build makes of real arrays and measured results, as SVG in the colours of the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from html import escape
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+
+import chunkwise as ts
+
+ROOT = Path(__file__).parents[2]
+
+
+def draw(name: str) -> str:
+    """Return the drawing of a name as it stands in a page: ``<!-- drawing: chunks -->``."""
+    return _DRAWINGS[name]()
+
+
+def _svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
+    body = "".join(parts)
+    return (
+        f'<svg class="drawing" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" '
+        f'xmlns="http://www.w3.org/2000/svg"><title>{escape(label)}</title>{body}</svg>\n'
+    )
+
+
+def _box(x: float, y: float, width: float, height: float, kind: str) -> str:
+    return f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"/>'
+
+
+def _text(x: float, y: float, text: str, size: float = 12, anchor: str = "middle") -> str:
+    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _array(shape: list[int], chunks: list[int], shards: list[int] | None = None) -> ts.TensorStore:
+    layout = ts.ChunkLayout(read_chunk_shape=chunks, write_chunk_shape=shards or chunks)
+    spec = {"driver": "zarr3", "kvstore": "memory://drawing/"}
+    return ts.open(
+        spec, create=True, delete_existing=True, dtype=ts.uint16, shape=shape, chunk_layout=layout
+    ).result()
+
+
+def _grid(
+    x: float, y: float, scale: float, array: ts.TensorStore, part: tuple[slice, slice] | None
+) -> list[str]:
+    """Draw the chunks of an array of two dimensions; those that a part touches are filled."""
+    rows, columns = array.chunk_layout.read_chunk.shape
+    height, width = array.shape
+    found = []
+    for top in range(0, height, rows):
+        for left in range(0, width, columns):
+            touched = part is not None and (
+                top < part[0].stop
+                and top + rows > part[0].start
+                and left < part[1].stop
+                and left + columns > part[1].start
+            )
+            w, h = min(columns, width - left), min(rows, height - top)
+            kind = "read" if touched else "chunk"
+            found.append(_box(x + left * scale, y + top * scale, w * scale, h * scale, kind))
+    return found
+
+
+def chunks() -> str:
+    """Return an array in chunks, and those that a part of it touches, counted by `explain`."""
+    array = _array([120, 200], [30, 40])
+    part = (slice(20, 70), slice(90, 150))
+    n = array[part].explain().requests.n_chunks
+    parts = _grid(10, 10, 2, array, part)
+    parts.append(_box(10 + 90 * 2, 10 + 20 * 2, 60 * 2, 50 * 2, "hit"))
+    parts.append(_text(210, 275, f"array[20:70, 90:150] touches {n} of 20 chunks of 30 × 40"))
+    return _svg(420, 290, "Chunks that a part of an array touches", parts)
+
+
+def shards() -> str:
+    """Return shards with their inner chunks, and the ranges of one that are read."""
+    array = _array([120, 240], [20, 20], [60, 80])
+    part = (slice(10, 35), slice(90, 130))
+    told = array[part].explain().requests
+    parts = _grid(10, 10, 1.6, array, part)
+    for top in range(0, 120, 60):
+        for left in range(0, 240, 80):
+            box = _box(10 + left * 1.6, 10 + top * 1.6, 80 * 1.6, 60 * 1.6, "line")
+            parts.append(box.replace("/>", ' stroke-width="3"/>'))
+    text = f"array[10:35, 90:130]: {told.n_chunks} inner chunks in {told.n_shards} of 6 stored objects"
+    parts.append(_text(200, 225, text))
+    return _svg(400, 240, "Inner chunks of shards", parts)
+
+
+def pyramid() -> str:
+    """Return the levels of an array that was downsampled again and again."""
+    level, x, parts = _array([128, 160], [32, 32]), 10.0, []
+    for number in range(4):
+        parts += _grid(x, 10, 1, level, (slice(0, 0), slice(0, 0)))
+        parts.append(
+            _text(
+                x + level.shape[1] / 2, 30 + level.shape[0], f"s{number}: {level.shape[0]} × {level.shape[1]}"
+            )
+        )
+        x += level.shape[1] + 40
+        smaller = ts.downsample(level, [2, 2], "mean").domain.shape
+        level = _array([int(n) for n in smaller], [32, 32])
+    return _svg(x, 170, "Levels of a pyramid with their chunks", parts)
+
+
+def stack() -> str:
+    """Return three layers of a stack and which of them each index is read from."""
+    layers = [
+        ts.array(np.zeros((60, 110), "u1")).translate_to[0, 0],
+        ts.array(np.zeros((50, 90), "u1")).translate_to[30, 70],
+        ts.array(np.zeros((40, 60), "u1")).translate_to[10, 120],
+    ]
+    whole = ts.overlay(layers).domain
+    parts = []
+    for number, (layer, kind) in enumerate(zip(layers, ("chunk", "faint", "read"), strict=True)):
+        (top, left), (height, width) = layer.domain.origin, layer.domain.shape
+        parts.append(_box(10 + left * 2, 10 + top * 2, width * 2, height * 2, kind))
+        parts.append(_text(24 + left * 2, 30 + top * 2, f"layer {number}", 12, "start"))
+    text = f"ts.overlay(layers).domain = {whole}: later layers lie on top"
+    parts.append(_text(200, 30 + whole.shape[0] * 2, text))
+    return _svg(40 + whole.shape[1] * 2, 45 + whole.shape[0] * 2, "Layers of a stack", parts)
+
+
+def volume() -> str:
+    """Return a volume cut into chunks, one of which is taken out."""
+
+    def face(kind: str, *corners: tuple[float, float, float]) -> str:
+        places = ((160 + (j - i) * 34, 20 + (i + j) * 18 + k * 38) for i, j, k in corners)
+        points = " ".join(f"{x:g},{y:g}" for x, y in places)
+        return f'<polygon class="{kind}" points="{points}"/>'
+
+    def top(kind: str, i: float, j: float, k: float) -> str:
+        return face(kind, (i, j, k), (i + 1, j, k), (i + 1, j + 1, k), (i, j + 1, k))
+
+    def left(kind: str, i: float, j: float, k: float) -> str:
+        return face(kind, (i, j, k), (i, j + 1, k), (i, j + 1, k + 1), (i, j, k + 1))
+
+    def right(kind: str, i: float, j: float, k: float) -> str:
+        return face(kind, (i, j, k), (i + 1, j, k), (i + 1, j, k + 1), (i, j, k + 1))
+
+    parts = [top("light", i, j, 0) for i in range(3) for j in range(4) if (i, j) != (2, 3)]
+    parts += [left("read", 3, j, k) for j in range(4) for k in range(3) if (j, k) != (3, 0)]
+    parts += [right("dark", i, 4, k) for i in range(3) for k in range(3) if (i, k) != (2, 0)]
+    parts += [top("light", 2, 3, 1), left("read", 2, 3, 0), right("dark", 2, 3, 0)]  # where one is taken out
+    i, j = 3.2, 4.2
+    parts += [top("hit", i, j, 0), left("hit", i + 1, j, 0), right("hit", i, j + 1, 0)]
+    parts.append(_text(185, 290, "volume.zarr: 3 × 4 × 3 chunks; c/2/3/0 is one file"))
+    return _svg(420, 300, "A volume cut into chunks", parts)
+
+
+def speed() -> str:
+    """Return bars of the stored results of the comparison with peers."""
+    results = json.loads((ROOT / "benchmarks" / "results" / "compare.json").read_text())["results"]
+    peers = {"tensorstore": "TensorStore", "zarr": "zarr-python", "fused": "zarr-python, fused pipeline"}
+    bars = []
+    for operation in ("read", "write"):
+        for peer, title in peers.items():
+            ratios = [r["ratio"] for r in results if r["operation"] == operation and r["peer"] == peer]
+            if ratios:
+                bars.append((f"{operation}, beside {title}", exp(sum(map(log, ratios)) / len(ratios))))
+    largest = max(ratio for _, ratio in bars)
+    parts = []
+    for number, (title, ratio) in enumerate(bars):
+        y = 10 + number * 30
+        parts.append(_text(240, y + 16, title, 12, "end"))
+        parts.append(_box(250, y + 3, 300 * ratio / largest, 18, "read"))
+        parts.append(_text(256 + 300 * ratio / largest, y + 16, f"{ratio:.2f}", 12, "start"))
+    at_one = 250 + 300 / largest
+    parts.append(f'<line class="line" x1="{at_one:g}" x2="{at_one:g}" y1="5" y2="{10 + len(bars) * 30}"/>')
+    parts.append(_text(at_one, 28 + len(bars) * 30, "1: as fast as the other one"))
+    return _svg(
+        610, 40 + len(bars) * 30, "How many times as fast chunkwise is, in the mean of all cells", parts
+    )
+
+
+def layers() -> str:
+    """Return the folders of the code from the public names down to the bytes."""
+    rows = [
+        ("cli/  api/  groups/  xarray/  dask/  hdmf/", "commands and public names"),
+        ("tools/  hierarchy/", "copies, trees, attributes"),
+        ("arrays/", "open arrays, stored and virtual"),
+        ("engine/", "strategy, the read loop, the write loop, threads"),
+        ("driver/  spec/", "formats, specs, schemas"),
+        ("plan/  codec/  kvstore/", "which chunks, (de)compression, stores"),
+        ("index_space/  dtypes/  grid/  chunk_key/", "algebra on integers, types, keys"),
+    ]
+    parts = []
+    for number, (folders, idea) in enumerate(rows):
+        y = 10 + number * 46
+        parts.append(_box(10, y, 560, 36, "faint" if number % 2 else "chunk"))
+        parts.append(_text(24, y + 23, folders, 13, "start"))
+        parts.append(_text(556, y + 23, idea, 12, "end"))
+    parts.append(_text(290, 30 + len(rows) * 46, "imports go down only"))
+    return _svg(580, 45 + len(rows) * 46, "Layers of the code", parts)
+
+
+_DRAWINGS: dict[str, Callable[[], str]] = {
+    f.__name__: f for f in (chunks, shards, pyramid, stack, volume, speed, layers)
+}

@@ -1,0 +1,94 @@
+"""Pages of the reference: one for each public name, and a list of all."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import chunkwise
+from chunkwise import errors
+from chunkwise.dtypes.data_type import dtypes
+
+_GROUPS = {
+    "Arrays": "open TensorStore read create_array array store copy plan_copy CopyPlan ArrayCopyReport "
+    "migrate Migration",
+    "Virtual arrays": "stack concat overlay cast downsample virtual_chunked VirtualChunkedReadParameters "
+    "VirtualChunkedWriteParameters downsample_pyramid Pyramid PyramidProgress DownsampleMethod",
+    "Trees": "open_group create_group Group Attributes Link create_container CopyReport N5Blocks "
+    "create_n5_blocks open_n5_blocks open_label_multisets open_n5_uri",
+    "Specs": "Spec Schema ChunkLayout CodecSpec Unit Context OpenMode RecheckCacheOption",
+    "Index space": "IndexDomain IndexTransform Dim DimExpression DimSelection d inf newaxis OutputIndexMap "
+    "OutputIndexMaps OutputIndexMethod Indexable",
+    "Storage and concurrency": "KvStore Transaction Batch Future Promise WriteFutures StorageStatistics",
+    "Data types": "DataType dtype",
+}
+"""Public names by what they are for; what is in none of them comes last."""
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each page by its path."""
+    names = [name for name in chunkwise.__all__ if name not in dtypes]
+    found = {f"reference/{name}.md": _page(f"chunkwise.{name}") for name in names}
+    for module in ("chunkwise.testing.codec_contract", "chunkwise.testing.kvstore_contract"):
+        found[f"reference/{module.rsplit('.', 1)[1]}.md"] = _page(module)
+    for module in ("chunkwise.codec.protocol", "chunkwise.dtypes.extension"):
+        found[f"reference/{module.replace('chunkwise.', '')}.md"] = _page(module)
+    found["reference/index.md"] = _index(names)
+    return found
+
+
+def error_page() -> str:
+    """Return the table of the exceptions, made from their classes."""
+    lines = [
+        "# Errors and their causes",
+        "",
+        "Each exception is also the built-in one that TensorStore raises for the same cause, so that",
+        "`except ValueError` written for TensorStore keeps working. The text begins with the status, then",
+        "come the operation, the key and the cause, from the outside in:",
+        '`NOT_FOUND: Error opening "n5" driver: ...`.',
+        "",
+        "| exception | also a | status | cause |",
+        "|---|---|---|---|",
+    ]
+    for name in errors.__all__:
+        value = getattr(errors, name)
+        if inspect.isclass(value):
+            bases = ", ".join(f"`{base.__name__}`" for base in value.__bases__ if base is not Exception)
+            cause = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+            lines.append(f"| `{name}` | {bases} | `{value.status}` | {cause} |")
+    return "\n".join(lines) + "\n"
+
+
+def _page(name: str) -> str:
+    return f"---\ntitle: {name.rsplit('.', 1)[1]}\n---\n\n::: {name}\n"
+
+
+def _index(names: list[str]) -> str:
+    lines = ["# Public names", "", "All of them are members of the module `chunkwise`.", ""]
+    left = set(names)
+    groups = {title: listed.split() for title, listed in _GROUPS.items()}
+    for listed in groups.values():
+        left -= set(listed)
+    groups["Other names"] = sorted(left)
+    for title, listed in groups.items():
+        lines += [f"## {title}", "", "| name | |", "|---|---|"]
+        lines += [f"| [`{name}`]({name}.md) | {_summary(getattr(chunkwise, name))} |" for name in listed]
+        lines.append("")
+        if title == "Data types":
+            lines += [
+                "and one name for each data type: " + ", ".join(f"`{name}`" for name in dtypes) + ".",
+                "",
+            ]
+    lines += ["## For your own codecs, data types and stores", ""]
+    lines += [
+        "[Codec protocol](codec.protocol.md), [data types](dtypes.extension.md), "
+        "[contract of codecs](codec_contract.md), [contract of stores](kvstore_contract.md).",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _summary(value: Any) -> str:
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return f"`{type(value).__name__}`"
+    return (inspect.getdoc(value) or "").split("\n", 1)[0].replace("|", "\\|")
