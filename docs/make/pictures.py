@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(HERE.parent / "demo"))
 
 from demo import SHAPE, microscope_volume  # noqa: E402
