@@ -22,6 +22,7 @@ from chunkwise.codec.chain import parse_codecs, prepare_chain
 from chunkwise.codec.gzip import Gzip
 from chunkwise.codec.lz4 import Lz4
 from chunkwise.codec.vlen import VlenUtf8
+from chunkwise.codec.zstd import Zstd
 from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
 from chunkwise.libraries import crc32c
 from chunkwise.testing.codec_contract import chunk_of, numbers
@@ -318,3 +319,26 @@ def test_bytes_sizes():
     for n in (47, 49, 0):
         with pytest.raises(DataCorruptionError, match=f"decodes to {n} bytes, but expected 48 bytes"):
             decode_bytes(bytes(n), np.zeros((4, 6), "u2"))
+
+
+def test_zstd_of_any_size_takes_no_more_than_the_frames_claim():
+    """A damaged frame of 249 bytes makes no memory for what as many encoded bytes could hold."""
+    known, unknown = zstandard.ZstdCompressor(), zstandard.ZstdCompressor(write_content_size=False)
+    decode_any = Zstd(3).open_decoder(None)
+    noise = np.random.default_rng(0).integers(0, 3, 300_000, "u1").tobytes()
+    for frames in ((known,), (unknown,), (known, unknown), (unknown, known, known)):
+        for data in (noise, noise[:5], b""):
+            encoded = b"".join(frame.compress(data) for frame in frames)
+            assert bytes(decode_any(encoded)) == data * len(frames)
+            for bad in (encoded[:-1], encoded + b"x", encoded[:3]):
+                with pytest.raises(DataCorruptionError, match="zstd"):
+                    decode_any(bad)
+    lying = bytearray(known.compress(bytes(249)))
+    lying[5] = 1
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataCorruptionError, match="zstd"):
+            decode_any(bytes(lying))
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()

@@ -46,6 +46,11 @@ assert list(store.list()) == [composed] and store.list_children("").prefixes == 
 assert store.read(decomposed).value == b"1"
 store.write(decomposed, b"2")
 assert store.read(composed).value == b"2" and list(store.list()) == [composed]
+other = "\\xc9/zarr.json"
+assert store.read(other).value is None and store.open_reader()(other) is None
+assert store.read_ranges(other, [0], [1]) is None
+into = store.open_into_reader()
+assert into is None or into(other, memoryview(bytearray(1))) is None
 try:
     store.write("\\xc9/zarr.json", b"3")
 except FailedPreconditionError as e:

@@ -39,6 +39,7 @@ _LEVELS = (-131072, 22)
 _MAGIC, _SKIPPABLE = 0xFD2FB528, range(0x184D2A50, 0x184D2A60)
 _DEFAULT_LEVEL = {"zarr2": 1, "n5": 3}
 _MAX_RATIO = 1 << 15  # a block of 128 KiB takes at least 4 bytes
+_LARGEST_BLOCK = 1 << 17
 _FEW = 1 << 16  # bytes, which are taken for a chunk of unknown size to begin with
 
 
@@ -133,8 +134,8 @@ def _open_unbounded_decoder() -> Callable[[Buffer], Buffer]:
     decompress = zstd().open_decoder()
 
     def decode(encoded: Buffer) -> Buffer:
-        most = _MAX_RATIO * len(encoded)
-        room = min(most, max(_FEW, 8 * len(encoded)))
+        most, known = _most_decoded(memoryview(encoded))
+        room = most if known else min(most, max(_FEW, 8 * len(encoded)))
         while True:
             out = np.empty(room, np.uint8).data
             try:
@@ -144,7 +145,36 @@ def _open_unbounded_decoder() -> Callable[[Buffer], Buffer]:
             if written is not None:
                 return out[:written]
             if room == most:
-                raise DataCorruptionError(f'"zstd" codec: frame of more than {most} bytes')
+                raise DataCorruptionError(f'"zstd" codec: more than the {most} bytes that the frames claim')
             room = min(most, 8 * room)
 
     return decode
+
+
+def _most_decoded(encoded: memoryview) -> tuple[int, bool]:
+    """Return how many bytes the frames can decode to, and whether all of them say it themselves."""
+    # RFC 8878, section 3.1.1: what a header claims counts only as far as the blocks can hold it.
+    total, known, at = 0, True, 0
+    while at < len(encoded):
+        magic = int.from_bytes(encoded[at : at + 4], "little")
+        if magic in _SKIPPABLE:
+            at += 8 + int.from_bytes(encoded[at + 4 : at + 8], "little")
+            continue
+        if magic != _MAGIC or at + 5 > len(encoded):
+            raise DataCorruptionError(f'"zstd" codec: no frame at byte {at}')
+        flags = encoded[at + 4]
+        single = flags >> 5 & 1
+        at += 5 + (not single) + (0, 1, 2, 4)[flags & 3]
+        n = (single, 2, 4, 8)[flags >> 6]
+        claim = int.from_bytes(encoded[at : at + n], "little") + (256 if n == 2 else 0)
+        at, held, last = at + n, 0, 0
+        while not last:
+            if at + 3 > len(encoded):
+                raise DataCorruptionError('"zstd" codec: truncated frame')
+            block = int.from_bytes(encoded[at : at + 3], "little")
+            last, kind, size = block & 1, block >> 1 & 3, block >> 3
+            held += size if kind < 2 else _LARGEST_BLOCK
+            at += 3 + (1 if kind == 1 else size)
+        at += 4 * (flags >> 2 & 1)
+        total, known = total + (min(claim, held) if n else held), known and n > 0
+    return total, known
