@@ -339,6 +339,6 @@ def test_zstd_of_any_size_takes_no_more_than_the_frames_claim():
     try:
         with pytest.raises(DataCorruptionError, match="zstd"):
             decode_any(bytes(lying))
-        assert tracemalloc.get_traced_memory()[1] < 100_000
+        assert tracemalloc.get_traced_memory()[1] < 300_000  # a block of 128 KiB, and as much to copy it
     finally:
         tracemalloc.stop()
