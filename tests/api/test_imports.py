@@ -58,7 +58,7 @@ OWN = [
 ]
 
 # Compressors that the array of the test doesn't have.
-COMPRESSORS = ["deflate", "google_crc32c", "isal", "lz4", "numcodecs", "xxhash", "zstandard"]
+COMPRESSORS = ["deflate", "fastcrc", "google_crc32c", "isal", "lz4", "numcodecs", "xxhash", "zstandard"]
 
 
 def loaded_by(program: str, *arguments: str) -> set[str]:

@@ -13,6 +13,7 @@ import zarr
 from cli_arrays import DRIVERS, Run, make, read
 
 import chunkwise as cw
+from chunkwise.libraries import LIBRARIES
 
 VALUES = np.arange(35 * 20, dtype="u2").reshape(35, 20)
 
@@ -84,6 +85,21 @@ def test_info_errors(run: Run, tmp_path: Path) -> None:
     assert run("info", "").status == 1
     assert run("info", "gopher://x/y").status == 1
     assert run("info").status == 2
+
+
+def test_info_of_the_system(run: Run) -> None:
+    """Versions, what does the work, the machine, and every extra; a PATH and --system exclude each other."""
+    info = run("info", "--system", "--json").json
+    assert info["chunkwise"] == cw.__version__ and info["processors"] >= 1 < info["memory"]
+    assert info["libraries"] == {library.work: library.used for library in LIBRARIES}
+    assert set(info["files"]) == {"locks", "rename", "names"}
+    assert info["packages"]["numpy"] == np.__version__
+    assert info["extras"]["dask"]["dask"] and "all" not in info["extras"]
+    text = run("info", "--system").out
+    assert all(name in text for name in (*info["libraries"].values(), *info["files"].values()))
+    assert "takes a PATH or --system" in run("info").err
+    assert "takes a PATH or --system" in run("info", "a", "--system").err
+    assert "--no-count is for a PATH" in run("info", "--system", "--no-count").err
 
 
 def test_urls_are_paths_too(run: Run, tmp_path: Path) -> None:

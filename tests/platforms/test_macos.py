@@ -18,12 +18,17 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join((str(HERE / "macos"), 
 
 
 @pytest.mark.parametrize(
-    "tests", ["platforms/contract_of_files.py", "docs/test_readme.py"], ids=["kvstores", "README"]
+    "tests",
+    [
+        pytest.param(["platforms/contract_of_files.py"], id="kvstores"),
+        pytest.param(["drivers/test_driver_contract.py", "-k", "Sharded or Cropped"], id="drivers"),
+        pytest.param(["docs/test_readme.py"], id="README"),
+    ],
 )
-def test_suites_pass(children: Any, tmp_path: Path, tests: str) -> None:
+def test_suites_pass(children: Any, tmp_path: Path, tests: list[str]) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
     process = children.start(
-        [*command, "--basetemp", str(tmp_path / "t"), str(HERE.parent / tests)],
+        [*command, "--basetemp", str(tmp_path / "t"), str(HERE.parent / tests[0]), *tests[1:]],
         env=ENVIRONMENT,
         cwd=HERE.parents[1],
         stdout=subprocess.PIPE,
@@ -46,6 +51,11 @@ assert list(store.list()) == [composed] and store.list_children("").prefixes == 
 assert store.read(decomposed).value == b"1"
 store.write(decomposed, b"2")
 assert store.read(composed).value == b"2" and list(store.list()) == [composed]
+other = "\\xc9/zarr.json"
+assert store.read(other).value is None and store.open_reader()(other) is None
+assert store.read_ranges(other, [0], [1]) is None
+into = store.open_into_reader()
+assert into is None or into(other, memoryview(bytearray(1))) is None
 try:
     store.write("\\xc9/zarr.json", b"3")
 except FailedPreconditionError as e:

@@ -1,13 +1,14 @@
-"""``chunkwise info``: describe an array, and how much of it is stored."""
+"""``chunkwise info``: describe an array and how much of it is stored, or what does the work here."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from chunkwise.cli.command import message, print_json
+from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
 from chunkwise.cli.spec_info import show_spec
+from chunkwise.cli.system_info import system_info
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attributes import read_attributes
@@ -28,7 +29,14 @@ FORMATS = {"zarr3": "Zarr v3", "zarr2": "Zarr v2", "zarr1": "Zarr v1", "n5": "N5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("path", metavar="PATH", help="array or group, or *.json with the spec of a view")
+    parser.add_argument(
+        "path", metavar="PATH", nargs="?", help="array or group, or *.json with the spec of a view"
+    )
+    parser.add_argument(
+        "--system",
+        action="store_true",
+        help="instead of a PATH: versions, what does the work, the machine",
+    )
     parser.add_argument(
         "--no-count", action="store_true", help="don't count the stored chunks, which means listing them"
     )
@@ -36,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if arguments.system == (arguments.path is not None):
+        raise UsageError("info takes a PATH or --system, and not both")
+    if arguments.system:
+        if arguments.no_count:
+            raise UsageError("--no-count is for a PATH, not for --system")
+        _system(json=arguments.json)
+        return 0
     spec = read_spec_file(arguments.path)
     if spec is not None:
         show_spec(arguments.path, spec, json=arguments.json)
@@ -64,6 +79,26 @@ def run(arguments: argparse.Namespace) -> int:
         message(f"this array can't be read: {error}")
         return 1
     return 0
+
+
+def _system(*, json: bool) -> None:
+    info = system_info()
+    if json:
+        print_json(info)
+        return
+    info["memory"] = format_nbytes(info["memory"])
+    extras = info.pop("extras")
+    for label, value in info.items():
+        if not isinstance(value, dict):
+            print(f"{label:<16} {value}")
+    for part in ("libraries", "files", "packages"):
+        print(f"\n{part}")
+        for label, value in info[part].items():
+            print(f"  {label:<14} {value or 'not installed'}")
+    print("\nextras")
+    for extra, packages in extras.items():
+        found = ", ".join(f"{name} {version or 'not installed'}" for name, version in packages.items())
+        print(f"  {extra:<14} {found}")
 
 
 def _group(node: Node, arguments: argparse.Namespace) -> int:

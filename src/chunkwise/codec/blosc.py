@@ -33,10 +33,11 @@ import numcodecs.blosc
 import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int
-from chunkwise.codec.blosc_library import imagecodecs_library, open_library
 from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 from chunkwise.codec.size import size_error
 from chunkwise.errors import CodecError, DataCorruptionError, SpecError, UnsupportedError
+from chunkwise.libraries import blosc
+from chunkwise.libraries.c_blosc import imagecodecs_library
 
 __all__ = ["Blosc"]
 
@@ -154,7 +155,7 @@ class Blosc(BytesToBytes):
         )
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        decompress = open_library().decompress
+        decompress = blosc().decompress
 
         def decode(encoded: Buffer) -> Buffer:
             nbytes = _checked_nbytes(encoded, decoded_nbytes)
@@ -170,7 +171,7 @@ class Blosc(BytesToBytes):
     def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
         if decoded_nbytes == 0:
             return None
-        decompress = open_library().decompress
+        decompress = blosc().decompress
 
         def decode(encoded: Buffer, out: memoryview) -> None:
             _checked_nbytes(encoded, decoded_nbytes)
@@ -186,7 +187,7 @@ class Blosc(BytesToBytes):
         if shuffle is None or shuffle == _AUTO:
             shuffle = 2 if typesize == 1 else 1
         here = cname in numcodecs.blosc.list_compressors()
-        library = open_library() if here else imagecodecs_library(cname)
+        library = blosc() if here else imagecodecs_library(cname)
         compress = library.open_compressor(cname, clevel, shuffle, blocksize, typesize)
 
         def encode(decoded: Buffer) -> Buffer:

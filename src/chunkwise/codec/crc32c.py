@@ -20,30 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, Literal, Self
-
-import numpy as np
 
 from chunkwise.binding import Members, expect_one_of
 from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.size import byte_view, size_error
 from chunkwise.errors import DataCorruptionError, UnsupportedError
+from chunkwise.libraries import crc32c
 
-__all__ = ["Crc32c", "crc32c_function"]
-
-
-@cache  # to look for a package that isn't there takes longer than most checksums
-def crc32c_function() -> Callable[[memoryview], int]:
-    """Return a function for the checksum of a view of bytes: fastcrc's if there is one, else Google's."""
-    try:
-        from fastcrc.crc32 import iscsi
-    except ImportError:
-        from google_crc32c import value
-
-        # The extension takes no memoryview; an array over the same memory saves the copy.
-        return lambda view: value(np.frombuffer(view, np.uint8))
-    return iscsi  # type: ignore[no-any-return, unused-ignore]
+__all__ = ["Crc32c"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +64,7 @@ class Crc32c(BytesToBytes):
         return decoded_nbytes + 4
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        checksum, at_start = crc32c_function(), self.location == "start"
+        checksum, at_start = crc32c(), self.location == "start"
 
         def decode(encoded: Buffer) -> Buffer:
             view = byte_view(encoded)
@@ -102,7 +87,7 @@ class Crc32c(BytesToBytes):
         return decode
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
-        checksum, at_start = crc32c_function(), self.location == "start"
+        checksum, at_start = crc32c(), self.location == "start"
 
         def encode(decoded: Buffer) -> Buffer:
             view = byte_view(decoded)

@@ -15,11 +15,11 @@ from typing import Any, Literal
 import numpy as np
 from isal import isal_zlib
 
-from chunkwise.codec import native
-from chunkwise.codec.native import Framing
 from chunkwise.codec.protocol import Buffer
 from chunkwise.codec.size import size_error
 from chunkwise.errors import CodecError, DataCorruptionError
+from chunkwise.libraries import deflate
+from chunkwise.libraries.direct import Framing
 
 __all__ = ["Framing", "open_deflate_decoder", "open_deflate_decoder_into", "open_deflate_encoder"]
 
@@ -32,7 +32,7 @@ _MAX_RATIO = 1032  # a code of two bits stands for at most 258 bytes
 
 def open_deflate_decoder_into(codec: str, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None] | None:
     """Return a decoder that fills memory of exactly `decoded_nbytes` bytes; None if there is none."""
-    library = native.libdeflate()
+    library = deflate()
     if library is None or decoded_nbytes == 0:
         return None
     fill = library.open_decoder()
@@ -121,7 +121,7 @@ def open_deflate_encoder(
     """Return an encoder for one stream; the header of a gzip stream holds no time and no name."""
     # `library` "zlib" means that `level` is zlib's, whichever library then compresses; what is returned
     # is valid until the next call.
-    direct = native.libdeflate() if library == "zlib" else None
+    direct = deflate() if library == "zlib" else None
     if direct is not None:
         return direct.open_encoder(framing, _DEFAULT_LEVEL if level < 0 else level)
     wbits = _WBITS[framing]

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import lz4.block
+import numcodecs.lz4
 
 from chunkwise.binding import Members, expect_int
 from chunkwise.codec.protocol import Buffer, BytesToBytes
@@ -55,7 +55,7 @@ class Lz4(BytesToBytes):
         return {"acceleration": self.acceleration}
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        decompress, error = lz4.block.decompress, lz4.block.LZ4BlockError
+        decompress = numcodecs.lz4.decompress
 
         def decode(encoded: Buffer) -> Buffer:
             head = encoded[:4]
@@ -71,17 +71,15 @@ class Lz4(BytesToBytes):
             if nbytes == 0:
                 return b""
             try:
-                data: bytes = decompress(memoryview(encoded)[4:], uncompressed_size=nbytes)
-            except (error, ValueError) as e:
+                data: bytes = decompress(encoded)
+            except (RuntimeError, ValueError) as e:
                 raise DataCorruptionError(f'"lz4" codec: {e}') from e
-            if len(data) != nbytes:
-                raise size_error("lz4", len(data), nbytes)
             return data
 
         return decode
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
-        acceleration, compress = self.acceleration, lz4.block.compress
+        acceleration, compress = self.acceleration, numcodecs.lz4.compress
 
         def encode(decoded: Buffer) -> Buffer:
             if len(decoded) > _MAX_NBYTES:
@@ -89,6 +87,6 @@ class Lz4(BytesToBytes):
                     f'"lz4" codec: a chunk of {len(decoded)} bytes is larger than the {_MAX_NBYTES} '
                     "that it can hold"
                 )
-            return compress(decoded, mode="fast", acceleration=acceleration, store_size=True)  # type: ignore[no-any-return]
+            return compress(decoded, acceleration)  # type: ignore[no-any-return]
 
         return encode

@@ -45,11 +45,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import lz4.block
-import lz4.frame
 import xxhash
 
 from chunkwise.binding import Members, expect_int
+from chunkwise.codec.lz4_block import FRAME_MAGIC, compress_block, decompress_block, decompress_frame
 from chunkwise.codec.protocol import Buffer, BytesToBytes
 from chunkwise.codec.size import byte_view
 from chunkwise.errors import DataCorruptionError
@@ -57,13 +56,11 @@ from chunkwise.errors import DataCorruptionError
 __all__ = ["Lz4Java"]
 
 _MAGIC = b"LZ4Block"
-_FRAME_MAGIC = b"\x04\x22\x4d\x18"
 _HEADER = struct.Struct("<8sBiiI")
 _STORED = 0x10
 _COMPRESSED = 0x20
 _SEED = 0x9747B28C
 _CHECKSUM_MASK = 0x0FFFFFFF
-_MAX_RATIO = 255  # no LZ4 block expands to more than this many times its size
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ class Lz4Java(BytesToBytes):
             for start in range(0, len(view), size):
                 original = view[start : start + size]
                 checksum = xxhash.xxh32_intdigest(original, _SEED) & _CHECKSUM_MASK
-                block: Buffer = lz4.block.compress(original, store_size=False)
+                block: Buffer = compress_block(original)
                 method = _COMPRESSED
                 if len(block) >= len(original):
                     block, method = original, _STORED
@@ -120,29 +117,16 @@ def _decode(data: memoryview, nbytes: int | None) -> Buffer:
     """Decode a payload by what it looks like: lz4-java, frame, size and block, or a bare block."""
     if data[: len(_MAGIC)] == _MAGIC:
         return _decode_java(data, nbytes)
-    if data[: len(_FRAME_MAGIC)] == _FRAME_MAGIC:
-        return _decode_frame(data, nbytes)
+    if data[: len(FRAME_MAGIC)] == FRAME_MAGIC:
+        return decompress_frame(data, nbytes)
     if nbytes is None:
         raise DataCorruptionError("lz4: payload is not an LZ4Block stream")
     if len(data) >= 4 and int.from_bytes(data[:4], "little") == nbytes:
         try:
-            return _decode_block(data[4:], nbytes)
+            return decompress_block(data[4:], nbytes)
         except DataCorruptionError:
             pass  # the size may be the start of a bare block that looks like it
-    return _decode_block(data, nbytes)
-
-
-def _decode_block(block: memoryview, nbytes: int) -> bytes:
-    """Decode one bare LZ4 block to exactly `nbytes` bytes."""
-    if nbytes > _MAX_RATIO * len(block):
-        raise DataCorruptionError(f"lz4: block of {len(block)} bytes can't hold {nbytes} bytes")
-    try:
-        data: bytes = lz4.block.decompress(block, uncompressed_size=nbytes)
-    except (lz4.block.LZ4BlockError, ValueError, OverflowError) as e:
-        raise DataCorruptionError(f"lz4: {e}") from e
-    if len(data) != nbytes:
-        raise DataCorruptionError(f"lz4: block holds {len(data)} bytes, expected {nbytes}")
-    return data
+    return decompress_block(data, nbytes)
 
 
 def _decode_java(data: memoryview, nbytes: int | None) -> Buffer:
@@ -173,7 +157,7 @@ def _decode_java(data: memoryview, nbytes: int | None) -> Buffer:
         if nbytes is not None and got > nbytes:
             raise DataCorruptionError(f"lz4 stream holds more than the expected {nbytes} bytes")
         block = data[at : at + compressed]
-        part: Buffer = block if method == _STORED else _decode_block(block, original)
+        part: Buffer = block if method == _STORED else decompress_block(block, original)
         if xxhash.xxh32_intdigest(part, _SEED) & _CHECKSUM_MASK != checksum:
             raise DataCorruptionError(f"lz4: checksum mismatch in LZ4Block chunk at byte {at - _HEADER.size}")
         parts.append(part)
@@ -183,16 +167,3 @@ def _decode_java(data: memoryview, nbytes: int | None) -> Buffer:
     if nbytes is not None and got != nbytes:
         raise DataCorruptionError(f"lz4 stream holds {got} bytes, expected {nbytes}")
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _decode_frame(data: memoryview, nbytes: int | None) -> bytes:
-    stream = lz4.frame.LZ4FrameDecompressor()
-    try:
-        decoded: bytes = stream.decompress(data, max_length=-1 if nbytes is None else nbytes + 1)
-    except (RuntimeError, ValueError, EOFError) as e:
-        raise DataCorruptionError(f"lz4: {e}") from e
-    if nbytes is not None and len(decoded) != nbytes:
-        raise DataCorruptionError(f"lz4 frame holds {len(decoded)} bytes or more, expected {nbytes}")
-    if not stream.eof or stream.unused_data:
-        raise DataCorruptionError("lz4: truncated frame, or data after it")
-    return decoded

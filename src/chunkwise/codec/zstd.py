@@ -25,20 +25,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-import zstandard
+import numpy as np
 
 from chunkwise.binding import Members, expect_bool, expect_int
 from chunkwise.codec.protocol import Buffer, BytesToBytes, ChunkSpec
 from chunkwise.codec.size import size_error
-from chunkwise.errors import DataCorruptionError
+from chunkwise.errors import DataCorruptionError, prefix
+from chunkwise.libraries import zstd
 
 __all__ = ["Zstd"]
 
 _LEVELS = (-131072, 22)
 _MAGIC, _SKIPPABLE = 0xFD2FB528, range(0x184D2A50, 0x184D2A60)
 _DEFAULT_LEVEL = {"zarr2": 1, "n5": 3}
-# 1 KiB of compressed data can expand to 32 MiB (4 bytes to a block of 128 KiB).
-_READ_STEP, _MAX_RATIO = 1024, 32768
+_MAX_RATIO = 1 << 15  # a block of 128 KiB takes at least 4 bytes
+_LARGEST_BLOCK = 1 << 17
+_FEW = 1 << 16  # bytes, which are taken for a chunk of unknown size to begin with
 
 
 @dataclass(frozen=True)
@@ -88,63 +90,91 @@ class Zstd(BytesToBytes):
         return False
 
     def open_encoder(self) -> Callable[[Buffer], Buffer]:
-        level, checksum = 3 if self.level is None else self.level, bool(self.checksum)
-        context = zstandard.ZstdCompressor(level=level, write_checksum=checksum, write_content_size=True)
-        compress: Callable[[Buffer], Buffer] = context.compress
-        return compress
+        return zstd().open_encoder(3 if self.level is None else self.level, bool(self.checksum))
 
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-        context = zstandard.ZstdDecompressor()
-        decompress, content_size, error = (
-            context.decompress,
-            zstandard.frame_content_size,
-            zstandard.ZstdError,
-        )
+        if decoded_nbytes is None:
+            return _open_unbounded_decoder()
+        n, fill = decoded_nbytes, self.open_decoder_into(decoded_nbytes)
 
         def decode(encoded: Buffer) -> Buffer:
+            _check_ratio(encoded, n)  # before memory is made for the claim
+            out = np.empty(n, np.uint8).data
+            fill(encoded, out)
+            return out
+
+        return decode
+
+    def open_decoder_into(self, decoded_nbytes: int) -> Callable[[Buffer, memoryview], None]:
+        decompress = zstd().open_decoder()
+
+        def decode(encoded: Buffer, out: memoryview) -> None:
             try:
-                size = content_size(encoded)
-                if size == decoded_nbytes:
-                    # What a header claims is allocated only if it is what the metadata promises.
-                    try:
-                        data: bytes = decompress(encoded, allow_extra_data=False)
-                    except error:
-                        data = _read_frames(context, encoded, decoded_nbytes)
-                else:
-                    data = _read_frames(context, encoded, decoded_nbytes)
-            except error as e:
-                raise DataCorruptionError(f'"zstd" codec: {e}') from e
-            if decoded_nbytes is not None and len(data) != decoded_nbytes:
-                raise _size_error(len(data), decoded_nbytes)
-            return data
+                written = decompress(encoded, out)
+            except DataCorruptionError as e:
+                raise prefix(e, '"zstd" codec') from None
+            if written != decoded_nbytes:
+                raise size_error(
+                    "zstd", f"more than {decoded_nbytes}" if written is None else written, decoded_nbytes
+                )
 
         return decode
 
 
-def _size_error(got: int, expected: int) -> DataCorruptionError:
-    return size_error("zstd", f"more than {expected}" if got > expected else got, expected)
+def _check_ratio(encoded: Buffer, nbytes: int) -> None:
+    """Refuse a size that so few encoded bytes can't hold."""
+    if nbytes > _MAX_RATIO * len(encoded):
+        raise DataCorruptionError(
+            f'"zstd" codec: {len(encoded)} bytes can\'t hold the expected {nbytes} bytes'
+        )
 
 
-def _read_frames(context: Any, encoded: Buffer, expected: int | None) -> bytes:
-    """Decode any number of frames, of known content size or not, to at most ``expected + 1`` bytes."""
-    parts: list[bytes] = []
-    total = 0
-    rest = memoryview(encoded)
-    while len(rest):
-        frame = context.decompressobj()
-        size = zstandard.frame_content_size(rest)
-        if expected is not None and size > expected - total:
-            raise _size_error(expected + 1, expected)
-        # A frame is fed in pieces, so that what it expands to is noticed before it is all there.
-        at, step = 0, max(_READ_STEP, (1 << 16) if expected is None else expected // _MAX_RATIO)
-        while at < len(rest) and not frame.eof:
-            part = frame.decompress(rest[at : at + step])
-            at += step
-            parts.append(part)
-            total += len(part)
-            if expected is not None and total > expected:
-                raise _size_error(total, expected)
-        if not frame.eof:
-            raise DataCorruptionError('"zstd" codec: truncated frame')
-        rest = rest[min(at, len(rest)) - len(frame.unused_data) :]
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+def _open_unbounded_decoder() -> Callable[[Buffer], Buffer]:
+    """Return a decoder for chunks of any size."""
+    decompress = zstd().open_decoder()
+
+    def decode(encoded: Buffer) -> Buffer:
+        most, known = _most_decoded(memoryview(encoded))
+        room = most if known else min(most, max(_FEW, 8 * len(encoded)))
+        while True:
+            out = np.empty(room, np.uint8).data
+            try:
+                written = decompress(encoded, out)
+            except DataCorruptionError as e:
+                raise prefix(e, '"zstd" codec') from None
+            if written is not None:
+                return out[:written]
+            if room == most:
+                raise DataCorruptionError(f'"zstd" codec: more than the {most} bytes that the frames claim')
+            room = min(most, 8 * room)
+
+    return decode
+
+
+def _most_decoded(encoded: memoryview) -> tuple[int, bool]:
+    """Return how many bytes the frames can decode to, and whether all of them say it themselves."""
+    # RFC 8878, section 3.1.1: what a header claims counts only as far as the blocks can hold it.
+    total, known, at = 0, True, 0
+    while at < len(encoded):
+        magic = int.from_bytes(encoded[at : at + 4], "little")
+        if magic in _SKIPPABLE:
+            at += 8 + int.from_bytes(encoded[at + 4 : at + 8], "little")
+            continue
+        if magic != _MAGIC or at + 5 > len(encoded):
+            raise DataCorruptionError(f'"zstd" codec: no frame at byte {at}')
+        flags = encoded[at + 4]
+        single = flags >> 5 & 1
+        at += 5 + (not single) + (0, 1, 2, 4)[flags & 3]
+        n = (single, 2, 4, 8)[flags >> 6]
+        claim = int.from_bytes(encoded[at : at + n], "little") + (256 if n == 2 else 0)
+        at, held, last = at + n, 0, 0
+        while not last:
+            if at + 3 > len(encoded):
+                raise DataCorruptionError('"zstd" codec: truncated frame')
+            block = int.from_bytes(encoded[at : at + 3], "little")
+            last, kind, size = block & 1, block >> 1 & 3, block >> 3
+            held += size if kind < 2 else _LARGEST_BLOCK
+            at += 3 + (1 if kind == 1 else size)
+        at += 4 * (flags >> 2 & 1)
+        total, known = total + (min(claim, held) if n else held), known and n > 0
+    return total, known

@@ -11,6 +11,7 @@ A soft link never leaves its tree.  An external one is followed only if the call
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -99,7 +100,7 @@ def _other_tree(tree: Tree, link: Link) -> Tree:
 def source_location(tree: Tree, link: Link) -> Location:
     """Return the root of the tree that an external link leads to."""
     source = link.source
-    if is_url(source) or source.startswith("/"):
+    if is_url(source) or source.startswith("/") or os.path.isabs(source):
         return locate(source, tree.context)
     path = posixpath.normpath(posixpath.join("/" + tree.root.path, source))
     climbs = source.split("/").count("..") > len([name for name in tree.root.path.split("/") if name])

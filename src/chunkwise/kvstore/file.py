@@ -33,7 +33,7 @@ from chunkwise.fork import new_lock
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
-from chunkwise.kvstore.file_path import check_case, path_of, real_directory, root_directory
+from chunkwise.kvstore.file_path import check_case, other_case, path_of, real_directory, root_directory
 from chunkwise.kvstore.file_protocol import generation_of, remove_stale
 from chunkwise.kvstore.file_read import (
     LOADERS,
@@ -58,6 +58,7 @@ from chunkwise.kvstore.traits import DEFAULT_TRAITS, IntoReader, StoreTraits
 
 __all__ = ["FileStore"]
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 _LOCKING = ("os", "lockfile", "none", "non_atomic")
@@ -168,6 +169,8 @@ class FileStore:
     ) -> Stamped:
         """Return the value of `key` or a part of it, with its generation; a directory is missing."""
         path, now = self._path(key), time.time()
+        if other_case(self.root, key):
+            return Stamped(None, MISSING_GENERATION, now)
         try:
             [fd] = map(open_for_reading, [path], [self.io_mode == "direct"])
             try:
@@ -189,7 +192,7 @@ class FileStore:
     def open_reader(self) -> Reader:
         """Return a reader for one worker; what it returns is valid until its next call."""
         if self.io_mode == "default" and VECTORED_READS:
-            return open_file_reader(self.root)
+            return self._exact(open_file_reader(self.root))
 
         def read(key: str, start: int = 0, stop: int | None = None) -> Buffer | None:
             return self.read(key, byte_range=ByteRange(start, stop)).value
@@ -198,14 +201,22 @@ class FileStore:
 
     def open_into_reader(self) -> IntoReader | None:
         """Return a reader that fills the caller's memory, None if files are read in another way."""
-        return open_into_reader(self.root) if self.io_mode == "default" and VECTORED_READS else None
+        if self.io_mode != "default" or not VECTORED_READS:
+            return None
+        return self._exact(open_into_reader(self.root))
+
+    def _exact(self, read: Callable[..., R]) -> Callable[..., R | None]:
+        """Return a reader for which a key that differs in case from a file's is missing."""
+        if not FOLDS_NAMES:
+            return read
+        return lambda key, *arguments: None if other_case(self.root, key) else read(key, *arguments)
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
         """Return the bytes of each range of the value of `key`, None if that is missing.
 
         Ranges in ascending order that lie close together share a system call.
         """
-        return read_file_ranges(self._path(key), starts, stops)
+        return None if other_case(self.root, key) else read_file_ranges(self._path(key), starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
         """Replace the value of `key`; return its new generation, None if the current is not `if_equal`.

@@ -32,7 +32,7 @@ _FAILED = {
     errno.EMFILE: "too many open files in this process; raise the limit (ulimit -n)",
     errno.ENFILE: "too many open files in the system",
     **dict.fromkeys(
-        (errno.ENOLCK, errno.EOPNOTSUPP),
+        (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP),
         'the file system may have no locks, as some network ones; with "file_io_locking" of '
         '{"mode": "lockfile"} none are needed',
     ),

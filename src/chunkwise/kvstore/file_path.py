@@ -21,6 +21,7 @@ __all__ = [
     "check_key",
     "is_suspect",
     "is_valid",
+    "other_case",
     "path_of",
     "real_directory",
     "root_directory",
@@ -69,13 +70,17 @@ def path_of(root: str, key: str) -> str:
 
 
 def check_case(root: str, key: str) -> None:
-    """Raise if a file or directory on the way to `key` has another name that the system takes for the same.
+    """Raise if writing `key` would change the value of another key."""
+    if other := other_case(root, key):
+        part = next((part for part in key.split("/") if part.casefold() == other.casefold()), other)
+        taken = f"{dump(other)} is there, which the system takes for {dump(part)}"
+        raise FailedPreconditionError(f"Can't change {dump(root + key)}: {taken}")
 
-    Raises
-    ------
-    FailedPreconditionError
-        If writing `key` would change the value of another key.
-    """
+
+def other_case(root: str, key: str) -> str:
+    """Return the other name of what the system takes for a file or directory on the way to `key`, if any."""
+    if not FOLDS_NAMES:
+        return ""
     at = root
     for part in key.split("/"):
         if part.isascii() and part.lower() == part.upper():  # digits, mostly
@@ -85,12 +90,11 @@ def check_case(root: str, key: str) -> None:
             os.lstat(at + part)
             names = list(map(key_name, os.listdir(at)))
         except OSError:
-            return  # there is nothing that it could be taken for
+            return ""  # there is nothing that it could be taken for
         if key_name(part) not in names:
-            same = next((name for name in names if name.casefold() == part.casefold()), part)
-            taken = f"{dump(same)} is there, which the system takes for {dump(part)}"
-            raise FailedPreconditionError(f"Can't change {dump(root + key)}: {taken}")
+            return next((name for name in names if name.casefold() == part.casefold()), part)
         at += part + "/"
+    return ""
 
 
 def real_directory(root: str) -> str:

@@ -25,6 +25,7 @@ __all__ = [
     "LOCK",
     "NO_FOLLOW",
     "READ",
+    "TRAITS",
     "UNLOCK",
     "VECTORED_READS",
     "WINDOWS",
@@ -96,6 +97,14 @@ else:
         set_lock = fcntl.flock
         LOCK = (fcntl.LOCK_EX | fcntl.LOCK_NB,)
         UNLOCK = (fcntl.LOCK_UN,)
+
+
+TRAITS = {
+    "locks": {"win32": "msvcrt.locking", "linux": "fcntl.F_OFD_SETLK"}.get(sys.platform, "fcntl.flock"),
+    "rename": "replaces a file that nobody has open" if WINDOWS else "replaces a file that others have open",
+    "names": "upper and lower case are one" if FOLDS_NAMES else "upper and lower case differ",
+}
+"""What the platform's files have, in words."""
 
 
 # -- calls that fail for a moment while somebody else has a file open -------------------------------------

@@ -18,18 +18,19 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import zstandard
+import numpy as np
 
-from chunkwise.errors import DataCorruptionError, UnsupportedError
+from chunkwise.errors import DataCorruptionError, UnsupportedError, prefix
 from chunkwise.kvstore.protocol import Buffer
+from chunkwise.libraries import zstd
 
 __all__ = ["STORED", "Method", "decode", "method_named"]
 
 STORED = 0
-# A window or dictionary that is larger than any encoder's preset is a trap for memory.
-_LARGEST_WINDOW = 1 << 27
+# A dictionary that is larger than any encoder's preset is a trap for memory.
 _XZ_MEMORY = 1 << 28
 _PIECE = 1 << 20
+_ZSTD_RATIO = 1 << 15  # a block of 128 KiB takes at least 4 bytes
 
 
 class Method(NamedTuple):
@@ -55,7 +56,7 @@ def _deflate(value: Buffer) -> bytes:
 
 
 def _zstd(value: Buffer) -> bytes:
-    return zstandard.ZstdCompressor().compress(value)
+    return bytes(zstd().open_encoder(3, False)(value))
 
 
 _ENCODED = {
@@ -89,7 +90,9 @@ def decode(method: int, data: Buffer, nbytes: int) -> Buffer:
         raise UnsupportedError(f"ZIP compression method {method} is not supported; expected one of {known}")
     try:
         return decoder(data, nbytes)
-    except (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError, zstandard.ZstdError) as e:
+    except DataCorruptionError as e:
+        raise prefix(e, f"ZIP member can't be decoded by {_NAMES[method]}") from None
+    except (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError) as e:
         raise DataCorruptionError(f"ZIP member can't be decoded by {_NAMES[method]}: {e}") from e
 
 
@@ -132,16 +135,15 @@ def _pieces(decoder: Any, data: Buffer, nbytes: int) -> bytes:
     return bytes(out)
 
 
-def _unzstd(data: Buffer, nbytes: int) -> bytes:
-    out = bytearray()
-    decoder = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
-    with decoder.stream_reader(data, read_across_frames=True) as reader:
-        while len(out) <= nbytes and (piece := reader.read(min(_PIECE, nbytes + 1 - len(out)))):
-            out += piece
-    return bytes(out)
+def _unzstd(data: Buffer, nbytes: int) -> Buffer:
+    out = np.empty(min(nbytes, _ZSTD_RATIO * len(data)), np.uint8).data
+    written = zstd().open_decoder()(data, out)
+    if written is None:
+        raise ValueError(f"it holds more than {len(out)} bytes")
+    return out[:written]
 
 
-_DECODERS: dict[int, Callable[[Buffer, int], bytes]] = {
+_DECODERS: dict[int, Callable[[Buffer, int], Buffer]] = {
     8: _inflate,
     12: _bunzip2,
     14: _unlzma,

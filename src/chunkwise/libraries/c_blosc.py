@@ -1,4 +1,4 @@
-"""c-blosc: called directly, as NumCodecs offers it, or as imagecodecs does."""
+"""c-blosc as NumCodecs offers it, or as imagecodecs does."""
 
 from __future__ import annotations
 
@@ -8,18 +8,11 @@ import numcodecs.blosc
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.codec import native
-from chunkwise.codec.native import BloscLibrary, Compress
-from chunkwise.codec.protocol import Buffer
 from chunkwise.errors import UnsupportedError
 from chunkwise.extras import needs
+from chunkwise.libraries.library import BloscLibrary, Buffer, Compress
 
-__all__ = ["imagecodecs_library", "numcodecs_library", "open_library"]
-
-
-def open_library() -> BloscLibrary:
-    """Return the faster way that there is on this platform."""
-    return native.blosc() or numcodecs_library()
+__all__ = ["imagecodecs_library", "numcodecs_library"]
 
 
 def numcodecs_library() -> BloscLibrary:

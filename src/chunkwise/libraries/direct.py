@@ -1,8 +1,8 @@
-"""Functions of C libraries that are called directly, by ctypes: libdeflate and c-blosc.
+"""Functions of C libraries that are called directly, by ctypes: libdeflate, c-blosc and libzstd.
 
 They are those of extension modules of other packages (``deflate``, ``numcodecs``), which export them on Linux
-and macOS.  Where they don't, `libdeflate` and `blosc` return None, and the callers do the same with the
-packages' own functions.  All calls release the interpreter lock.
+and macOS.  Where they don't, `libdeflate`, `blosc` and `zstd` raise ImportError, and other packages'
+functions do the same (:mod:`chunkwise.libraries`).  All calls release the interpreter lock.
 
 libdeflate
     encodes two to three times as fast as zlib at every level, to slightly fewer bytes, and decodes a fifth
@@ -12,6 +12,9 @@ c-blosc
     thread it goes through a global context with a lock and threads of its own, which for chunks of 64 KiB
     to 1 MiB takes 1.3 to 2.5 times as long, and the switch for that is a global of NumCodecs that belongs
     to the application.
+libzstd
+    keeps a context per worker, where NumCodecs makes one per call, and decodes any frames into memory whose
+    size bounds them.
 """
 
 from __future__ import annotations
@@ -19,23 +22,37 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from chunkwise.codec.protocol import Buffer
+from chunkwise.errors import DataCorruptionError
+from chunkwise.libraries.library import BloscLibrary, Buffer, Compress, ZstdLibrary
 
-__all__ = ["BloscLibrary", "Compress", "Framing", "Libdeflate", "blosc", "libdeflate"]
+__all__ = ["Framing", "Libdeflate", "blosc", "libdeflate", "zstd"]
 
 Framing: TypeAlias = Literal["gzip", "zlib"]
 
-Compress: TypeAlias = "Callable[[Buffer], Buffer | None]"
-"""Returns a chunk, valid until the next call; None if it can't be made."""
-
+_TOO_SMALL = 70  # ZSTD_error_dstSize_tooSmall
+_LEVEL, _CHECKSUM = 100, 201  # ZSTD_c_compressionLevel, ZSTD_c_checksumFlag
 _MAX_OVERHEAD = 16  # what incompressible data grows by in Blosc: the header, in bytes
 _cell = ctypes.c_char.from_buffer
 _byref, _frombuffer = ctypes.byref, np.frombuffer
+
+
+def _load(package: str, module: str) -> Any:
+    """Return the library of an extension module, whose package is not imported for that."""
+    package_spec = find_spec(package)
+    folders = package_spec.submodule_search_locations if package_spec else None
+    spec = PathFinder.find_spec(f"{package}.{module}", list(folders or ()))
+    if spec is None or spec.origin is None:
+        raise ImportError(f"no module {package}.{module}")
+    try:
+        return ctypes.CDLL(spec.origin)
+    except OSError as e:
+        raise ImportError(str(e)) from e
 
 
 def _address(buffer: Buffer) -> Any:
@@ -137,38 +154,22 @@ class Libdeflate:
         return encode
 
 
-@cache
-def libdeflate() -> Libdeflate | None:
-    """Return libdeflate's own functions, or None where the package ``deflate`` doesn't export them."""
+def libdeflate() -> Libdeflate:
+    """Return libdeflate's own functions."""
+    library = _load("deflate", "_deflate")
     try:
-        from deflate import _deflate
-
-        return Libdeflate(ctypes.CDLL(_deflate.__file__))
-    except (AttributeError, ImportError, OSError):
-        return None
+        return Libdeflate(library)
+    except AttributeError as e:
+        raise ImportError(str(e)) from e
 
 
-class BloscLibrary(NamedTuple):
-    """c-blosc, by one way or the other."""
-
-    # ``decompress(encoded, out)`` fills a writable view; returns the number of bytes, or a negative
-    # number if the data is corrupt. The header must have been checked against both sizes.
-    decompress: Callable[[Buffer, memoryview], int]
-    # ``open_compressor(cname, clevel, shuffle, blocksize, typesize)`` returns a :data:`Compress` for
-    # one worker.
-    open_compressor: Callable[[str, int, int, int, int], Compress]
-
-
-@cache
-def blosc() -> BloscLibrary | None:
-    """Return c-blosc's own functions, or None where NumCodecs doesn't export them."""
-    import numcodecs.blosc  # not before it is used: gzip needs none of it
-
+def blosc() -> BloscLibrary:
+    """Return c-blosc's own functions."""
+    library = _load("numcodecs", "blosc")
     try:
-        library = ctypes.CDLL(numcodecs.blosc.__file__)
         decompress_ctx, compress_ctx = library.blosc_decompress_ctx, library.blosc_compress_ctx
-    except (AttributeError, OSError):
-        return None
+    except AttributeError as e:
+        raise ImportError(str(e)) from e
     size, pointer, number = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
     decompress_ctx.restype = compress_ctx.restype = number
     decompress_ctx.argtypes = [pointer, pointer, size, number]
@@ -198,3 +199,73 @@ def blosc() -> BloscLibrary | None:
         return compress
 
     return BloscLibrary(decompress, open_compressor)
+
+
+def zstd() -> ZstdLibrary:
+    """Return libzstd's own functions."""
+    library = _load("numcodecs", "zstd")
+    size, pointer, number = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
+    try:
+        new_decoder, new_encoder = library.ZSTD_createDCtx, library.ZSTD_createCCtx
+        free_decoder, free_encoder = library.ZSTD_freeDCtx, library.ZSTD_freeCCtx
+        decode_all, encode_all = library.ZSTD_decompressDCtx, library.ZSTD_compress2
+        set_parameter, bound = library.ZSTD_CCtx_setParameter, library.ZSTD_compressBound
+        is_error, code_of, text_of = (
+            library.ZSTD_isError, library.ZSTD_getErrorCode, library.ZSTD_getErrorName
+        )  # fmt: skip
+    except AttributeError as e:
+        raise ImportError(str(e)) from e
+    new_decoder.restype = new_encoder.restype = pointer
+    for free in (free_decoder, free_encoder):
+        free.argtypes = [pointer]
+    for function in (decode_all, encode_all):
+        function.argtypes, function.restype = [pointer, pointer, size, pointer, size], size
+    set_parameter.argtypes, set_parameter.restype = [pointer, number, number], size
+    bound.argtypes, bound.restype = [size], size
+    text_of.restype = ctypes.c_char_p
+    for function in (is_error, code_of, text_of):
+        function.argtypes = [size]
+
+    def open_decoder() -> Callable[[Buffer, memoryview], int | None]:
+        context = new_decoder()
+        if not context:
+            raise MemoryError
+
+        def decode(encoded: Buffer, out: memoryview) -> int | None:
+            n, room = len(encoded), len(out)
+            target = _writable_address(out) if room else None
+            written: int = decode_all(context, target, room, _address(encoded) if n else None, n)
+            if written <= room:
+                return written
+            if code_of(written) == _TOO_SMALL:
+                return None
+            raise DataCorruptionError(text_of(written).decode())
+
+        _free_with(decode, free_decoder, context)
+        return decode
+
+    def open_encoder(level: int, checksum: bool) -> Callable[[Buffer], Buffer]:
+        context = new_encoder()
+        if not context:
+            raise MemoryError
+        for parameter, value in ((_LEVEL, level), (_CHECKSUM, int(checksum))):
+            if is_error(set_parameter(context, parameter, value)):
+                raise ValueError(f"libzstd refuses level {level}")
+        out, most = memoryview(b""), -1
+
+        def encode(decoded: Buffer) -> Buffer:
+            nonlocal out, most
+            view = memoryview(decoded).cast("B") if type(decoded) is not bytes else decoded
+            n = len(view)
+            if n > most:
+                most, out = n, np.empty(bound(n), np.uint8).data
+            source = _address(view) if n else None
+            written: int = encode_all(context, _writable_address(out), len(out), source, n)
+            if is_error(written):  # no chunk is refused, but memory may be short
+                raise MemoryError(text_of(written).decode())
+            return out[:written]
+
+        _free_with(encode, free_encoder, context)
+        return encode
+
+    return ZstdLibrary(open_decoder, open_encoder)

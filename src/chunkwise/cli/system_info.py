@@ -1,0 +1,64 @@
+"""``chunkwise info --system``: versions, what does the work, and what this machine has."""
+
+from __future__ import annotations
+
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Any
+
+from chunkwise.engine.processors import memory_limit, n_processors
+from chunkwise.kvstore.platform import TRAITS
+from chunkwise.libraries import LIBRARIES
+from chunkwise.version import __version__
+
+__all__ = ["system_info"]
+
+
+def system_info() -> dict[str, Any]:
+    """Return what ``--system`` prints, as JSON has it; a package that is not installed has no version."""
+    packages, extras = _packages()
+    return {
+        "chunkwise": __version__,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": n_processors(),
+        "memory": memory_limit(),
+        "libraries": {library.work: _used(library) for library in LIBRARIES},
+        "files": dict(TRAITS),
+        "packages": packages,
+        "extras": extras,
+    }
+
+
+def _used(library: Any) -> str | None:
+    try:
+        library()
+    except ImportError:
+        return None
+    return str(library.used)
+
+
+def _packages() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
+    """Return the versions of the required packages, and those of each extra."""
+    required: dict[str, str | None] = {}
+    extras: dict[str, dict[str, str | None]] = {}
+    try:
+        requirements = requires("chunkwise") or []
+    except PackageNotFoundError:  # a source tree that is not installed
+        requirements = []
+    for requirement in requirements:
+        name = re.split(r"[^\w.-]", requirement)[0]
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
+        if extra is None and "sys_platform" not in requirement:
+            required[name] = _version(name)
+        elif extra is not None and extra[1] != "all":  # that one has those of the others
+            extras.setdefault(extra[1], {})[name] = _version(name)
+    return required, extras
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
