@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
@@ -14,6 +16,9 @@ import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.tools.executors import named_workers
 
+# Workers need not be able to import the tests.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
 VALUES = np.random.default_rng(0).integers(0, 1 << 16, (64, 64, 64), "u2")
 
 
@@ -21,7 +26,7 @@ VALUES = np.random.default_rng(0).integers(0, 1 << 16, (64, 64, 64), "u2")
 def client() -> Iterator[Client]:
     """A cluster of one process with one thread."""
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client
