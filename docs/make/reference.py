@@ -11,7 +11,8 @@ from chunkwise.dtypes.data_type import dtypes
 
 _GROUPS = {
     "Arrays": "open TensorStore read create_array array store copy plan_copy CopyPlan ArrayCopyReport "
-    "migrate Migration",
+    "migrate Migration verify diff NodeReport BadKey Difference to_dask from_dask",
+    "Images and pages": "open_multiscale MultiscaleImage ImageCollection Plate Well serve asgi_app",
     "Virtual arrays": "stack concat overlay cast downsample virtual_chunked VirtualChunkedReadParameters "
     "VirtualChunkedWriteParameters downsample_pyramid Pyramid PyramidProgress DownsampleMethod",
     "Trees": "open_group create_group Group Attributes Link create_container CopyReport N5Blocks "

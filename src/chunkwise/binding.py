@@ -108,7 +108,7 @@ def dump(value: JSON) -> str:
 
 
 def dump_bytes(value: JSON) -> bytes:
-    """Return :func:`dump` as UTF-8; half a surrogate pair, which UTF-8 lacks, makes all but ASCII escaped."""
+    """Return `dump` as UTF-8; half a surrogate pair, which UTF-8 lacks, makes all but ASCII escaped."""
     try:
         return dump(value).encode()
     except UnicodeEncodeError:

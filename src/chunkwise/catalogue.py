@@ -1,6 +1,6 @@
 """Every built-in extension, as a table of contents: name, where it is, what each format calls it.
 
-Targets are strings, so reading this file imports nothing; :class:`~chunkwise.registry.Registry` loads
+Targets are strings, so reading this file imports nothing; `chunkwise.registry.Registry` loads
 one on first use.  Adding an extension is adding its file and its row here.
 """
 

@@ -2,7 +2,7 @@
 
 Each is also the built-in exception that TensorStore raises for the same cause, so that ``except
 ValueError`` written for TensorStore keeps working.  A status such as ``NOT_FOUND`` is the first
-word of the text, as there.  Context is added on the way up with :func:`prefix`, which puts the
+word of the text, as there.  Context is added on the way up with `prefix`, which puts the
 outer operation in front: ``NOT_FOUND: Error opening "n5" driver: Error reading "a/0/0"``.
 """
 

@@ -46,7 +46,7 @@ def new_lock() -> Lock:
 
 
 def new_rlock() -> Any:
-    """Return a new reentrant lock; see :func:`new_lock`."""
+    """Return a new reentrant lock; see `new_lock`."""
     lock = threading.RLock()
     _locks.add(lock)
     return lock

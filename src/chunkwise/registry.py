@@ -1,7 +1,7 @@
 """Registry of names for every extension point, with other names in each format.
 
-A built-in entry is a string ``"package.module:name"`` in :mod:`chunkwise.catalogue` that is imported
-on first use.  Third parties call :meth:`Registry.register` or publish an entry point in the
+A built-in entry is a string ``"package.module:name"`` in `chunkwise.catalogue` that is imported
+on first use.  Third parties call `Registry.register` or publish an entry point in the
 registry's group; an entry point is looked for only when a name is not known otherwise.
 """
 

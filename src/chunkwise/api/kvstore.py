@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class KvStore(Locatable):
-    """Keys and values under a prefix, :attr:`path`, of a kvstore.
+    """Keys and values under a prefix, `path`, of a kvstore.
 
     The prefix is put in front of a key as it is: whether it ends in "/" matters.  Two handles are
     equal only if they are the same object.

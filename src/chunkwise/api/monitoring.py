@@ -159,7 +159,7 @@ def parse_tensorstore_flags(argv: Sequence[str]) -> None:
     ----------
     argv : sequence of str
         Of ``--tensorstore_verbose_logging=...`` the rest is given to
-        :func:`experimental_update_verbose_logging`; all else is the business of others.
+        `experimental_update_verbose_logging`; all else is the business of others.
     """
     if is_text(argv) or not isinstance(argv, Sequence):
         raise TypeError(f"argv must be a sequence of strings, not {argv!r}")

@@ -120,7 +120,7 @@ def open(
     read, write : bool, optional
         What it is to be opened for; by default everything that it can do.
     open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata
-        How it is to be opened; see :class:`OpenMode`.
+        How it is to be opened; see `OpenMode`.
     context : Context, optional
         Where shared resources come from; by default new ones.
     transaction : Transaction, optional
@@ -132,7 +132,7 @@ def open(
     recheck_cached_metadata, recheck_cached_data, recheck_cached : bool, "open" or float, optional
         How old what is cached may be; `recheck_cached` stands for both.
     rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema
-        What the array must be, or is to be made like; see :class:`Schema`.  They are added to what the
+        What the array must be, or is to be made like; see `Schema`.  They are added to what the
         spec says.
 
     Returns

@@ -94,7 +94,7 @@ def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorSt
     axis : int
         Where the new dimension is in the result; negative counts from the end.
     **options
-        Those of :func:`overlay`.
+        Those of `overlay`.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
     axis : int or str
         The dimension, by number or label; a negative number counts from the end.
     **options
-        Those of :func:`overlay`.
+        Those of `overlay`.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class TensorStore(ArrayView):
     """An open array, or a lazy view of one.
 
     Indexing composes index transforms and reads nothing; coordinates are absolute, so ``store[2:5][2]``
-    is the element at 2 and negative numbers don't count from the end.  :meth:`read` and :meth:`write`
+    is the element at 2 and negative numbers don't count from the end.  `read` and `write`
     move data.
     """
 
@@ -414,7 +414,7 @@ class TensorStore(ArrayView):
         Parameters
         ----------
         open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata
-            How it is to be opened; see :class:`OpenMode`.
+            How it is to be opened; see `OpenMode`.
         minimal_spec : bool, optional
             Leave out the metadata.
         retain_context : bool, optional
@@ -422,7 +422,7 @@ class TensorStore(ArrayView):
         unbind_context : bool, optional
             Describe them in the member ``context``.  Without either option they are left out.
         recheck_cached_metadata, recheck_cached_data, recheck_cached : bool, "open" or float, optional
-            See :meth:`Spec.update`.
+            See `Spec.update`.
         """
         view_spec = getattr(self._array, "view_spec", None)
         if view_spec is not None:

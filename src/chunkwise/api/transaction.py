@@ -99,7 +99,7 @@ class Transaction:
         return self._state.commit()
 
     def commit_sync(self) -> None:
-        """Make all changes and wait for that; errors are those of :meth:`commit_async`."""
+        """Make all changes and wait for that; errors are those of `commit_async`."""
         self._state.commit().result()
 
     def abort(self) -> None:

@@ -161,7 +161,7 @@ class ChunkedArray:
 
     @property
     def rechecks(self) -> bool:
-        """True if :meth:`current` may ask the storage."""
+        """True if `current` may ask the storage."""
         return self._rechecks
 
     def current(self) -> StoredArray:

@@ -48,7 +48,7 @@ class LayerSource(NamedTuple):
     """The elements of one layer."""
 
     array: StoredArray | npt.NDArray[Any]  # with the keys that it has below `prefix`; or elements in memory
-    prefix: str  # in :data:`FILES`
+    prefix: str  # in `FILES`
     fill_missing: bool  # True if missing chunks read as the fill value
     offsets: tuple[int, ...]  # from the stack to each dimension of the array; or its constant index
     # for each dimension of the array, that of the stack, ascending; None if constant
@@ -59,9 +59,9 @@ class LayerSource(NamedTuple):
 class SourceLookup(NamedTuple):
     """A function that gives the source of one layer, or None."""
 
-    # called with a reader of :data:`FILES`; gives the same object until something changes
+    # called with a reader of `FILES`; gives the same object until something changes
     find: Callable[[Reader], LayerSource | None]
-    lasting: bool  # True if nothing changes before :attr:`SharedMetadata.state` does
+    lasting: bool  # True if nothing changes before `SharedMetadata.state` does
 
 
 NO_SOURCE = SourceLookup(lambda fetch: None, lasting=True)

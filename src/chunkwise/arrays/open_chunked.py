@@ -1,4 +1,4 @@
-"""Opening of arrays of the chunked formats: a bound spec becomes a :class:`ChunkedArray`."""
+"""Opening of arrays of the chunked formats: a bound spec becomes a `ChunkedArray`."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class StackLayers:
         return StackLayers(layers, wrap)
 
     def layer_sources(self, numbers: Iterable[int]) -> tuple[list[LayerSource | None], bool]:
-        """Return the sources of some layers, and True if they last; see :class:`SourceLookup`."""
+        """Return the sources of some layers, and True if they last; see `SourceLookup`."""
         known: dict[int, LayerSource | None] = {NO_LAYER: None}
         fetch, lasting = FILES.open_reader(), True
         sources = []
@@ -134,7 +134,7 @@ class StackLayers:
         return NO_SOURCE if base is None else lookup_of_base(base, domain)
 
     def opened(self, number: int, *, write: bool) -> Base | None:
-        """Return a layer open for reading, or for writing; None for :data:`NO_LAYER`."""
+        """Return a layer open for reading, or for writing; None for `NO_LAYER`."""
         return None if number == NO_LAYER else self.layers[number].opened(number, self._wrap, write=write)
 
     def run(

@@ -34,7 +34,7 @@ _MAX_CHUNKS = 1 << 16
 
 
 class _Copies(NamedTuple):
-    """Boxes of arrays in memory; the columns are those of :class:`ChunkRequests`."""
+    """Boxes of arrays in memory; the columns are those of `ChunkRequests`."""
 
     arrays: list[Array]
     first: Numbers

@@ -57,7 +57,7 @@ class KeyEncoding(NamedTuple):
 
     def cell(self, key: str, rank: int) -> tuple[int, ...] | None:
         """Return the cell that is stored under `key`; None if `key` is not that of a chunk."""
-        # Only what :meth:`key` gives is a key: ``"c/01"``, ``"c/+1"`` and ``"c/1/"`` are not.
+        # Only what `key` gives is a key: ``"c/01"``, ``"c/+1"`` and ``"c/1/"`` are not.
         if self.inner:
             outer = self._replace(inner=0).cell(key, rank - self.inner)
             return None if outer is None else outer + (0,) * self.inner

@@ -39,7 +39,7 @@ _ONE_ARRAY = {
 
 
 def copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
-    """Copy the group at `source` and all in it; return :data:`INCOMPLETE` if something was left out."""
+    """Copy the group at `source` and all in it; return `INCOMPLETE` if something was left out."""
     for option, name in _ONE_ARRAY.items():
         if getattr(arguments, option):
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")

@@ -50,7 +50,7 @@ def index_of(store: TensorStore, text: str) -> tuple[int | slice, ...]:
 
 
 def select(store: TensorStore, text: str) -> TensorStore:
-    """Return the view that a region selects; see :func:`index_of`."""
+    """Return the view that a region selects; see `index_of`."""
     index = index_of(store, text)
     return store[index] if index else store
 

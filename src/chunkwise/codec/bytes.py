@@ -117,7 +117,7 @@ def _layout(dtype: np.dtype[Any], endian: str | None, given: np.dtype[Any] | Non
 class Bytes(ArrayToBytes):
     """Array to bytes: elements in C order."""
 
-    # Byte order; None if it does not matter, or before :meth:`bind`.
+    # Byte order; None if it does not matter, or before `bind`.
     endian: Literal["little", "big"] | None = None
     # The exact type in the encoded bytes, for Zarr v2 structured types with several byte orders.
     stored: np.dtype[Any] | None = None

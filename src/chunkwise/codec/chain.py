@@ -6,7 +6,7 @@ Zarr v3 core, "Codecs": any number of array to array codecs, exactly one array t
 number of bytes to bytes codecs; encoding applies them in that order.  Every format is translated into
 such a chain.
 
-How a chain is decoded is chosen when a decoder is opened (:mod:`chunkwise.codec.decode`), not for each
+How a chain is decoded is chosen when a decoder is opened (`chunkwise.codec.decode`), not for each
 chunk.
 """
 
@@ -39,7 +39,7 @@ __all__ = ["Chain", "codecs_to_json", "open_encoder", "parse_codecs", "prepare_c
 
 @dataclass(frozen=True)
 class Chain:
-    """A :class:`~chunkwise.codec.protocol.PreparedChain`."""
+    """A `chunkwise.codec.protocol.PreparedChain`."""
 
     stages: Stages  # the bound codecs by kind, and the chunk each sees
     encoded_nbytes: int | None  # size of every encoded chunk in bytes, or None if it depends on the content

@@ -49,7 +49,7 @@ def open_deflate_decoder_into(codec: str, decoded_nbytes: int) -> Callable[[Buff
 
 
 def open_deflate_decoder(codec: str, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
-    """Return a decoder that gives new memory with each call; see :func:`open_deflate_decoder_into`."""
+    """Return a decoder that gives new memory with each call; see `open_deflate_decoder_into`."""
     into = None if decoded_nbytes is None else open_deflate_decoder_into(codec, decoded_nbytes)
     if into is None or decoded_nbytes is None:
         return _open_streams(codec, decoded_nbytes)

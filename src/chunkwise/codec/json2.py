@@ -11,7 +11,7 @@ zarr2: ``json2``, ``msgpack2``.
 
 Configuration
 -------------
-That of Python's :mod:`json`; what is left out has the default of NumCodecs.
+That of Python's `json`; what is left out has the default of NumCodecs.
 
 >>> Json2.parse("zarr2", "json2", {}).to_json("zarr2")["sort_keys"]
 True
@@ -92,7 +92,7 @@ def _parse_encoding(value: JSON) -> str:
 
 @dataclass(frozen=True)
 class Json2(ArrayToBytes):
-    """Array to bytes: JSON; the options are those of :mod:`json`."""
+    """Array to bytes: JSON; the options are those of `json`."""
 
     encoding: str = "utf-8"
     skipkeys: bool = False

@@ -1,4 +1,4 @@
-"""The ``lzma`` codec of Zarr v2: LZMA in the containers of Python's :mod:`lzma`.
+"""The ``lzma`` codec of Zarr v2: LZMA in the containers of Python's `lzma`.
 
 Specification
 -------------

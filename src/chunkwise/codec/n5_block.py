@@ -7,7 +7,7 @@ N5 README, "File-system specification", item 9.
 Names
 -----
 Not written in any metadata document: it is what the driver makes of ``blockSize``, ``dataType`` and
-``compression``.  The Zarr v3 codec of the same layout is :mod:`chunkwise.codec.n5_default`.
+``compression``.  The Zarr v3 codec of the same layout is `chunkwise.codec.n5_default`.
 
 Configuration
 -------------
@@ -20,7 +20,7 @@ Compatibility
   cell; what it doesn't cover is 0, what lies outside the cell is dropped.  So cropped end blocks
   (n5-java, z5py), padded ones (TensorStore, zarr-python 2) and oversized ones all read.
 * Mode 1 is read when its element count is that of the block, as n5-java does; other counts can only be
-  had through :mod:`chunkwise.codec.n5_varlength`.
+  had through `chunkwise.codec.n5_varlength`.
 * Blocks are written in full size, padded, as TensorStore does.
 * Memory: raw blocks are read in place.  The decoder of a compressed block may allocate what the
   header promises if that is no more than the grid cell; an oversized block may have up to 4 times the

@@ -49,7 +49,7 @@ def _check_members(given: Mapping[str, JSON], documented: Mapping[str, JSON]) ->
 
 def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, ...]]:
     """Read the ``compression`` object of a stored document, forgiving what decoding doesn't need."""
-    # Returns and raises as :func:`parse_compression`, but of the documented types only ``type`` can be
+    # Returns and raises as `parse_compression`, but of the documented types only ``type`` can be
     # wrong.
     stored = expect_object(value)
     type = Members(stored).take("type", expect_string)
@@ -69,7 +69,7 @@ def read_compression(value: JSON) -> tuple[dict[str, JSON], tuple[BytesToBytes, 
 
 
 def compression_to_json(compression: tuple[BytesToBytes, ...]) -> dict[str, JSON]:
-    """Return the ``compression`` object of what :func:`parse_compression` returned."""
+    """Return the ``compression`` object of what `parse_compression` returned."""
     if not compression:
         return {"type": "raw"}
     if len(compression) > 1:

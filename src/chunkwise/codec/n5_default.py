@@ -22,7 +22,7 @@ True
 
 Compatibility
 -------------
-Blocks are read as in N5 datasets (:mod:`chunkwise.codec.n5_block`), but in mode 0 only; they are written in
+Blocks are read as in N5 datasets (`chunkwise.codec.n5_block`), but in mode 0 only; they are written in
 full size.  Cropped blocks are padded with the fill value of the array, which in N5 itself is 0.
 """
 

@@ -1,7 +1,7 @@
 """The payload of an N5 block: its elements, passed through the compressors of the dataset.
 
 The size of the decoded payload comes from the block's own header, which is not to be trusted: what a
-decoder may allocate is bounded by its caller (:mod:`chunkwise.codec.n5_block`).
+decoder may allocate is bounded by its caller (`chunkwise.codec.n5_block`).
 """
 
 from __future__ import annotations

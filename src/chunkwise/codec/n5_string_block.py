@@ -3,7 +3,7 @@
 Specification
 -------------
 n5-java 4 (not in the N5 README): every string in UTF-8, followed by one NUL, first dimension fastest;
-block mode 1 with the number of bytes.  See :func:`~chunkwise.codec.n5_varlength.decode_strings`.
+block mode 1 with the number of bytes.  See `chunkwise.codec.n5_varlength.decode_strings`.
 
 Names
 -----

@@ -9,7 +9,7 @@ content                     data type             functions
 any number of elements      the ten numeric ones  `decode_elements`, `encode_elements`
 strings                     ``string``            `decode_strings`, `encode_strings`
 opaque bytes                ``object`` or any     `decode_object`, `encode_object`
-label multisets             ``uint8``             :mod:`chunkwise.codec.n5_label_multiset`
+label multisets             ``uint8``             `chunkwise.codec.n5_label_multiset`
 ==========================  ====================  ==========================
 
 Specification: N5 README, "File-system specification", item 9; n5-java 4 for ``string`` and ``object``.
@@ -71,7 +71,7 @@ def parse_block(
 
 
 def write_block(data: N5BlockData, compression: tuple[BytesToBytes, ...] = ()) -> bytes:
-    """Return the stored value of a block; inverse of :func:`parse_block`."""
+    """Return the stored value of a block; inverse of `parse_block`."""
     element_count = None if data.mode == DEFAULT else data.n_elements
     header = write_header(data.mode, data.dims, element_count)
     return b"".join((header, open_compress(compression)(data.payload)))

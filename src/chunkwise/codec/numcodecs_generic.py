@@ -6,7 +6,7 @@ made bytes, it is a bytes to bytes codec.
 
 Names
 -----
-zarr2: whatever :func:`numcodecs.get_codec` finds; zarr3: ``numcodecs.pcodec``, ``numcodecs.zfpy``.
+zarr2: whatever `numcodecs.get_codec` finds; zarr3: ``numcodecs.pcodec``, ``numcodecs.zfpy``.
 
 Configuration
 -------------

@@ -2,7 +2,7 @@
 
 description   JSON in a metadata document; ``parse`` reads it, ``to_json`` writes it
 bound         a frozen record that knows the data type it will see; made at open by ``bind``
-prepared      a :class:`PreparedChain`: the whole chain for one chunk shape; once per array and level
+prepared      a `PreparedChain`: the whole chain for one chunk shape; once per array and level
 opened        a decoder or encoder: plain closures that own contexts and scratch; one per worker
 
 The three kinds are those of the Zarr v3 core specification, "Codecs"; every format is translated
@@ -88,7 +88,7 @@ class Codec(ABC):
     def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
         """Read the configuration members as `format` ("zarr3", "zarr2" or "n5") writes them under `name`.
 
-        Members that are left out get their defaults or stay ``None`` until :meth:`bind` knows them.
+        Members that are left out get their defaults or stay ``None`` until `bind` knows them.
 
         Raises
         ------
@@ -207,7 +207,7 @@ class BytesToBytes(Codec):
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         """Return a function that decodes to exactly `decoded_nbytes` bytes, or to any number if None.
 
-        The function raises :class:`~chunkwise.errors.DataCorruptionError` for anything else, and never
+        The function raises `chunkwise.errors.DataCorruptionError` for anything else, and never
         allocates more than was promised: what a header claims is checked first.
         """
 

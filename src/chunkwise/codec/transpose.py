@@ -82,7 +82,7 @@ class Transpose(ArrayToArray):
         return self
 
     def axes(self) -> tuple[int, ...]:
-        """Return the permutation of a bound codec, as :func:`numpy.transpose` takes it to encode."""
+        """Return the permutation of a bound codec, as `numpy.transpose` takes it to encode."""
         assert not isinstance(self.order, str)
         return self.order
 

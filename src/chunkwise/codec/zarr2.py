@@ -31,7 +31,7 @@ def parse_zarr2_codecs(
     order: Literal["C", "F"],
     item: ChunkSpec,
 ) -> tuple[Codec, ...]:
-    """Return the codecs of :func:`parse_zarr2`, bound to chunks of the form `item`."""
+    """Return the codecs of `parse_zarr2`, bound to chunks of the form `item`."""
     return prepare_chain(parse_zarr2(compressor, filters, stored_dtype, order), item).codecs
 
 

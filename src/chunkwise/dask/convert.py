@@ -85,7 +85,7 @@ def to_dask(
 
 
 def block_sizes(source: Indexable, chunks: Any) -> tuple[tuple[int, ...], ...]:
-    """Return the sizes of blocks along each dimension; `chunks` as for :func:`to_dask`."""
+    """Return the sizes of blocks along each dimension; `chunks` as for `to_dask`."""
     da = load("dask.array", "to_dask")
     if chunks is None:
         aligned = aligned_sizes(source.view)

@@ -4,7 +4,7 @@
 2. Where each block follows from blocks of its own, the task of a box computes them: a scheduler sees one task
    for hundreds of small chunks.  Else it is given them.
 3. A box of whole chunks replaces them.  A partly covered chunk is read, changed, and stored on condition that
-   nobody else has stored it since; otherwise that is done again (:mod:`chunkwise.engine.write`).  So boxes
+   nobody else has stored it since; otherwise that is done again (`chunkwise.engine.write`).  So boxes
    may be written in any order, at the same time, by threads, processes and machines.
 """
 
@@ -232,7 +232,7 @@ def from_dask(
     source : dask.array.Array
         Of known shape.
     spec : Spec, JSON, str or path-like
-        Where, and of which format, as :func:`chunkwise.open` takes it.  A plain path whose name ends in
+        Where, and of which format, as `chunkwise.open` takes it.  A plain path whose name ends in
         ``.n5`` becomes an N5 dataset, any other a Zarr v3 array.
     compute : bool
         Whether to write now.
@@ -244,7 +244,7 @@ def from_dask(
     scheduler : str or callable, optional
         For dask's ``compute``.
     **options
-        For :func:`chunkwise.open`: ``codec``, ``fill_value``, ``context``, ...
+        For `chunkwise.open`: ``codec``, ``fill_value``, ``context``, ...
 
     Returns
     -------

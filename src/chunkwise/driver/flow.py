@@ -1,7 +1,7 @@
 """Storage logic without storage: a flow yields requests and is sent the answers.
 
 Opening, creating and resizing take several round trips whose order matters.  Written as a generator
-that touches no store, that order is told once; :func:`run` drives it over a store, a test over a dict.
+that touches no store, that order is told once; `run` drives it over a store, a test over a dict.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Get(NamedTuple):
-    """Read a key; the answer is a :class:`~chunkwise.kvstore.protocol.Stamped`."""
+    """Read a key; the answer is a `chunkwise.kvstore.protocol.Stamped`."""
 
     # With `if_not_equal`, a value of that generation is not sent again.
 
@@ -47,7 +47,7 @@ class DeletePrefix(NamedTuple):
 
 
 class ListChildren(NamedTuple):
-    """List one level below `prefix`; the answer is a :class:`~chunkwise.kvstore.protocol.Children`."""
+    """List one level below `prefix`; the answer is a `chunkwise.kvstore.protocol.Children`."""
 
     prefix: str
 

@@ -112,7 +112,7 @@ def _reinterpreted(array: npt.NDArray[Any], memory: np.dtype[Any]) -> npt.NDArra
 
 
 def implicit_converter(source: DataType, target: DataType) -> Convert:
-    """Return :func:`converter` for a write, which converts implicitly only."""
+    """Return `converter` for a write, which converts implicitly only."""
     if convertible(source, target) is Conversion.EXPLICIT:
         raise InvalidArgumentError(
             f"Explicit data type conversion required to convert {source.name} -> {target.name}"

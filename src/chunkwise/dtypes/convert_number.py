@@ -2,7 +2,7 @@
 
 Integers wrap modulo 2^n.  Floating-point numbers become integers by truncation toward zero; what then does
 not fit is undefined in C++, and what TensorStore's compiler makes of it on x86-64 is the rule here, on every
-machine: see :func:`_out_of_range`.  Everything else rounds to nearest, ties to even.
+machine: see `_out_of_range`.  Everything else rounds to nearest, ties to even.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Data types of other packages: a name in Zarr v3, and the NumPy type that elements have in memory.
 
 They are rows of the catalogue, or registered in ``chunkwise.catalogue.data_types``.  Only Zarr v3 can say
-their names, so arrays in other formats don't have them.  :class:`~chunkwise.dtypes.data_type.DataType` is
+their names, so arrays in other formats don't have them.  `chunkwise.dtypes.data_type.DataType` is
 found by the name, or by the JSON object of name and configuration where there are options.
 """
 
@@ -49,7 +49,7 @@ class Extension(Protocol):
         ...
 
     def to_json(self) -> dict[str, JSON]:
-        """Return the ``configuration``: the exact inverse of :meth:`parse`."""
+        """Return the ``configuration``: the exact inverse of `parse`."""
         ...
 
     def parse_fill_value(self, value: JSON) -> npt.ArrayLike:
@@ -78,7 +78,7 @@ def find_extension(name: str, configuration: Mapping[str, JSON]) -> Extension | 
 
 
 def name_of_extension(extension: Extension) -> str:
-    """Return the name of the data type; the inverse of :func:`extension_of`."""
+    """Return the name of the data type; the inverse of `extension_of`."""
     configuration = extension.to_json()
     if not configuration:
         return extension.name

@@ -88,7 +88,7 @@ def _parse_extension(value: JSON, dtype: DataType, extension: Extension) -> npt.
 def print_element(
     fill: npt.NDArray[Any], dtype: DataType, notation: Notation, stored: np.dtype[Any] | None = None
 ) -> JSON:
-    """Return the JSON of an element, given as an array of shape ``()``; inverse of :func:`parse_element`."""
+    """Return the JSON of an element, given as an array of shape ``()``; inverse of `parse_element`."""
     fill = np.asarray(fill, dtype.memory_dtype) if dtype.kind != "json" else fill
     if dtype.kind == "struct":
         return print_struct(fill, dtype, notation, stored)

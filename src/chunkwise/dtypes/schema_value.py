@@ -60,7 +60,7 @@ def array_from_json(value: JSON, dtype: DataType, rank: int | None = None) -> np
 
 
 def array_to_json(array: npt.NDArray[Any], dtype: DataType) -> JSON:
-    """Return `array` as nested lists; inverse of :func:`array_from_json`."""
+    """Return `array` as nested lists; inverse of `array_from_json`."""
     if array.ndim:
         # The ellipsis keeps elements of object arrays in arrays of rank 0.
         return [array_to_json(array[i, ...], dtype) for i in range(len(array))]

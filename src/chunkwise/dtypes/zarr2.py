@@ -130,7 +130,7 @@ def parse_fill_value_zarr2(
     value: JSON, dtype: DataType, stored: np.dtype[Any] | None = None
 ) -> npt.NDArray[Any] | None:
     """Return member ``fill_value`` of a Zarr v2 array as an array of shape ``()``; None for null."""
-    # `stored` is the type with its byte order from :func:`parse_zarr2`; by default little-endian.  Base64 of
+    # `stored` is the type with its byte order from `parse_zarr2`; by default little-endian.  Base64 of
     # structured and complex values is of the bytes as stored.
     return None if value is None else parse_element(value, dtype, "zarr2", stored)
 
@@ -138,6 +138,6 @@ def parse_fill_value_zarr2(
 def fill_value_to_zarr2(
     fill: npt.NDArray[Any] | None, dtype: DataType, stored: np.dtype[Any] | None = None
 ) -> JSON:
-    """Return member ``fill_value`` of a Zarr v2 array; inverse of :func:`parse_fill_value_zarr2`."""
+    """Return member ``fill_value`` of a Zarr v2 array; inverse of `parse_fill_value_zarr2`."""
     # Every NaN becomes ``"NaN"``: Zarr v2 has one only.
     return None if fill is None else print_element(fill, dtype, "zarr2", stored)

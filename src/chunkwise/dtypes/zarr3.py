@@ -172,7 +172,7 @@ def parse_fill_value_zarr3(value: JSON, dtype: DataType) -> npt.NDArray[Any]:
 
 
 def fill_value_to_zarr3(fill: npt.NDArray[Any], dtype: DataType, data_type: JSON = None) -> JSON:
-    """Return member ``fill_value`` of a Zarr v3 array; exact inverse of :func:`parse_fill_value_zarr3`."""
+    """Return member ``fill_value`` of a Zarr v3 array; exact inverse of `parse_fill_value_zarr3`."""
     # `data_type` is what the document calls the type.  ``structured`` and ``raw_bytes`` have base64,
     # ``struct`` an object with all members, ``r<N>`` a list of byte values.
     if dtype.kind not in ("struct", "raw"):

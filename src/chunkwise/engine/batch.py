@@ -21,7 +21,7 @@ _thread = threading.local()
 
 
 class Batch:
-    """Collects reads; nothing runs before :meth:`submit` or the end of the ``with`` block.
+    """Collects reads; nothing runs before `submit` or the end of the ``with`` block.
 
     A batch of which nobody has a reference any more is submitted.
 

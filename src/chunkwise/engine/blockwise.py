@@ -41,7 +41,7 @@ def work_through(
     work : callable
         Called in several threads.
     n_threads : int, optional
-        By default :func:`n_block_threads`.
+        By default `n_block_threads`.
     """
     promise, future = Promise[None].new()
     n = n_threads or n_block_threads()

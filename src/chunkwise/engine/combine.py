@@ -102,7 +102,7 @@ class Countdown(Generic[T]):
     """Completes a promise when all `n` parts of its work have ended; the first error is the one it gets."""
 
     # The promise is kept waiting after an error, so that no part is still writing to the caller's memory when
-    # the caller hears of it; parts look at :attr:`stopped` to end soon.
+    # the caller hears of it; parts look at `stopped` to end soon.
 
     __slots__ = ("_error", "_left", "_lock", "_promise", "_result")
 
@@ -143,7 +143,7 @@ class Countdown(Generic[T]):
 
 
 class WriteFutures:
-    """Handle of a write; its own methods are those of :attr:`commit`."""
+    """Handle of a write; its own methods are those of `commit`."""
 
     __slots__ = ("__weakref__", "_commit", "_copy")
 
@@ -178,11 +178,11 @@ class WriteFutures:
         return self._commit
 
     def result(self, timeout: float | None = None, deadline: float | None = None) -> None:
-        """Wait until the write is durable; as :meth:`Future.result`."""
+        """Wait until the write is durable; as `Future.result`."""
         return self._commit.result(timeout, deadline)
 
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
-        """Wait for the end of the write and return its failure; as :meth:`Future.exception`."""
+        """Wait for the end of the write and return its failure; as `Future.exception`."""
         return self._commit.exception(timeout, deadline)
 
     def done(self) -> bool:

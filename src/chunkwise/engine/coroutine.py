@@ -1,4 +1,4 @@
-"""Coroutines run for a :class:`~chunkwise.engine.future.Future`, perhaps on another thread's loop."""
+"""Coroutines run for a `chunkwise.engine.future.Future`, perhaps on another thread's loop."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The number of requests of a read, estimated before it is done.
 
-It follows what :mod:`chunkwise.engine.read` and :mod:`chunkwise.engine.shards` do.  An unsharded
+It follows what `chunkwise.engine.read` and `chunkwise.engine.shards` do.  An unsharded
 chunk is one request.  A shard of which most is wanted is one; any other is one for its index, unless that
 is cached, and one for each run of inner chunks that are close.  How many runs there are only the
 index says, so that without one there is a range from one run to a run for each inner chunk.  What a cache

@@ -141,7 +141,7 @@ class Future(Generic[T]):
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
         """Wait for the end and return what the work failed with, or None.
 
-        Parameters and errors are those of :meth:`result`, except that the failure is returned.
+        Parameters and errors are those of `result`, except that the failure is returned.
         """
         if self._state == _PENDING:
             self._wait(timeout, deadline)
@@ -269,7 +269,7 @@ class Future(Generic[T]):
 
 
 class Promise(Generic[T]):
-    """The end of a :class:`Future` at which the result is put in; made by :meth:`new`.
+    """The end of a `Future` at which the result is put in; made by `new`.
 
     The first of result, failure and cancellation counts, later ones are ignored.  A promise that is
     dropped without either fails its future.
@@ -333,7 +333,7 @@ def _pending() -> Future[Any]:
 
 def waiting_future(start: Callable[[Future[Any]], object]) -> Future[Any]:
     """Return a pending future that calls ``start(future)`` when its result is first asked for."""
-    # Whoever knows the result puts it in through :func:`promise_of`; no promise has to be kept until then.
+    # Whoever knows the result puts it in through `promise_of`; no promise has to be kept until then.
     future = _pending()
     future._start.append(start)
     return future

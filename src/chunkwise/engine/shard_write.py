@@ -62,7 +62,7 @@ def write_shards_from(
     pool: Pool,
     store_fill: bool,
 ) -> Future[None]:
-    """Store `source` as :func:`chunkwise.engine.write.write_from` does, in a sharded array."""
+    """Store `source` as `chunkwise.engine.write.write_from` does, in a sharded array."""
     plan = plan_write(transform, shard.grid)
     if plan.n_chunks == 0:
         return Future.ready(None)

@@ -1,7 +1,7 @@
 """Sources of the chunks of a read.
 
 Each source yields a chunk as what it is there: encoded bytes, a decoded array that belongs to somebody else,
-None if it isn't stored, or :data:`FILLED` where its slot has it already.
+None if it isn't stored, or `FILLED` where its slot has it already.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class SmallWriter:
         self._idle: list[tuple[_StoreSink, Coder]] = []
 
     def write_from(self, transform: IndexTransform, source: Array) -> Future[None] | None:
-        """Store `source` as :func:`write_from` does; None if the request is of another kind."""
+        """Store `source` as `write_from` does; None if the request is of another kind."""
         sizes = self._shape
         if sizes is None:
             return None

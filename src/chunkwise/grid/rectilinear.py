@@ -78,11 +78,11 @@ class RectilinearGrid:
     # One entry for each dimension, as in the metadata: a size in elements, or a tuple of sizes and
     # ``(size, count)`` runs.
     chunk_shapes: tuple[Sizes, ...]
-    runs: tuple[_Runs, ...]  # the same, prepared for look-up; made by :meth:`of`
+    runs: tuple[_Runs, ...]  # the same, prepared for look-up; made by `of`
 
     @classmethod
     def of(cls, chunk_shapes: Sequence[Sizes]) -> RectilinearGrid:
-        """Return the grid with the given sizes, each entry as in :attr:`chunk_shapes`."""
+        """Return the grid with the given sizes, each entry as in `chunk_shapes`."""
         return cls(tuple(chunk_shapes), tuple(_runs(sizes) for sizes in chunk_shapes))
 
     @classmethod
@@ -97,7 +97,7 @@ class RectilinearGrid:
         return cls.of(shapes)
 
     def to_json(self) -> dict[str, JSON]:
-        """Return the configuration object; inverse of :meth:`parse`."""
+        """Return the configuration object; inverse of `parse`."""
         return {"kind": "inline", "chunk_shapes": list(map(sizes_to_json, self.chunk_shapes))}
 
     @property
@@ -221,7 +221,7 @@ def parse_sizes(value: JSON) -> Sizes:
 
 
 def sizes_to_json(sizes: Sizes) -> JSON:
-    """Return what :func:`parse_sizes` reads."""
+    """Return what `parse_sizes` reads."""
     return sizes if isinstance(sizes, int) else [s if isinstance(s, int) else list(s) for s in sizes]
 
 

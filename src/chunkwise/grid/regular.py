@@ -47,7 +47,7 @@ class RegularGrid:
         return cls(tuple(shape))
 
     def to_json(self) -> dict[str, JSON]:
-        """Return the configuration object; inverse of :meth:`parse`."""
+        """Return the configuration object; inverse of `parse`."""
         return {"chunk_shape": list(self.chunk_shape)}
 
     @property

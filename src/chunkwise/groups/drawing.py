@@ -32,7 +32,7 @@ class _Line(NamedTuple):
 
 
 class Drawing:
-    """Result of :meth:`Group.tree`: printed, it is text; in a notebook, HTML."""
+    """Result of `Group.tree`: printed, it is text; in a notebook, HTML."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ def rails(last: Sequence[bool]) -> str:
 
 
 def branch(last: Sequence[bool]) -> str:
-    """Return what stands in front of the name of a node; see :func:`rails`."""
+    """Return what stands in front of the name of a node; see `rails`."""
     return rails(last[:-1]) + ("└── " if last[-1] else "├── ") if last else ""
 
 

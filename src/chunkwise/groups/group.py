@@ -36,7 +36,7 @@ Member: TypeAlias = "Group | TensorStore"
 
 
 class Group(ReadableGroup):
-    """A group of a tree; :func:`open_group` opens one.
+    """A group of a tree; `open_group` opens one.
 
     Paths are names joined by "/", from this group, or with a leading "/" from the root of the tree that was
     opened.  Iterating gives names and opens nothing; arrays are opened, not read, when they are looked up.
@@ -130,7 +130,7 @@ class Group(ReadableGroup):
         overwrite : bool
             Delete an array that is there.
         **schema_options
-            ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see :func:`chunkwise.open`.
+            ``schema``, ``domain``, ``rank``, ``chunk_layout`` and ``context``; see `chunkwise.open`.
 
         Raises
         ------
@@ -198,7 +198,7 @@ class Group(ReadableGroup):
         shape, dtype
             What an array that is there must have, where they are given.
         **options
-            What a new array is to have; see :meth:`create_array`.
+            What a new array is to have; see `create_array`.
 
         Raises
         ------
@@ -320,7 +320,7 @@ class Group(ReadableGroup):
             What becomes of values that another ``dtype`` can't hold: an error, the nearest value that it has,
             what is left of an integer that wraps around, or all values scaled to its range.
         executor : concurrent.futures.Executor, optional
-            Who copies the blocks of arrays, as for :func:`chunkwise.copy`.
+            Who copies the blocks of arrays, as for `chunkwise.copy`.
         memory : int or str, optional
             Bytes that a worker process may use for the copy of an array, such as ``"2GB"``.
         progress : callable

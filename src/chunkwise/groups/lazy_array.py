@@ -1,7 +1,7 @@
 """Arrays of which only the metadata document is known so far.
 
 A tree that is opened from its consolidated metadata may have tens of thousands of arrays.  Each is a
-:class:`~chunkwise.TensorStore` as any other; but its metadata, codecs and all, are parsed when they are
+`chunkwise.TensorStore` as any other; but its metadata, codecs and all, are parsed when they are
 needed first.  An array that can't be understood is an error then.
 """
 

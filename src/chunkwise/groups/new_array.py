@@ -34,7 +34,7 @@ from chunkwise.tools.target import target_spec
 __all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
 
 SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "schema", "context")
-"""What :func:`chunkwise.open` takes too, and :meth:`Group.create_array` passes on."""
+"""What `chunkwise.open` takes too, and `Group.create_array` passes on."""
 
 _CODEC_MEMBERS = ("codecs", "compressor", "compression")
 _TARGET_NBYTES = 1 << 20
@@ -82,7 +82,7 @@ def new_array(
     non_finite: NonFinite,
     before: Callable[[DataType], None],
 ) -> TensorStore:
-    """Make an array at `location`, where nothing is; see :meth:`Group.create_array` for most parameters."""
+    """Make an array at `location`, where nothing is; see `Group.create_array` for most parameters."""
     unknown = [name for name in schema_options if name not in SCHEMA_OPTIONS]
     if unknown:
         raise TypeError(f"create_array got an unexpected argument {unknown[0]!r}")

@@ -194,7 +194,7 @@ def create_group(
     non_finite: NonFinite = "error",
     external_links: ExternalLinks = False,
 ) -> Group:
-    """Make a group and open it for reading and writing; see :func:`open_group`."""
+    """Make a group and open it for reading and writing; see `open_group`."""
     return open_group(
         place,
         "w" if overwrite else "w-",

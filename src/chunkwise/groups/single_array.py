@@ -67,11 +67,11 @@ def create_array(
     non_finite : {"error", "string", "literal"}
         What is done with NaN and infinities in attributes.
     shape, dtype, chunks, shards, codec, checksum, fill_value
-        As for :meth:`Group.create_array`.
+        As for `Group.create_array`.
     dimension_names, dimension_units, attributes, metadata
-        As for :meth:`Group.create_array`.
+        As for `Group.create_array`.
     **schema_options
-        ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see :func:`chunkwise.open`.
+        ``schema``, ``domain``, ``rank`` and ``chunk_layout``; see `chunkwise.open`.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def create_array(
 
 
 def read(place: LocationLike, *, context: Context | None = None) -> npt.NDArray[Any]:
-    """Read a whole array, of whatever format; :func:`chunkwise.open` opens one to read parts of it.
+    """Read a whole array, of whatever format; `chunkwise.open` opens one to read parts of it.
 
     Parameters
     ----------

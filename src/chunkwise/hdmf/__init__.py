@@ -1,6 +1,6 @@
 """HDMF containers and NWB files in Zarr v2, Zarr v3 and N5 stores; needs the extra ``nwb``.
 
-The storage model (:func:`open_store`, :class:`Reference`, regions, safe pickles) needs neither hdmf nor
+The storage model (`open_store`, `Reference`, regions, safe pickles) needs neither hdmf nor
 pynwb.
 """
 

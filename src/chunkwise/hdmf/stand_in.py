@@ -24,7 +24,7 @@ class _StandIn(ModuleType):
 
 
 def install_as_hdmf_zarr() -> None:
-    """Let ``import hdmf_zarr`` give the classes of :mod:`chunkwise.hdmf`, in this process.
+    """Let ``import hdmf_zarr`` give the classes of `chunkwise.hdmf`, in this process.
 
     ``NWBZarrIO``, ``ZarrIO`` and ``ZarrDataIO`` are found in ``hdmf_zarr`` and in its modules ``backend``,
     ``nwb`` and ``utils``.  An hdmf-zarr that is installed is not seen any more; its files are left alone.

@@ -103,7 +103,7 @@ def find_node(location: Location, inside: FormatName | None = None) -> Node | No
 
 
 def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
-    """Return the node at `location` that has a document, None if there is none; see :func:`find_node`."""
+    """Return the node at `location` that has a document, None if there is none; see `find_node`."""
     kv, path = location.kv, location.path
     for key in _lookup_order(inside):
         found = kv.read(path + key)

@@ -1,6 +1,6 @@
 """``Attributes`` of an array or group, as a mutable mapping.
 
-Reading gives what was stored when the node was opened, or when :meth:`Attributes.refresh` was called last.
+Reading gives what was stored when the node was opened, or when `Attributes.refresh` was called last.
 Writing changes what is stored *now*: however many processes change attributes of one node at the same time,
 no change is lost.
 """
@@ -32,7 +32,7 @@ _NO_DEFAULT: Any = object()
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or group.
 
-    Values are JSON; see :mod:`chunkwise.hierarchy.attribute_value` for what is taken for it.  In N5 the
+    Values are JSON; see `chunkwise.hierarchy.attribute_value` for what is taken for it.  In N5 the
     version of the container and the members that make a dataset are not among them, and can't be set.
 
     Every method that changes something is one atomic conditional write, whatever the number of attributes.
@@ -88,7 +88,7 @@ class Attributes(MutableMapping[str, Any]):
     def get_path(self, path: str, default: Any = None) -> Any:
         """Return what is at an attribute path, such as ``multiscales[0]/axes``; `default` if it is missing.
 
-        The syntax is that of N5 in every format: :mod:`chunkwise.driver.n5.attribute_path`.
+        The syntax is that of N5 in every format: `chunkwise.driver.n5.attribute_path`.
         """
         value = get_attribute(self._all(), path)
         return default if value is MISSING else value

@@ -6,7 +6,7 @@
 3. Links in a circle are an error, and so are more than 40 of them.
 
 A soft link never leaves its tree.  An external one is followed only if the caller of
-:func:`~chunkwise.groups.open_group.open_group` allows it, and its tree is opened for reading.
+`chunkwise.groups.open_group.open_group` allows it, and its tree is opened for reading.
 """
 
 from __future__ import annotations

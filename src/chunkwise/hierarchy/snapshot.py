@@ -2,7 +2,7 @@
 
 Zarr v2 has them in ``.zmetadata``, Zarr v3 in member ``consolidated_metadata`` of the group's ``zarr.json``;
 neither is part of its core specification, both are as zarr-python writes them.  They are copies, which may be
-outdated: see :func:`~chunkwise.hierarchy.consolidated_tree.check_consolidated`.
+outdated: see `chunkwise.hierarchy.consolidated_tree.check_consolidated`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Buckets of object stores: how to reach one, and its abilities.
 
-:class:`~chunkwise.kvstore.object_store.ObjectStore` does the work; each kind of store
-(:mod:`~chunkwise.kvstore.s3`, :mod:`~chunkwise.kvstore.gcs`, :mod:`~chunkwise.kvstore.azure`) is a
+`chunkwise.kvstore.object_store.ObjectStore` does the work; each kind of store
+(`chunkwise.kvstore.s3`, `chunkwise.kvstore.gcs`, `chunkwise.kvstore.azure`) is a
 frozen description of one bucket that follows this protocol.
 """
 
@@ -76,7 +76,7 @@ class Bucket(Protocol):
 
     @property
     def retries_itself(self) -> bool:
-        """True if the store of :meth:`connect` makes failed requests again as often as it should."""
+        """True if the store of `connect` makes failed requests again as often as it should."""
         ...
 
     @property

@@ -3,7 +3,7 @@
 Names
 -----
 TensorStore's ``file``, with its resources ``file_io_sync``, ``file_io_locking`` and ``file_io_mode``
-as the arguments of :class:`FileStore`.
+as the arguments of `FileStore`.
 
 Compatibility
 -------------
@@ -77,11 +77,11 @@ class FileStore:
     sync : bool
         Whether a write is on disk, its name included, when it returns.
     locking : {"os", "lockfile", "none", "non_atomic"}
-        How writers of a key exclude each other; see :mod:`chunkwise.kvstore.file_write`.
+        How writers of a key exclude each other; see `chunkwise.kvstore.file_write`.
     acquire_timeout : float
         Seconds to wait for another writer.
     io_mode : {"default", "memmap", "direct"}
-        How values are read; see :mod:`chunkwise.kvstore.file_read`.
+        How values are read; see `chunkwise.kvstore.file_read`.
     io_limit : int, optional
         How many threads of one read or write of an array may use the store at a time.
 
@@ -237,7 +237,7 @@ class FileStore:
     ) -> bytes | None:
         """Make the value of `key` of what `write` writes to the file that it is given.
 
-        It may be called again, with another file.  Results and errors are those of :meth:`write`.
+        It may be called again, with another file.  Results and errors are those of `write`.
         """
 
         def fill(fd: int, write: Callable[[IO[bytes]], object]) -> None:
@@ -356,7 +356,7 @@ class FileStore:
     def list_children(self, prefix: str) -> Children:
         """List one level below `prefix`; keys and prefixes are whole, from the root.
 
-        A directory is listed even if it is empty; a symbolic link to one is a key, as in :meth:`list`.
+        A directory is listed even if it is empty; a symbolic link to one is a key, as in `list`.
         """
         try:
             return list_directory(self.root, prefix)

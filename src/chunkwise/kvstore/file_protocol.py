@@ -15,7 +15,7 @@ but a process that dies leaves the key locked until somebody removes the file.
 The generation of a file is 25 bytes, the same that TensorStore computes: a zero byte, then device, inode and
 modification time in nanoseconds, each a 64-bit little-endian integer.  Kernels take the time of a write from
 a clock with ticks of some milliseconds, and give the inode of a deleted file to the next one, so that two
-versions within a tick could look the same.  :func:`stamp` therefore sets the time to that of the precise
+versions within a tick could look the same.  `stamp` therefore sets the time to that of the precise
 clock: an inode is free for reuse only after the write that made it is over, hence the next time is another
 one.
 
@@ -95,7 +95,7 @@ def under_lock(
     sync: bool,
     stamped: Callable[[bytes], None] | None,
 ) -> None:
-    """Do what :func:`attempt_under_lock` does, waiting for other holders of the lock.
+    """Do what `attempt_under_lock` does, waiting for other holders of the lock.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ of a large value is looked at.  A file that another process cuts off while it is
 it is not for stores with writers that don't rename.  ``direct`` reads in whole pages with ``O_DIRECT``, for
 data that are read once; a file system that refuses that is read normally.
 
-An interrupt leaves no file open: see :mod:`chunkwise.kvstore.file_protocol`.
+An interrupt leaves no file open: see `chunkwise.kvstore.file_protocol`.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class FileWriter:
             self._touched.add(os.path.dirname(path))
 
     def _write(self, key: str, value: Buffer) -> None:
-        """Replace the value of `key`; errors are those of :meth:`FileStore.write`."""
+        """Replace the value of `key`; errors are those of `FileStore.write`."""
         path = self._path(key)
         try:
             replace_file(path, write_all, value, None, self._one)

@@ -18,7 +18,7 @@ def encode_key(key: str) -> bytes:
 
 
 def decode_key(key: bytes) -> str:
-    """Return the ``str`` that stands for the bytes `key`; the inverse of :func:`encode_key`."""
+    """Return the ``str`` that stands for the bytes `key`; the inverse of `encode_key`."""
     return key.decode("utf-8", "surrogateescape")
 
 

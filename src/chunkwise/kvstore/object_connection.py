@@ -42,7 +42,7 @@ class Learned:
     exists : bool
         Whether the bucket is known to be there.
     conditional : ConditionalWrites or None
-        What was found when conditional writes were tried; see :mod:`chunkwise.kvstore.object_probe`.
+        What was found when conditional writes were tried; see `chunkwise.kvstore.object_probe`.
     """
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ def fetch(
         obstore, and its store.
     key : str
     start, stop : int, optional
-        The part, as :func:`~chunkwise.kvstore.byte_range.resolve_range` takes it.
+        The part, as `chunkwise.kvstore.byte_range.resolve_range` takes it.
     suffix_ranges : bool
         Whether the server knows ranges that count from the end.
     retries : Retries

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Requests:
-    """Makes the requests of :class:`chunkwise.kvstore.object_store.ObjectStore`.
+    """Makes the requests of `chunkwise.kvstore.object_store.ObjectStore`.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ Generations are, as in TensorStore, a zero byte and the ETag.  Where ETags come 
 mostly on S3, writing the same bytes again gives the same generation.
 
 Conditional writes are used only where a trial showed that the server keeps the promise; see
-:mod:`chunkwise.kvstore.object_probe`.  Elsewhere a value is created, but not replaced, after a look
+`chunkwise.kvstore.object_probe`.  Elsewhere a value is created, but not replaced, after a look
 whether there is one.  A conditional delete looks at the generation and then deletes,
 because servers have no such request; the traits say so to those who must not rely on it.
 

@@ -3,7 +3,7 @@
 Keys are ``str`` (byte keys that are not UTF-8 come as surrogate escapes), relative to the store.
 A missing key is a value (None); failure is an exception.  A write is atomic for its key.  The
 generation of a key is an opaque ``bytes`` that changes with every write: ``b""`` is unknown,
-:data:`MISSING_GENERATION` says that the key does not exist.
+`MISSING_GENERATION` says that the key does not exist.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class KvStoreDriver(Readable, Writable, Listable, Protocol):
         Equal for two drivers exactly if they are the same storage.
     traits : StoreTraits
         How it is used best, and what it promises.  A store of a third party may lack it: see
-        :func:`chunkwise.kvstore.traits.traits_of`.
+        `chunkwise.kvstore.traits.traits_of`.
     """
 
     @property

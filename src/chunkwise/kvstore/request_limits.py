@@ -1,7 +1,7 @@
 """Limits of number and rate of requests, shared by the users of a context resource.
 
-``*_request_concurrency`` is a number of slots, ``*_request_retries`` a :class:`Retries`, and
-``experimental_*_rate_limiter`` a :class:`Pace`.
+``*_request_concurrency`` is a number of slots, ``*_request_retries`` a `Retries`, and
+``experimental_*_rate_limiter`` a `Pace`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Names
 -----
 TensorStore's ``s3``, with its members ``bucket``, ``aws_region``, ``endpoint`` and ``requester_pays`` and
-its resource ``aws_credentials`` as the fields of :class:`S3Bucket`.
+its resource ``aws_credentials`` as the fields of `S3Bucket`.
 
 Compatibility
 -------------
@@ -46,7 +46,7 @@ class S3Bucket:
     requester_pays : bool
         Whether who asks pays.
     credentials : str
-        Type of credentials; see :mod:`chunkwise.kvstore.s3_credentials`.
+        Type of credentials; see `chunkwise.kvstore.s3_credentials`.
     options : tuple of (str, str)
         Options that go with the type.
     provider : callable or None

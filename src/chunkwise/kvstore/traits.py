@@ -2,7 +2,7 @@
 
 Each store and adapter has the member ``traits``.  Every field has to be given, so a new one is a type error
 in all of them until its author has decided.  A store of a third party may lack the member; it then has
-:data:`DEFAULT_TRAITS`, and one that differs in a field or two says
+`DEFAULT_TRAITS`, and one that differs in a field or two says
 ``DEFAULT_TRAITS._replace(request_concurrency=16)``.
 """
 
@@ -138,7 +138,7 @@ DEFAULT_TRAITS = StoreTraits(
 
 
 def traits_of(store: object) -> StoreTraits:
-    """Return the traits of `store`, which are :data:`DEFAULT_TRAITS` if it doesn't state any.
+    """Return the traits of `store`, which are `DEFAULT_TRAITS` if it doesn't state any.
 
     Raises
     ------

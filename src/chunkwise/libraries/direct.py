@@ -2,7 +2,7 @@
 
 They are those of extension modules of other packages (``deflate``, ``numcodecs``), which export them on Linux
 and macOS.  Where they don't, `libdeflate`, `blosc` and `zstd` raise ImportError, and other packages'
-functions do the same (:mod:`chunkwise.libraries`).  All calls release the interpreter lock.
+functions do the same (`chunkwise.libraries`).  All calls release the interpreter lock.
 
 libdeflate
     encodes two to three times as fast as zlib at every level, to slightly fewer bytes, and decodes a fifth

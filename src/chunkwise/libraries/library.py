@@ -23,7 +23,7 @@ class BloscLibrary(NamedTuple):
     # ``decompress(encoded, out)`` fills a writable view; returns the number of bytes, or a negative
     # number if the data is corrupt. The header must have been checked against both sizes.
     decompress: Callable[[Buffer, memoryview], int]
-    # ``open_compressor(cname, clevel, shuffle, blocksize, typesize)`` returns a :data:`Compress` for
+    # ``open_compressor(cname, clevel, shuffle, blocksize, typesize)`` returns a `Compress` for
     # one worker.
     open_compressor: Callable[[str, int, int, int, int], Compress]
 

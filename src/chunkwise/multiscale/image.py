@@ -85,7 +85,7 @@ class Levels(Sequence[TensorStore]):
 
 
 class MultiscaleImage:
-    """An image at several resolutions; :func:`open_multiscale` opens one.
+    """An image at several resolutions; `open_multiscale` opens one.
 
     Nothing but the metadata of the image is read before a level is asked for.
     """
@@ -129,7 +129,7 @@ class MultiscaleImage:
         """The arrays, full resolution first.
 
         Dimensions have the names of the axes as labels and the size of a voxel as unit.  The origin is where
-        the image begins, in voxels of the level, rounded to whole ones; :attr:`translations` are exact.
+        the image begins, in voxels of the level, rounded to whole ones; `translations` are exact.
         """
         return self._levels
 

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Options(NamedTuple):
-    """How images are read; see :func:`~chunkwise.multiscale.open.open_multiscale`."""
+    """How images are read; see `chunkwise.multiscale.open.open_multiscale`."""
 
     strict: bool = True
     drafts: bool = False
@@ -95,7 +95,7 @@ class Well:
 
 
 class Plate:
-    """A plate with wells; :func:`open_multiscale` opens one by reading its own document only."""
+    """A plate with wells; `open_multiscale` opens one by reading its own document only."""
 
     def __init__(self, group: Group, options: Options) -> None:
         self._group = group

@@ -66,7 +66,7 @@ def open_multiscale(
     drafts : bool
         Whether drafts of OME-Zarr 0.6 are read too.
     format : {"zarr3", "zarr2", "n5"}, optional
-        Of a directory without a document of its own; see :func:`open_group`.
+        Of a directory without a document of its own; see `open_group`.
     context : Context, optional
         Where the resources of a spec, and of arrays, come from.
 

@@ -1,4 +1,4 @@
-"""Conversion of N5 blocks to Python values, and back; see :mod:`chunkwise.n5.blocks`."""
+"""Conversion of N5 blocks to Python values, and back; see `chunkwise.n5.blocks`."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ _UNSUSPICIOUS_NBYTES = 1 << 20
 class N5Blocks:
     """The blocks of a dataset, addressed by their position in the grid.
 
-    Made by :func:`open_n5_blocks` and :func:`create_n5_blocks`.
+    Made by `open_n5_blocks` and `create_n5_blocks`.
 
     Attributes
     ----------

@@ -49,7 +49,7 @@ def open_label_multisets(
     Raises
     ------
     NotFoundError, FailedPreconditionError, UnsupportedError
-        As :func:`~chunkwise.n5.blocks.open_n5_blocks`.
+        As `chunkwise.n5.blocks.open_n5_blocks`.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 Input and storage dimensions that depend on each other through the output index maps form a *connected
 set*.  Each set is partitioned alone, and the touched chunks are the outer product of the sets, so
 planning costs the sum of the chunks along the dimensions and not their product.  For a slice the set is
-one dimension, and is made here; :mod:`chunkwise.plan.indexed` makes the others.
+one dimension, and is made here; `chunkwise.plan.indexed` makes the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PlanAxis(NamedTuple):
     extents: tuple[tuple[int, ...], ...]
     # selections inside the chunk: slices, or tuples of index arrays that broadcast to the product of the sets
     chunk: tuple[Any, ...]
-    out: tuple[Any, ...]  # the same in the result, as seen through :meth:`Layout.view`
+    out: tuple[Any, ...]  # the same in the result, as seen through `Layout.view`
     # True where all of the chunk is selected along these dimensions, and may be decoded in place or
     # overwritten
     whole: tuple[bool, ...]

@@ -25,13 +25,13 @@ NO_LAYER = -1
 class LayerRequest(NamedTuple):
     """The part of a request that one layer has."""
 
-    layer: int  # :data:`NO_LAYER` if no layer has it
+    layer: int  # `NO_LAYER` if no layer has it
     region: Region  # the region of the request that it belongs to
-    # the request to the stack and its index in :meth:`Region.view`, or the entries that say both
+    # the request to the stack and its index in `Region.view`, or the entries that say both
     location: Any
 
     def where(self) -> tuple[IndexTransform, tuple[Any, ...]]:
-        """Return what to read or write, and where the elements are in :meth:`Region.view`."""
+        """Return what to read or write, and where the elements are in `Region.view`."""
         if isinstance(self.location[0], IndexTransform):
             request, at = self.location
             return request, at
@@ -87,7 +87,7 @@ class Region(NamedTuple):
         return (*self.box, ...)
 
     def view(self, array: Array, *, last: bool = False) -> Array:
-        """Return the caller's array as the parts see it; see :meth:`Layout.view` for `last`."""
+        """Return the caller's array as the parts see it; see `Layout.view` for `last`."""
         part = array[self.index]
         return part if self.layout is None else self.layout.view(part, last=last)
 

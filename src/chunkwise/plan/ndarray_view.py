@@ -54,7 +54,7 @@ def strided_view(array: npt.NDArray[Any], transform: Transform) -> npt.NDArray[A
 
 
 def point_view(array: npt.NDArray[Any], transform: Transform) -> PointView:
-    """Return what `transform`, which has index arrays, shows of `array`; see :func:`strided_view`."""
+    """Return what `transform`, which has index arrays, shows of `array`; see `strided_view`."""
     shape, origin = tuple(transform.input_shape), transform.input_inclusive_min
     maps = list(transform.output)
     over = {d for m in maps if m.index_array is not None for d in _varies(m.index_array)}

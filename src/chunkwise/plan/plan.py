@@ -55,7 +55,7 @@ class Plan(NamedTuple):
         return keys(self.axes, encoding)
 
     def cells(self) -> Iterator[tuple[int, ...]]:
-        """Yield the cells of the touched chunks, in the order of :meth:`keys`."""
+        """Yield the cells of the touched chunks, in the order of `keys`."""
         return cells(self.axes)
 
 
@@ -91,21 +91,21 @@ def keys(axes: Sequence[_Cells], encoding: KeyEncoding) -> Iterator[str]:
 
 
 def cells(axes: Sequence[_Cells]) -> Iterator[tuple[int, ...]]:
-    """Yield each cell in the product of `axes`, in the order of :func:`keys`."""
+    """Yield each cell in the product of `axes`, in the order of `keys`."""
     if _in_storage_order(axes):
         return product(*[axis.cells[0] for axis in axes])
     return _reordered(axes, [along for axis in axes for along in axis.cells])
 
 
 def extents(axes: Sequence[PlanAxis]) -> Iterator[tuple[int, ...]]:
-    """Yield the shape of each cell in the product of `axes`, in the order of :func:`keys`."""
+    """Yield the shape of each cell in the product of `axes`, in the order of `keys`."""
     if _in_storage_order(axes):
         return product(*[axis.extents[0] for axis in axes])
     return _reordered(axes, [along for axis in axes for along in axis.extents])
 
 
 def wholes(axes: Sequence[PlanAxis]) -> Iterator[bool]:
-    """Yield whether each chunk is whole, in the order of :func:`keys`."""
+    """Yield whether each chunk is whole, in the order of `keys`."""
     return map(all, product(*[axis.whole for axis in axes]))
 
 

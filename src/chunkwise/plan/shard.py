@@ -50,7 +50,7 @@ class ShardRequest(NamedTuple):
 
     key: str  # of the shard
     axes: tuple[PlanAxis, ...]  # the connected sets; their product is the touched inner chunks
-    offsets: tuple[npt.NDArray[np.int64], ...]  # parallel to `axes`; see :class:`ShardAxis`
+    offsets: tuple[npt.NDArray[np.int64], ...]  # parallel to `axes`; see `ShardAxis`
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Position of each touched inner chunk in the shard's index, in the order of the plan."""

@@ -29,7 +29,7 @@ _LARGEST_TABLE = 2**20
 def plan_stack(
     transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, *, holes: bool = False
 ) -> list[LayerRequest]:
-    """Divide a request among the topmost layers; see :func:`divide_stack`."""
+    """Divide a request among the topmost layers; see `divide_stack`."""
     out: list[LayerRequest] = []
     for found in divide_stack(transform, boxes, lowest, itemsize, holes=holes):
         if isinstance(found, LayerRequests):

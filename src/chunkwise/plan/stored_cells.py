@@ -23,7 +23,7 @@ def array_cells(grid: ChunkGrid, shape: tuple[int, ...]) -> Iterator[tuple[int, 
 
 
 def array_keys(grid: ChunkGrid, shape: tuple[int, ...], encoding: KeyEncoding) -> Iterator[str]:
-    """Yield the keys of the chunks of an array of `shape`, in the order of :func:`array_cells`."""
+    """Yield the keys of the chunks of an array of `shape`, in the order of `array_cells`."""
     return encoding.keys(_ranges(grid, shape)) if 0 not in shape else iter(())
 
 

@@ -64,7 +64,7 @@ class Convention(NamedTuple):
         source_image: str | None,
         labels: bool,
     ) -> dict[str, Any]:
-        """Return the attributes of the group; see :func:`~chunkwise.pyramid.ngff.ngff_attributes`."""
+        """Return the attributes of the group; see `chunkwise.pyramid.ngff.ngff_attributes`."""
         if self.version is not None:
             return ngff_attributes(
                 self.version,

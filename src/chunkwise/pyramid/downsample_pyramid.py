@@ -1,6 +1,6 @@
 """``downsample_pyramid``: an image at several resolutions, each made of the one before.
 
-1. The levels are planned: axes, factors, arrays (:mod:`chunkwise.pyramid.plan`).
+1. The levels are planned: axes, factors, arrays (`chunkwise.pyramid.plan`).
 2. The group is made, with a journal of the levels that are done.
 3. One level after the other is written in blocks, from the array of the level before, downsampled.
 4. The group gets its attributes, by which viewers know a pyramid; until then it is none.
@@ -123,7 +123,7 @@ def downsample_pyramid(
         By default n5-viewer below ``*.n5`` and OME-NGFF 0.5 elsewhere, or what goes with the format of
         `array` if there is no `destination`.  OME-NGFF 0.5 is Zarr v3, 0.4 is Zarr v2, the others are N5.
     method : {"mean", "min", "max", "median", "mode", "stride"}, optional
-        See :func:`chunkwise.downsample`; by default the mean, of `labels` the mode.
+        See `chunkwise.downsample`; by default the mean, of `labels` the mode.
     labels : bool
         Whether elements are labels, which must not be mixed.  OME-NGFF then has ``image-label`` metadata, and
         in a group called ``labels`` the pyramid is listed.
@@ -156,7 +156,7 @@ def downsample_pyramid(
     overwrite : bool
         Delete arrays that are in the place of levels first.
     progress : callable, optional
-        Called with a :class:`PyramidProgress` after each block, from several threads, one at a time.
+        Called with a `PyramidProgress` after each block, from several threads, one at a time.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Copies of OME-NGFF images to N5 containers in the layout of a viewer: axes reversed, levels as they are.
 
-Everything is checked first (:class:`ImageCopy`), so that an image that can't be copied is refused before
+Everything is checked first (`ImageCopy`), so that an image that can't be copied is refused before
 anything is written.  Then each stack of each level is copied as arrays are; the attributes of groups, by
 which viewers know an image, come last, and the XML file of BigDataViewer after them.
 """
@@ -35,7 +35,7 @@ _NEARLY = 1e-6
 
 
 class ImageCopy:
-    """A copy of an OME-NGFF image, planned and then made by :meth:`run`."""
+    """A copy of an OME-NGFF image, planned and then made by `run`."""
 
     def __init__(
         self, source: Location, destination: Location, layout: str, options: Mapping[str, Any]

@@ -5,7 +5,7 @@ All of them show stacks of up to 3 axes, so each channel and each time has a gro
 * n5-viewer: ``c0/t0/s0``, of which ``c0`` and ``t0`` are there if the image has these axes.
 * Paintera: the same with ``data`` between, as in ``c0/t0/data/s0``, beside ``painteraData``.
 * BigDataViewer: ``setup0/timepoint0/s0`` always, and voxel sizes in an XML file
-  (:mod:`chunkwise.pyramid.bdv_xml`).
+  (`chunkwise.pyramid.bdv_xml`).
 
 All put the first voxel of a level in the middle of those of full resolution that it covers.  Where levels
 lie elsewhere, n5-viewer has an affine transformation for that.

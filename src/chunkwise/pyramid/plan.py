@@ -25,7 +25,7 @@ _CODECS = {"n5": "gzip", "zarr2": "zstd", "zarr3": "zstd"}  # what any software 
 
 @dataclass(frozen=True)
 class PyramidOptions:
-    """Options of the caller; see :func:`~chunkwise.pyramid.downsample_pyramid.downsample_pyramid`."""
+    """Options of the caller; see `chunkwise.pyramid.downsample_pyramid.downsample_pyramid`."""
 
     method: str = "mean"
     labels: bool = False

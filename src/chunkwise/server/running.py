@@ -25,7 +25,7 @@ _BACKLOG = 2048
 
 
 class Server:
-    """A server that runs until :meth:`stop`, the end of a ``with`` block, or the end of the process.
+    """A server that runs until `stop`, the end of a ``with`` block, or the end of the process.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ __all__ = ["GridConstraints", "GridKeywords", "take_grid_members"]
 
 
 class GridKeywords(TypedDict, total=False):
-    """Keywords of `GridConstraints` and :meth:`GridConstraints.update`; None stands for not given."""
+    """Keywords of `GridConstraints` and `GridConstraints.update`; None stands for not given."""
 
     rank: int | None
     shape: Iterable[int | None] | None

@@ -45,7 +45,7 @@ class ChunkLayout:
 
     There are three grids: of *write chunks*, the units that are best written whole (shards, where
     there are any), of *read chunks*, the units that are best read whole, and of *codec chunks*, the
-    blocks a codec works in.  Each constraint is hard or soft; see :mod:`chunkwise.spec.constraint`.
+    blocks a codec works in.  Each constraint is hard or soft; see `chunkwise.spec.constraint`.
     Constraints are applied in the order in which they are listed here, whatever the order of the
     arguments: `chunk` comes before `write_chunk`.
 

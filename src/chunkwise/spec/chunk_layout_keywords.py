@@ -19,7 +19,7 @@ Floats: TypeAlias = Iterable[float | None] | None
 
 
 class ChunkLayoutKeywords(TypedDict, total=False):
-    """Keywords of `ChunkLayout` and :meth:`ChunkLayout.update`; None stands for not given."""
+    """Keywords of `ChunkLayout` and `ChunkLayout.update`; None stands for not given."""
 
     rank: int | None
     inner_order: Iterable[int] | None

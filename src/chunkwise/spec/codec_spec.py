@@ -16,7 +16,7 @@ class CodecSpec:
     """Constraint on the codec of an array.
 
     ``CodecSpec(json)`` returns an instance of the subclass that the member ``driver`` names.  Equality is
-    identity; compare :meth:`to_json`.
+    identity; compare `to_json`.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ class DriverSpec:
         return out.with_parts(tuple(part.strip() for part in out.parts()))
 
     def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
-        """Name bound resources; see :func:`~chunkwise.spec.resource_members.bound_names`."""
+        """Name bound resources; see `chunkwise.spec.resource_members.bound_names`."""
         bound_names(self.resources, names, definitions)
         if self.kvstore is not None:
             self.kvstore.name_bound(names, definitions)

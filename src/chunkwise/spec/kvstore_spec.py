@@ -125,7 +125,7 @@ class KvStoreSpec:
         return replace(self, context=None, resources=strip_resources(self.resources))
 
     def name_bound(self, names: dict[int, str], definitions: dict[str, JSON]) -> None:
-        """Name bound resources; see :func:`~chunkwise.spec.resource_members.bound_names`."""
+        """Name bound resources; see `chunkwise.spec.resource_members.bound_names`."""
         bound_names(self.resources, names, definitions)
 
     def live_resources(self) -> dict[str, ContextResource]:

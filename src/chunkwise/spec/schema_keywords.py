@@ -26,7 +26,7 @@ __all__ = ["SCHEMA_OPTIONS", "SchemaKeywords", "apply_schema_keywords"]
 
 
 class SchemaKeywords(TypedDict, total=False):
-    """Keywords of `Schema` and :meth:`Schema.update`; None stands for not given."""
+    """Keywords of `Schema` and `Schema.update`; None stands for not given."""
 
     rank: int | None
     dtype: DTypeLike | None

@@ -22,7 +22,7 @@ _Recheck: TypeAlias = bool | float | Literal["open"] | None
 
 
 class SpecKeywords(SchemaKeywords, total=False):
-    """Keywords of :meth:`Spec.update`; None stands for not given."""
+    """Keywords of `Spec.update`; None stands for not given."""
 
     open_mode: OpenMode | None
     open: bool | None

@@ -45,7 +45,7 @@ FEW = settings(
 
 
 class DriverContract(SharedWrites):
-    """The suite; see :class:`~chunkwise.testing.driver_arrays.DriverArrays` for what a subclass says."""
+    """The suite; see `chunkwise.testing.driver_arrays.DriverArrays` for what a subclass says."""
 
     # -- describing ---------------------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
 """``ArrayCopy``: a copy of an array with another location, format, chunking or compression.
 
 A half-made copy never looks whole: the metadata document, without which there is no array, is written
-last.  Until then there are chunks and a journal (:mod:`chunkwise.tools.journal`), with which an
+last.  Until then there are chunks and a journal (`chunkwise.tools.journal`), with which an
 interrupted copy can be resumed.
 
 1. The template of the source becomes the metadata of the destination.
-2. The passes are planned (:mod:`chunkwise.tools.copy_plan`).
+2. The passes are planned (`chunkwise.tools.copy_plan`).
 3. The journal is written, or read if the copy is resumed.
 4. Blocks are copied, several at a time; the journal follows.  A block of which nothing is stored needs no
    copy, if the fill values are the same.
@@ -77,7 +77,7 @@ _INSIDE = "the destination is, or holds, an array that the source is made of"
 
 
 class ArrayCopy:
-    """A copy of one array, made by :meth:`run`, :meth:`verify` and :meth:`finish`."""
+    """A copy of one array, made by `run`, `verify` and `finish`."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class Compressor(NamedTuple):
     crc32c: bool = False
 
     def __str__(self) -> str:
-        """Return the text that :func:`parse_compressor` reads."""
+        """Return the text that `parse_compressor` reads."""
         end = "+crc32c" if self.crc32c else ""
         if self.name == "blosc":
             return f"blosc:{self.cname}:{self.level}:{self.shuffle}{end}"

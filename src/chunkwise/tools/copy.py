@@ -22,7 +22,7 @@ __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 
 
 class ArrayCopyReport(NamedTuple):
-    """What :func:`copy` has done.
+    """What `copy` has done.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ def plan_copy(
     cast: Cast = "error",
     **options: Any,
 ) -> CopyPlan:
-    """Return how :func:`copy` would copy an array; nothing is written.
+    """Return how `copy` would copy an array; nothing is written.
 
     Parameters
     ----------
     source, destination, memory, executor, format, cast, **options
-        As for :func:`copy`.
+        As for `copy`.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def copy(
         Who does it: threads, processes, ``distributed.Client(...).get_executor()`` or any other.  All its
         workers must see source and destination under the same names.  By default threads of this process.
     plan : CopyPlan, optional
-        What :func:`plan_copy` returned for the same arrays and options.
+        What `plan_copy` returned for the same arrays and options.
     memory : int or str, optional
         Bytes that a worker process may use for the copy, such as ``"2GB"``; Python and libraries come to
         that.  By default a quarter of what it may have.

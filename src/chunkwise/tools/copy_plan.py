@@ -113,7 +113,7 @@ class CopyPlan:
         return max(prod(blocks.shape) for blocks in self.passes) * self.itemsize
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON, from which :meth:`from_json` makes an equal one."""
+        """Return the plan as JSON, from which `from_json` makes an equal one."""
         domain = self.passes[0].domain
         return {
             "inclusive_min": list(domain.inclusive_min),
@@ -140,7 +140,7 @@ class CopyPlan:
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> CopyPlan:
-        """Return the plan that :meth:`to_json` said.
+        """Return the plan that `to_json` said.
 
         Raises
         ------

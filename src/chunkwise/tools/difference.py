@@ -39,7 +39,7 @@ Progress: TypeAlias = Callable[[int], object]
 
 
 class Difference(NamedTuple):
-    """One difference that :func:`diff` has found.
+    """One difference that `diff` has found.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def diff(
     layout : bool
         Whether format, chunks, fill values and compression are compared.
     executor : concurrent.futures.Executor, optional
-        Who compares values, as for :func:`chunkwise.copy`.  By default threads of this process.
+        Who compares values, as for `chunkwise.copy`.  By default threads of this process.
     progress : callable
         Is told the bytes that were compared, in the calling thread.
 

@@ -118,7 +118,7 @@ def migrate(
 
 
 def plan_migration(node: Node, *, keep_old: bool = False) -> Migration:
-    """Return what :func:`migrate` would do to an array, without a look at the groups above it."""
+    """Return what `migrate` would do to an array, without a look at the groups above it."""
     location = node.location
     if node.format not in _OLD_KEYS or node.kind != "array":
         found = "an array" if node.kind == "array" else "a group"

@@ -1,6 +1,6 @@
 """Copies of an array or a whole tree to another location, format or store.
 
-Each array is copied as :mod:`chunkwise.tools.array_copy` does it: in parallel, resumable, its metadata last.
+Each array is copied as `chunkwise.tools.array_copy` does it: in parallel, resumable, its metadata last.
 Groups come before what they hold.  Links stay links:
 
 * to what is copied too: they lead to the copy;

@@ -2,7 +2,7 @@
 
 A chunk is bad if it can't be decoded to what the metadata promise: it is truncated, has too many bytes,
 another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.  Chunks
-are read the plain way (:mod:`chunkwise.engine.plain_read`).  Without a checksum, values that decode may still
+are read the plain way (`chunkwise.engine.plain_read`).  Without a checksum, values that decode may still
 be wrong, so chunks that have one are counted.
 
 A task is a range of keys, which the worker lists: nobody has a list of all of them.
@@ -57,7 +57,7 @@ class BadKey(NamedTuple):
 
 @dataclass
 class NodeReport:
-    """What :func:`verify` has found at one array or group.
+    """What `verify` has found at one array or group.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def verify(
     ----------
     location : str, path-like, Spec, KvStore, KvStore.Spec or JSON
     executor : concurrent.futures.Executor, optional
-        Who does it, as for :func:`chunkwise.copy`.  By default threads of this process.
+        Who does it, as for `chunkwise.copy`.  By default threads of this process.
     progress : callable
         Is told the stored bytes of what is done, in the calling thread.
 

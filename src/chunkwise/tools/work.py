@@ -132,7 +132,7 @@ class Work:
 
 
 class _SentWork:
-    """A :class:`Work` as it arrives in another process."""
+    """A `Work` as it arrives in another process."""
 
     def __init__(self, version: str, name: str, blob: bytes) -> None:
         self._version, self._name, self._blob = version, name, blob
@@ -192,7 +192,7 @@ class Crew:
         done: Callable[[int, int, Any], None],
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        """Have tasks of a step done; as :func:`chunkwise.tools.task_driver.run_tasks` says."""
+        """Have tasks of a step done; as `chunkwise.tools.task_driver.run_tasks` says."""
         assert self._opened is not None, "it was entered"
         renew = self._opened.renew
 

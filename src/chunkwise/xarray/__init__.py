@@ -1,6 +1,6 @@
 """Datasets of xarray in Zarr v2, v3 and N5 (extra ``[xarray]``).
 
-``xarray.open_dataset(path, engine="chunkwise")`` reads them, :func:`write_dataset` writes them.
+``xarray.open_dataset(path, engine="chunkwise")`` reads them, `write_dataset` writes them.
 """
 
 from chunkwise.xarray.write import write_dataset, write_datatree

@@ -30,7 +30,7 @@ def hide_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restore_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that :func:`hide_attributes` was given; others are as they are."""
+    """Return the attributes that `hide_attributes` was given; others are as they are."""
     hidden = attributes.get(_MEMBER)
     if not isinstance(hidden, Mapping) or not all(name in _TAKEN or v is None for name, v in hidden.items()):
         return dict(attributes)

@@ -23,7 +23,7 @@ _FORMATS = ("zarr3", "zarr2", "n5")
 
 
 class DatasetTarget:
-    """A group, there or not, that a dataset is to be written to; nothing changes before :meth:`prepare`."""
+    """A group, there or not, that a dataset is to be written to; nothing changes before `prepare`."""
 
     def __init__(
         self, place: Any, path: str | None, format: str | None, mode: str, non_finite: NonFinite

@@ -195,15 +195,15 @@ def write_datatree(
     tree : xarray.DataTree
         Coordinates that a node inherits are written where they are defined only.
     target, group, mode
-        As for :func:`write_dataset`; `group` is that of the root.
+        As for `write_dataset`; `group` is that of the root.
     **options
-        For :func:`write_dataset`: ``format``, ``consolidated``, ``non_finite``, and ``encoding``, a mapping
+        For `write_dataset`: ``format``, ``consolidated``, ``non_finite``, and ``encoding``, a mapping
         from the path of a node, such as ``"/a/b"``, to the encoding of its dataset.
 
     Raises
     ------
     ImportError, AlreadyExistsError, NotFoundError, InvalidArgumentError
-        As for :func:`write_dataset`.
+        As for `write_dataset`.
     """
     xr = load("xarray", "write_datatree")
     if not isinstance(tree, xr.DataTree):

@@ -41,8 +41,8 @@ class Format(Protocol):
     """One chunked array format.
 
     `options` are the members of a spec that only this format has (Zarr v2: ``field``); the value that
-    :meth:`parse_options` returned, `constraints` what :meth:`parse_constraints` returned, and
-    `metadata` what :meth:`parse_metadata` or :meth:`create` returned; each format has its own classes.
+    `parse_options` returned, `constraints` what `parse_constraints` returned, and
+    `metadata` what `parse_metadata` or `create` returned; each format has its own classes.
     """
 
     driver: ClassVar[str]
@@ -121,7 +121,7 @@ class Format(Protocol):
         ...
 
     def container_key(self, path: str) -> str | None:
-        """Return the key of the document above the array that :meth:`check_container` has to see."""
+        """Return the key of the document above the array that `check_container` has to see."""
         ...
 
     def check_container(self, document: JSON) -> None:

@@ -86,7 +86,7 @@ def _name(token: Token) -> str:
 
 
 def get_attribute(document: JSON, path: str) -> JSON:
-    """Return the value at `path`, or :data:`~chunkwise.binding.MISSING`."""
+    """Return the value at `path`, or `chunkwise.binding.MISSING`."""
     # In an object ``[0]`` is the member of that name.
     for token in parse_attribute_path(path):
         document = _child(document, token)

@@ -23,7 +23,7 @@ class N5Constraints:
     """Constraints of a spec on an ``attributes.json``; None for no constraint."""
 
     rank: int | None = None  # number of dimensions, if a member tells it
-    dimensions: tuple[int, ...] | None = None  # as in :class:`~chunkwise.driver.n5.metadata.N5Metadata`
+    dimensions: tuple[int, ...] | None = None  # as in `chunkwise.driver.n5.metadata.N5Metadata`
     block_size: tuple[int, ...] | None = None
     data_type: str | None = None
     compression: dict[str, JSON] | None = None

@@ -10,7 +10,7 @@ Compatibility
 A stored document is read as forgivingly as n5-java does:
 
 * ``compressionType`` (version 0 metadata) stands in for a missing ``compression``;
-* settings of the encoder may be missing, unknown or unusable (:mod:`chunkwise.codec.n5_compression`);
+* settings of the encoder may be missing, unknown or unusable (`chunkwise.codec.n5_compression`);
 * an unknown compression makes the blocks unreadable, not the document;
 * ``axes``, ``units`` and ``resolution`` that are not what TensorStore writes are plain attributes: N5 gives
   these names no meaning, and all other readers open such a dataset.

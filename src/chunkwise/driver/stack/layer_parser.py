@@ -32,7 +32,7 @@ class LayerParser:
         self._known: dict[object, Spec | None] = {}
 
     def parse(self, value: JSON) -> Spec:
-        """Return the spec of a layer, or raise as :class:`Spec` does."""
+        """Return the spec of a layer, or raise as `Spec` does."""
         found = self._of_known_kind(value) if isinstance(value, dict) else None
         return parse_base(value) if found is None else found
 

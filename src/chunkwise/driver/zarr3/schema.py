@@ -1,7 +1,7 @@
 """Between ``zarr.json`` and a schema, both ways.
 
 Creating: the domain comes from ``shape`` and the schema; chunks and codecs from both as well, as
-:mod:`chunkwise.driver.zarr3.new_chunks` tells.
+`chunkwise.driver.zarr3.new_chunks` tells.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class BuilderFactory:
         parent: GroupBuilder | None,
         source: str,
     ) -> DatasetBuilder:
-        """Return a dataset builder, put into its parent; raises as :meth:`group` does."""
+        """Return a dataset builder, put into its parent; raises as `group` does."""
         if not self._fast or parent is None or not _is_free(parent, name):
             made = DatasetBuilder(name, data, dtype=dtype, attributes=attributes, source=source)
             if parent is not None:

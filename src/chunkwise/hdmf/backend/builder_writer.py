@@ -92,7 +92,7 @@ class BuilderWriter:
     # -- groups -----------------------------------------------------------------------------------
 
     def root(self, builder: GroupBuilder) -> None:
-        """Write a whole file; the root's own documents are left to :meth:`NodeWriter.finish`."""
+        """Write a whole file; the root's own documents are left to `NodeWriter.finish`."""
         self.references.root_id = identity_of(builder)
         self.group("/", builder)
         self.streams.run()

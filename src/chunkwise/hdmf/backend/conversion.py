@@ -74,14 +74,14 @@ def convert(
     drop_broken_links : bool
         Whether a file with broken links or references is copied without them; else it is not copied at all.
     source_options : dict, optional
-        Those of :class:`ZarrIO` for reading.
+        Those of `ZarrIO` for reading.
     codec : str, JSON or object, optional
         The compressor of all arrays, in place of that which each has in `source`: as
-        :class:`~chunkwise.hdmf.backend.data_io.ZarrDataIO` takes it; False for none.  Not for HDF5.
+        `chunkwise.hdmf.backend.data_io.ZarrDataIO` takes it; False for none.  Not for HDF5.
     progress : callable, optional
         Called with a number of bytes whenever so much of a large dataset was written; not for HDF5.
     **options
-        Those of :class:`ZarrIO` for writing.
+        Those of `ZarrIO` for writing.
 
     Raises
     ------

@@ -70,11 +70,11 @@ class ZarrIO(StoreReading, StoreWriting):
         How references in Zarr v2 datasets are written; pickles, which are never executed here, are for
         readers that take nothing else.
     allow_external_links : {"siblings", "any", "none"}
-        Which other stores links may lead to; see :class:`chunkwise.hdmf.storage.resolve.StoreSet`.
+        Which other stores links may lead to; see `chunkwise.hdmf.storage.resolve.StoreSet`.
     link_roots : sequence of str
         Directories or URLs below which they may always lead.
     strict_links : bool
-        Whether a broken link is an error; else it is left out with a :class:`BrokenLinkWarning`.
+        Whether a broken link is an error; else it is left out with a `BrokenLinkWarning`.
     consolidated : bool or "check"
         Whether consolidated metadata is used in mode ``"r"``.
     attribute_types : bool

@@ -24,11 +24,11 @@ class NWBZarrIO(ZarrIO):
     ----------
     path : str, path or KvStore
     mode : str
-        As for :class:`ZarrIO`.
+        As for `ZarrIO`.
     manager : BuildManager, optional
         By default one that knows NWB's types and, for reading, those that are cached in the file.
     storage_options, force_overwrite
-        As for :class:`ZarrIO`.
+        As for `ZarrIO`.
     load_namespaces : bool
         Whether cached specifications are used for types that no installed package has.
     extensions : str, path, TypeMap or list of such, optional
@@ -36,7 +36,7 @@ class NWBZarrIO(ZarrIO):
     driver, aws_region : None
         Options of HDF5, which ``pynwb.validate`` gives to every backend.
     **options
-        Others of :class:`ZarrIO`.
+        Others of `ZarrIO`.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class NWBZarrIO(ZarrIO):
         return super().read(**kwargs)
 
     def export(self, src_io: Any, nwbfile: Any = None, **kwargs: Any) -> None:
-        """Write the contents of another NWB file, of any backend; arguments as for :meth:`ZarrIO.export`.
+        """Write the contents of another NWB file, of any backend; arguments as for `ZarrIO.export`.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class NWBZarrIO(ZarrIO):
 
     @staticmethod
     def read_nwb(path: Place, **options: Any) -> Any:
-        """Return the NWB file in a store; see :func:`read_nwb`."""
+        """Return the NWB file in a store; see `read_nwb`."""
         return read_nwb(path, **options)
 
 
@@ -164,7 +164,7 @@ def read_nwb(path: Place, **options: Any) -> Any:
     path : str, path or KvStore
         Local path, URL or kvstore.
     **options
-        Those of :class:`NWBZarrIO`.  Public buckets need ``storage_options={"anon": True}``.
+        Those of `NWBZarrIO`.  Public buckets need ``storage_options={"anon": True}``.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def validate(path: Place, **options: Any) -> list[Any]:
     ----------
     path : str, path or KvStore
     **options
-        Those of :class:`NWBZarrIO`.
+        Those of `NWBZarrIO`.
 
     Returns
     -------

@@ -27,7 +27,7 @@ __all__ = ["StoreReading"]
 
 
 class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
-    """Reads from the store that :class:`chunkwise.hdmf.backend.io.ZarrIO` has opened."""
+    """Reads from the store that `chunkwise.hdmf.backend.io.ZarrIO` has opened."""
 
     _source: str
     _mode: str

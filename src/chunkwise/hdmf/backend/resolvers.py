@@ -44,7 +44,7 @@ class _Resolving(LazyDataset):
 
     @classmethod
     def get_inverse_class(cls) -> type[_Resolving]:
-        """Return the class of :meth:`invert`."""
+        """Return the class of `invert`."""
         return cls._inverse
 
     def _reference_to(self, value: Any) -> Any:

@@ -32,7 +32,7 @@ __all__ = ["StoreWriting"]
 
 
 class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
-    """Writes to the store that :class:`chunkwise.hdmf.backend.io.ZarrIO` has opened."""
+    """Writes to the store that `chunkwise.hdmf.backend.io.ZarrIO` has opened."""
 
     _source: str
     _mode: str
@@ -171,11 +171,11 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             location.kv.delete(location.path + UNFINISHED)
 
     def write_group(self, parent: str, builder: GroupBuilder, **kwargs: Any) -> None:
-        """Write a group below the group at the path `parent`; arguments as for :meth:`write_builder`."""
+        """Write a group below the group at the path `parent`; arguments as for `write_builder`."""
         self._builder_writer(**_renamed(kwargs)).group(canonical_path(f"{parent}/{builder.name}"), builder)
 
     def write_dataset(self, parent: str, builder: Any, force_data: Any = None, **kwargs: Any) -> None:
-        """Write a dataset below the group at the path `parent`; arguments as for :meth:`write_builder`.
+        """Write a dataset below the group at the path `parent`; arguments as for `write_builder`.
 
         Parameters
         ----------
@@ -217,11 +217,11 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         container : Container, optional
             The root that was read from it, perhaps modified since.
         write_args : dict, optional
-            Arguments of :meth:`write_builder`.  ``link_data``, False by default here, makes links to the
+            Arguments of `write_builder`.  ``link_data``, False by default here, makes links to the
             data of the source instead of copies.
         cache_spec : bool
         number_of_jobs, max_threads_per_process : int
-            As for :meth:`write`.
+            As for `write`.
         consolidate_metadata : bool
         """
         if self._mode not in ("w", "w-", "x"):

@@ -119,7 +119,7 @@ class Convention(ABC):
     # -- values -----------------------------------------------------------------------------------
 
     def as_values(self, values: Any, element: Element) -> npt.NDArray[Any]:
-        """Return values of users as an array; see :func:`chunkwise.hdmf.model.values.as_values`."""
+        """Return values of users as an array; see `chunkwise.hdmf.model.values.as_values`."""
         return as_values(values, element)
 
     @abstractmethod

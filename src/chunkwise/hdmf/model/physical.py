@@ -186,7 +186,7 @@ class PhysicalArray:
     # -- data -------------------------------------------------------------------------------------
 
     def read(self, key: Any = Ellipsis) -> npt.NDArray[Any]:
-        """Return what an index selects; see :func:`parse_selection`."""
+        """Return what an index selects; see `parse_selection`."""
         single = self.single_key if self._is_simple(key) else None
         if single is not None:
             values = self._read_single(single)
@@ -328,7 +328,7 @@ def _parse_zarr2(document: dict[str, Any]) -> Any:
 
 
 def _record(fields: list[Any]) -> np.dtype[Any]:
-    """Return the type of records with objects; :func:`_has_object` has limited how deep they are nested."""
+    """Return the type of records with objects; `_has_object` has limited how deep they are nested."""
     try:
         return np.dtype([(f[0], _record(f[1]) if isinstance(f[1], list) else f[1]) for f in fields])
     except (TypeError, ValueError, IndexError, KeyError, RecursionError) as e:

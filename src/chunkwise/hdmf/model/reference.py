@@ -43,7 +43,7 @@ class Reference:
     object_id, source_object_id : str or None
         Identity of the target, and of the root of its store.
     region : dict or None
-        Canonical description of the part of the target that is meant; see :mod:`chunkwise.hdmf.model.region`.
+        Canonical description of the part of the target that is meant; see `chunkwise.hdmf.model.region`.
     link : bool
         Whether it is a link of a group; its identities are those of the target, whoever wrote it.
     """

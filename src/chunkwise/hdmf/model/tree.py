@@ -40,7 +40,7 @@ class StoredNode:
     document: dict[str, Any]
     # All that are stored, reserved ones included.
     attributes: dict[str, Any]
-    # Where it is stored, if not at its path: see :mod:`chunkwise.hdmf.replacement.successor`.
+    # Where it is stored, if not at its path: see `chunkwise.hdmf.replacement.successor`.
     stored_at: str | None = None
 
     @property
@@ -61,7 +61,7 @@ class Tree:
     children: dict[str, list[str]] = field(default_factory=dict)
     # Whether this comes from consolidated metadata.
     consolidated: bool = False
-    # Copies of small values by key relative to the store; see :mod:`chunkwise.hdmf.model.copies`.
+    # Copies of small values by key relative to the store; see `chunkwise.hdmf.model.copies`.
     values: dict[str, bytes | None] = field(default_factory=dict)
 
     def add(self, node: StoredNode) -> None:

@@ -90,7 +90,7 @@ def kvstore_of(place: Any) -> KvStore | None:
 
 
 def name_of(place: Any) -> str:
-    """Return what a store that :func:`kvstore_of` knows is called in messages and links."""
+    """Return what a store that `kvstore_of` knows is called in messages and links."""
     if _kind(place) in _FSSPEC:
         return str(synchronous(place.fs).unstrip_protocol(place.path)).rstrip("/")
     return f"memory://{id(getattr(place, '_store_dict', place))}"

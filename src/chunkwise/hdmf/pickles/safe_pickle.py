@@ -1,7 +1,7 @@
 """The pickles in HDMF stores, read as data: nothing is imported, called or built but plain values."""
 
 # Every chunk of an object array that hdmf-zarr wrote with its default codec is one pickle of a NumPy array.
-# Six names occur in them (:data:`TOKENS`); each becomes a stub that says what was written.  Any other name
+# Six names occur in them (`TOKENS`); each becomes a stub that says what was written.  Any other name
 # and any opcode that such a pickle has no need of is an error, and so is whatever would make the result
 # larger than the input could be.  The array is made later, from the ``.zarray``, never from the pickle:
 # the state of a pickled dtype can crash NumPy.

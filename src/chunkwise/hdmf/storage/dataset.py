@@ -30,7 +30,7 @@ _KEEP = 1 << 20
 class Dataset:
     """A dataset as users see it, whatever the storage format.
 
-    Made by :meth:`HdmfStore.dataset`; two of the same path are the same object.
+    Made by `HdmfStore.dataset`; two of the same path are the same object.
 
     Attributes
     ----------
@@ -240,7 +240,7 @@ class Dataset:
         key : index
             Integers, slices of positive step, lists.
         values : array_like
-            Of users: text, bytes, records, :class:`Reference`; broadcast to the selection.
+            Of users: text, bytes, records, `Reference`; broadcast to the selection.
 
         Raises
         ------

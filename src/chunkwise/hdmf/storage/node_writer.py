@@ -72,7 +72,7 @@ class NodeWriter:
             self._writer.write(at + key, value)
 
     def begin_group(self, path: str) -> None:
-        """Put a group in the tree; :meth:`group` stores it, when its attributes and links are known."""
+        """Put a group in the tree; `group` stores it, when its attributes and links are known."""
         self.store.tree.add(self.store.convention.group(path, {}))
         self._begun.add(path)
 

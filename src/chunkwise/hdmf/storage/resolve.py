@@ -1,7 +1,7 @@
 """Targets of links and references, in the store that holds them or another."""
 
 # A source is relative to the store in which it is *written*, not to the one that was opened first.  Some
-# releases wrote other things; what is tried, in order, is told at :func:`StoreSet.resolve`.
+# releases wrote other things; what is tried, in order, is told at `StoreSet.resolve`.
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _CONCURRENCY = 16
 
 
 class UnsyncedStore:
-    """Hands everything to a store, and keeps writes from waiting for the disk until :meth:`settle`.
+    """Hands everything to a store, and keeps writes from waiting for the disk until `settle`.
 
     Attributes
     ----------
@@ -94,4 +94,4 @@ class _Recorder:
         self._delete(key)
 
     def flush(self) -> None:
-        """Do nothing: :meth:`UnsyncedStore.settle` waits."""
+        """Do nothing: `UnsyncedStore.settle` waits."""

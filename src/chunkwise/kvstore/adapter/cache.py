@@ -1,7 +1,7 @@
 """A store with a cache of values in memory, used as long as the caller thinks them fresh.
 
-Readers made by :meth:`CacheStore.open_reader`, and reads of a part, use the cache; reading a whole
-value with :meth:`CacheStore.read` always asks the base, so that updates on condition are never made to
+Readers made by `CacheStore.open_reader`, and reads of a part, use the cache; reading a whole
+value with `CacheStore.read` always asks the base, so that updates on condition are never made to
 something old.  Whatever whole value passes by, read or written, renews its entry.
 """
 
@@ -127,7 +127,7 @@ class CacheStore:
         return found if found is not None and found[0].value == entry.value else (entry, None)
 
     def put_chunk(self, key: str, entry: CacheEntry, decoding: Hashable, chunk: Any, nbytes: int) -> None:
-        """Store the decoded value of `entry` as `decoding`; see :meth:`ValueCache.put_chunk`."""
+        """Store the decoded value of `entry` as `decoding`; see `ValueCache.put_chunk`."""
         self._cache.put_chunk(self._identity, key, entry.value, decoding, chunk, nbytes)
 
     def _is_cached(self, key: str, start: int = 0, stop: int | None = None) -> bool:

@@ -1,6 +1,6 @@
 """A store in which requests go wrong on schedule, to test what is built on stores.
 
-A :class:`Fault` says which requests it concerns and what happens to them; :class:`FaultStore` counts
+A `Fault` says which requests it concerns and what happens to them; `FaultStore` counts
 the requests that match and lets it happen to some.  Nothing is random: a failure is the same each time.
 """
 

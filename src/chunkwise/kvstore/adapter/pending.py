@@ -1,6 +1,6 @@
 """A store as a transaction sees it: what it has written, in front of what is stored.
 
-Nothing is written to the base until the changes are committed, by :mod:`.pending_commit`.  A change is
+Nothing is written to the base until the changes are committed, by `.pending_commit`.  A change is
 a value, or what is to be done to the value that is stored at that time.  A conditional write is taken
 as it is, unless it meets a change of the same transaction; its condition is looked at when it is
 committed.
@@ -237,7 +237,7 @@ class PendingStore:
         return self._replace(key, bytes(value), if_equal)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
-        """Note that `key` is to be deleted; conditions are those of :meth:`write`."""
+        """Note that `key` is to be deleted; conditions are those of `write`."""
         done = self._replace(key, None, if_equal)
         return None if done is None else MISSING_GENERATION
 

@@ -1,4 +1,4 @@
-"""Making the changes of a :class:`~.pending.PendingStore`: one key at a time, or all at once."""
+"""Making the changes of a `.pending.PendingStore`: one key at a time, or all at once."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ class ReadThroughStore:
     ----------
     base : KvStoreDriver
     entries : Entries
-        :class:`~chunkwise.kvstore.adapter.read_through_memory.MemoryEntries` or
-        :class:`~chunkwise.kvstore.adapter.read_through_disk.DiskEntries`.
+        `chunkwise.kvstore.adapter.read_through_memory.MemoryEntries` or
+        `chunkwise.kvstore.adapter.read_through_disk.DiskEntries`.
     max_age : float
         Seconds; 0 asks `base` every time, infinity never again.
 

@@ -101,7 +101,7 @@ class ValueCache:
         store, key
             Where the value is from.
         value : bytes
-            The object that :meth:`get` returned.
+            The object that `get` returned.
         decoding : hashable
             How it was decoded.
         chunk : object

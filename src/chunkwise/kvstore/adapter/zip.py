@@ -12,7 +12,7 @@ Compatibility
 Methods *stored*, *deflate*, *bzip2*, *lzma*, *zstd* and *xz*; others and encryption are an
 UnsupportedError.  A missing archive is an empty store, as in TensorStore.  Every write is a new archive
 in place of the old one, on condition that nobody else has replaced it; so many members are better
-written at once, in a transaction or by :func:`chunkwise.kvstore.adapter.zip_write.write_archive`.
+written at once, in a transaction or by `chunkwise.kvstore.adapter.zip_write.write_archive`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class ZipStore:
         conditions: Mapping[str, bytes],
         deleted: Sequence[KeyRange] = (),
     ) -> str | None:
-        """Make many changes with one new archive; see :class:`chunkwise.kvstore.atomic.AtomicWritable`."""
+        """Make many changes with one new archive; see `chunkwise.kvstore.atomic.AtomicWritable`."""
         return self._change(values, conditions, deleted)[0]
 
     def _change(

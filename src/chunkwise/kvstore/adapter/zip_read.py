@@ -7,7 +7,7 @@ directory.  Archives over several disks and archives with something in front of 
 
 Notes
 -----
-The entries of the central directory are read by :mod:`zipfile`.  It is not used for the rest: it needs the
+The entries of the central directory are read by `zipfile`.  It is not used for the rest: it needs the
 size of the archive, which a read of its end doesn't tell; it takes the end record's signature in a
 comment for the record; and it decodes without bound.
 
@@ -61,7 +61,7 @@ class Member(NamedTuple):
     stored_nbytes, nbytes : int
         Its size in the archive, and decoded.
     method : int
-        How it is compressed; see :mod:`chunkwise.kvstore.adapter.zip_method`.
+        How it is compressed; see `chunkwise.kvstore.adapter.zip_method`.
     crc : int
         CRC-32 of the decoded bytes.
     encrypted : bool
@@ -172,7 +172,7 @@ def read_member(member: Member, start: int, stop: int | None, get: Get, position
     member : Member
         Which one.
     start, stop : int, optional
-        The part, as :func:`~chunkwise.kvstore.byte_range.resolve_range` takes it.
+        The part, as `chunkwise.kvstore.byte_range.resolve_range` takes it.
     get : callable
         Reads the archive.  What is returned here may be its memory.
     positions : dict

@@ -1,6 +1,6 @@
 """Writing a ZIP archive: members one after the other, then the table of contents.
 
-Headers and table of contents are those of :mod:`zipfile`; members are encoded here, in ways that it
+Headers and table of contents are those of `zipfile`; members are encoded here, in ways that it
 doesn't know, too.  Sizes are known before a member is written, so there are no data descriptors, and
 ZIP64 fields are only where they are needed.
 """

@@ -58,7 +58,7 @@ def _parse_no_retries(value: JSON) -> int:
 
 @dataclass(frozen=True)
 class FileIoRetries(ObjectResource):
-    """As :class:`RequestRetries`, but there are no retries."""
+    """As `RequestRetries`, but there are no retries."""
 
     inline: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Member]] = {**_RETRIES, "max_retries": Member(_parse_no_retries)}

@@ -1,4 +1,4 @@
-"""The examples of docs/coming-from.md and the drawings of the pages."""
+"""The examples of docs/coming-from.md, the drawings of the pages, and the pages of the reference."""
 
 import re
 import subprocess
@@ -34,3 +34,25 @@ def test_drawings():
     )
     assert done.returncode == 0, done.stderr
     assert {"chunks", "shards", "pyramid", "stack", "volume", "speed", "layers"} <= set(done.stdout.split())
+
+
+def test_reference():
+    """Each public name has a page and an entry in the list; docstrings have no roles of Sphinx."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT / 'docs')!r})\n"
+        "import chunkwise\n"
+        "from chunkwise.dtypes.data_type import dtypes\n"
+        "from make import members, reference\n"
+        "pages = reference.pages()\n"
+        "for name in set(chunkwise.__all__) - set(dtypes):\n"
+        "    assert f'reference/{name}.md' in pages, name\n"
+        "    assert f'[`{name}`]' in pages['reference/index.md'], name\n"
+        "table = members.page()\n"
+        "for name, member in (('s3', 'aws_region'), ('n5', 'blockSize'), ('blosc', 'clevel')):\n"
+        "    assert f'| `{name}` | `{member}` |' in table, name\n"
+        "assert '`NotFoundError`' in reference.error_page()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    roles = re.compile(r":(class|func|meth|mod|attr|exc|obj|data):`")
+    assert [p for p in (ROOT / "src").rglob("*.py") if roles.search(p.read_text())] == []
