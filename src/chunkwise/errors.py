@@ -8,7 +8,7 @@ outer operation in front: ``NOT_FOUND: Error opening "n5" driver: Error reading 
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 __all__ = [
     "AbortedError",
@@ -61,6 +61,10 @@ class ChunkwiseError(Exception):
 
     def __str__(self) -> str:
         return f"{self.status}: {self.message}" if self.status else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without this, Dask, by tblib, can't rebuild a class that has two built-in bases.
+        return type(self), self.args, vars(self)
 
 
 class InvalidArgumentError(ChunkwiseError, ValueError):
@@ -148,6 +152,9 @@ class StorageError(ChunkwiseError, ValueError, OSError):
     def __init__(self, message: str = "", errno: int | None = None) -> None:
         super().__init__(message)
         self.errno = errno
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.errno), vars(self)
 
 
 class DeadlineExceededError(StorageError, TimeoutError):

@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pytest
 
 import chunkwise as cw
+from chunkwise.errors import StorageError
 from chunkwise.hierarchy.node import JOURNAL
 
 __all__ = ["ExecutorContract"]
@@ -146,8 +147,7 @@ class ExecutorContract:
         """The copy ends with an error, and is resumed when there is room again."""
         if self.in_process:
             return  # the limit is that of a process
-        # Dask sends what it can't pickle as an Exception of the same text.
-        with self.executor() as executor, pytest.raises(Exception, match="File too large"):
+        with self.executor() as executor, pytest.raises(StorageError, match="File too large"):
             self.copied(source, tmp_path / "b.zarr", _Around(executor, _without_room))
         assert (tmp_path / "b.zarr" / JOURNAL).exists()
         assert not (tmp_path / "b.zarr/zarr.json").exists()
