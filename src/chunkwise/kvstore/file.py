@@ -169,7 +169,7 @@ class FileStore:
     ) -> Stamped:
         """Return the value of `key` or a part of it, with its generation; a directory is missing."""
         path, now = self._path(key), time.time()
-        if other_case(self.root, key):
+        if FOLDS_NAMES and other_case(self.root, key):
             return Stamped(None, MISSING_GENERATION, now)
         try:
             [fd] = map(open_for_reading, [path], [self.io_mode == "direct"])

@@ -65,11 +65,6 @@ def _address(buffer: Buffer) -> Any:
     return _byref(_cell(buffer))
 
 
-def _writable_address(view: memoryview) -> Any:
-    """Return the same for memory that may be written."""
-    return _byref(_cell(view))
-
-
 def _free_with(user: Callable[..., Any], free: Callable[[Any], Any], context: Any) -> None:
     """Call ``free(context)`` when `user` has gone."""
     # Not when Python ends: a thread may be using it then, and the memory goes with the process.
@@ -124,7 +119,7 @@ class Libdeflate:
         def decode(framing: Framing, encoded: Buffer, out: memoryview) -> bool:
             n, room = len(encoded), len(out)
             status = functions[framing](
-                context, _address(encoded), n, _writable_address(out), room, read, written
+                context, _address(encoded), n, _byref(_cell(out)), room, read, written
             )
             return status == 0 and n_read.value == n and n_written.value == room
 
@@ -146,7 +141,7 @@ class Libdeflate:
             if n > most:
                 most, room = n, bound(context, n)
                 out = np.empty(room, np.uint8).data
-            written = compress(context, _address(view) if n else None, n, _writable_address(out), room)
+            written = compress(context, _address(view) if n else None, n, _byref(_cell(out)), room)
             assert 0 < written <= room, "libdeflate needs more room than it said"
             return out[:written]
 
@@ -178,7 +173,7 @@ def blosc() -> BloscLibrary:
     ]  # fmt: skip
 
     def decompress(encoded: Buffer, out: memoryview) -> int:
-        return decompress_ctx(_address(encoded), _writable_address(out), len(out), 1)  # type: ignore[no-any-return]
+        return decompress_ctx(_address(encoded), _byref(_cell(out)), len(out), 1)  # type: ignore[no-any-return]
 
     def open_compressor(cname: str, clevel: int, shuffle: int, blocksize: int, typesize: int) -> Compress:
         # What doesn't change is made ready once: for chunks of some KiB that is a third of the call.
@@ -233,7 +228,7 @@ def zstd() -> ZstdLibrary:
 
         def decode(encoded: Buffer, out: memoryview) -> int | None:
             n, room = len(encoded), len(out)
-            target = _writable_address(out) if room else None
+            target = _byref(_cell(out)) if room else None
             written: int = decode_all(context, target, room, _address(encoded) if n else None, n)
             if written <= room:
                 return written
@@ -260,7 +255,7 @@ def zstd() -> ZstdLibrary:
             if n > most:
                 most, out = n, np.empty(bound(n), np.uint8).data
             source = _address(view) if n else None
-            written: int = encode_all(context, _writable_address(out), len(out), source, n)
+            written: int = encode_all(context, _byref(_cell(out)), len(out), source, n)
             if is_error(written):  # no chunk is refused, but memory may be short
                 raise MemoryError(text_of(written).decode())
             return out[:written]
