@@ -81,7 +81,8 @@ def test_a_tree_is_made_and_listed(given: tuple[Any, bool]) -> None:
 
 def test_a_dataset_of_xarray_in_a_store(tmp_path: Path) -> None:
     """What xarray writes by zarr-python, its engine "chunkwise" opens by the same store object."""
-    xarray = pytest.importorskip("xarray")
+    import xarray
+
     store = MemoryStore()
     written = xarray.Dataset({"v": (("y", "x"), VALUES)}, attrs={"a": 1})
     written.to_zarr(store, zarr_format=3)
@@ -125,7 +126,8 @@ def test_what_is_no_store_is_told(bad: Any) -> None:
 
 def test_a_path_of_universal_pathlib(tmp_path: Path) -> None:
     """A local one is a directory, any other a place in its file system."""
-    upath = pytest.importorskip("upath")
+    import upath
+
     for place in (upath.UPath(tmp_path / "a"), upath.UPath(f"memory://{tmp_path}/a")):
         ts.open_group(place, "w").create_group("inner")
         assert list(ts.open_group(place)) == ["inner"]
@@ -134,7 +136,8 @@ def test_a_path_of_universal_pathlib(tmp_path: Path) -> None:
 
 def test_a_session_of_icechunk() -> None:
     """Arrays are written, changed in part, committed by the caller, and read from the snapshot."""
-    icechunk = pytest.importorskip("icechunk")
+    import icechunk
+
     repository = icechunk.Repository.create(icechunk.in_memory_storage())
     session = repository.writable_session("main")
     group = ts.open_group(session.store, "a")
@@ -162,7 +165,8 @@ def test_a_session_of_icechunk() -> None:
 
 def test_tiles_of_a_tiff(tmp_path: Path) -> None:
     """tifffile's `aszarr` gives a store of Zarr v2 that has no byte ranges."""
-    tifffile = pytest.importorskip("tifffile")
+    import tifffile
+
     values = np.arange(64 * 48, dtype="u2").reshape(64, 48)
     tifffile.imwrite(tmp_path / "a.tif", values, tile=(16, 16), compression="zlib")
     with tifffile.imread(tmp_path / "a.tif", aszarr=True) as store:
@@ -172,7 +176,7 @@ def test_tiles_of_a_tiff(tmp_path: Path) -> None:
 
 def test_manifests_of_virtualizarr(tmp_path: Path) -> None:
     """A manifest store gives byte ranges of other files as chunks."""
-    manifests = pytest.importorskip("virtualizarr.manifests")
+    import virtualizarr.manifests as manifests
     from obspec_utils.registry import ObjectStoreRegistry
     from zarr.core.metadata import ArrayV3Metadata
 
