@@ -48,7 +48,7 @@ from chunkwise.codec.n5_payload import (
 )
 from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
-from chunkwise.errors import CodecError, DataCorruptionError
+from chunkwise.errors import CodecError, DataCorruptionError, braced
 
 __all__ = ["N5Block"]
 
@@ -217,7 +217,7 @@ def _check_header(view: memoryview, item: ChunkSpec, *, limited: bool) -> N5Head
     nbytes = n_elements * item.dtype.itemsize
     if limited and nbytes > max(item.nbytes * _OVERSIZE, _OVERSIZE_NBYTES):
         raise DataCorruptionError(
-            f"Received chunk of size {_braces(header.dims)} which exceeds blockSize of {_braces(item.shape)} "
+            f"Received chunk of size {braced(header.dims)} which exceeds blockSize of {braced(item.shape)} "
             f"by too much to be read: {nbytes} bytes instead of {item.nbytes}"
         )
     return header
@@ -227,9 +227,5 @@ def _check_count(header: N5Header, n_elements: int) -> None:
     if header.mode == VARLENGTH and header.element_count != n_elements:
         raise DataCorruptionError(
             f"varlength chunks not supported: "
-            f"block of size {_braces(header.dims)} has {header.element_count} elements"
+            f"block of size {braced(header.dims)} has {header.element_count} elements"
         )
-
-
-def _braces(shape: tuple[int, ...]) -> str:
-    return "{" + ", ".join(map(str, shape)) + "}"

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.protocol import Buffer, PreparedChain
-from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.stored_array import StoredArray, describe, failed, missing_chunk
 from chunkwise.engine.chunk_codec import StagingBuffer
-from chunkwise.engine.failure import describe, failed, missing_chunk
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
