@@ -117,6 +117,7 @@ import numpy as np
 import sitecustomize
 import chunkwise as cw
 from chunkwise.cli.main import main
+from chunkwise.server.confined import ConfinedStore
 c, d, share = sys.argv[1:]
 sitecustomize.use_drives({"C:": c, "D:": d, "//server/share": share})
 long = "/".join(["directory"] * 40)
@@ -154,12 +155,15 @@ for place, url in places.items():
     assert cw.read(path + "-2").tolist() == cw.read(path + "-3").tolist() == values.tolist()
 
 tree = cw.create_group("C:/tree")
-for i, (place, url) in enumerate(places.items()):
-    tree.create_link(f"path{i}", "/", source=os.path.abspath(place))
-    tree.create_link(f"url{i}", "/", source=url)
-tree = cw.open_group("C:\\\\tree", external_links=True)
-for name in tree.links:
-    assert tree[name].read().result().tolist() == values.tolist(), name
+sources = ["D:\\\\other", "d:/other", "file:///D:/other", "\\\\\\\\server\\\\share\\\\tree", "file://server/share/tree"]
+for i, source in enumerate(sources):
+    group = cw.open_group(source, "a")
+    group.create_array("a", data=[i], overwrite=True)
+    tree.create_link(f"link{i}", "/a", source=source)
+    linked = cw.open_group("C:\\\\tree", external_links=True)[f"link{i}"]
+    assert linked.read().result().tolist() == [i], source
+confined = ConfinedStore(f"C:\\\\{long}")
+assert confined.size("i.zarr/zarr.json") == len(confined.read("i.zarr/zarr.json").value)
 for directory in (c, d, share):
     print(*sorted(os.listdir(directory)))
 """
@@ -173,6 +177,6 @@ def test_drives_and_shares(run: Any, tmp_path: Path) -> None:
     lines = run(DRIVES, *directories).splitlines()
     assert lines[-3:] == [
         "data directory tree",
-        "e.zarr e.zarr-2 e.zarr-3 my data",
-        "directory g.zarr g.zarr-2 g.zarr-3 h.zarr h.zarr-2 h.zarr-3",
+        "e.zarr e.zarr-2 e.zarr-3 my data other",
+        "directory g.zarr g.zarr-2 g.zarr-3 h.zarr h.zarr-2 h.zarr-3 tree",
     ]
