@@ -75,6 +75,8 @@ def interrupt(function: Callable[[], object], at: int) -> str | None:
     """Call `function` and interrupt it at place number `at`; return where that is, None if it has no more."""
     tracer = _Tracer(at)
     before = sys.gettrace()
+    # Python 3.12 looks whether a frame wants opcodes at the moment when tracing is set.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(tracer.start)
     try:
         function()

@@ -1,5 +1,10 @@
 """Large N-dimensional arrays in Zarr v1, v2, v3 and N5, behind one TensorStore-compatible API."""
 
+import sys as _sys
+
+if _sys.version_info < (3, 11):  # noqa: UP036  (a source tree on the path: no installer has looked)
+    raise ImportError(f"chunkwise needs Python 3.11 or later, and this is {_sys.version.split()[0]}")
+
 from chunkwise import interrupt as interrupt  # isort: skip  (first, so that it covers what is loaded after it)
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

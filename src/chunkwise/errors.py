@@ -8,6 +8,7 @@ outer operation in front: ``NOT_FOUND: Error opening "n5" driver: Error reading 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "UnsafeWriteError",
     "UnsupportedError",
     "WrongEndpointError",
+    "braced",
     "prefix",
 ]
 
@@ -223,3 +225,8 @@ def prefix(error: E_, context: str) -> E_:
     else:
         error.add_note(context)
     return error
+
+
+def braced(numbers: Iterable[object]) -> str:
+    """Return ``{1, 2}``, as messages show shapes and indices."""
+    return "{" + ", ".join(map(str, numbers)) + "}"

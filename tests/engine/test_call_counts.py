@@ -56,9 +56,9 @@ def array(tmp_path):
 
 
 REQUESTS = {
-    "8 elements": (lambda a: a[3, 4, 0:8].read().result(), 41),
-    "whole read of 8 chunks": (lambda a: a.read().result(), 302),
-    "partial write of a chunk": (lambda a: a[3, 4, 0:8].write(np.uint16(7)).result(), 109),
+    "8 elements": (lambda a: a[3, 4, 0:8].read().result(), 42),
+    "whole read of 8 chunks": (lambda a: a.read().result(), 308),
+    "partial write of a chunk": (lambda a: a[3, 4, 0:8].write(np.uint16(7)).result(), 93),
 }
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.pool import Pool
-from chunkwise.engine.processors import memory_limit, n_processors
+from chunkwise.processors import memory_limit, n_processors
 
 ONE = """
 import os
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import chunkwise
-from chunkwise.engine.processors import n_processors
+from chunkwise.processors import n_processors
 print(n_processors())
 """
 

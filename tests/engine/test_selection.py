@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkwise
-from chunkwise.engine import selection
-from chunkwise.engine.selection import selected_runs
+from chunkwise.engine import targets
+from chunkwise.engine.targets import selected_runs
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap
 from chunkwise.plan.plan import cells, plan_read
@@ -93,7 +93,7 @@ def test_along_each_dimension(copying: str, case: Any, most: int, order: str, da
     out = np.full([expected.shape[i] for i in axes], -1).transpose(np.argsort(axes))
     with pytest.MonkeyPatch.context() as patch:
         if copying != "measured":
-            patch.setattr(selection, "_MOST_COPIED", 10**9 if copying == "plenty" else 0)
+            patch.setattr(targets, "_MOST_COPIED", 10**9 if copying == "plenty" else 0)
         copied(array, chunk, request_for(along), out, most, order)
     np.testing.assert_array_equal(out, expected)
 

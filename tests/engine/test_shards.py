@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from chunkwise.engine.write import write_from
 from chunkwise.errors import DataCorruptionError, NotFoundError
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.traits import DEFAULT_TRAITS
 
 MISSING = (2**64 - 1, 2**64 - 1)
 
@@ -224,6 +226,37 @@ def test_parts_of_one_large_shard_are_shared_among_workers(stored_array: Any, re
         store.requests.clear()
         np.testing.assert_array_equal(read(array, store, request_of(shape, where)), data[where])
         assert len(store.requests) > 3
+
+
+class IndexBarrier(MemoryStore):
+    """Answers a request for the index of a shard when those of two shards are under way."""
+
+    traits = DEFAULT_TRAITS._replace(request_concurrency=8)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.barrier = threading.Barrier(2)
+        self.indexes: list[str] = []
+
+    def read(self, key: str, **options: Any) -> Any:
+        byte_range = options.get("byte_range")
+        if byte_range is not None and byte_range[0] < 0:
+            self.indexes.append(key)
+            self.barrier.wait(20)
+        return super().read(key, **options)
+
+
+def test_indexes_of_split_shards_are_read_at_the_same_time_and_once_each(
+    stored_array: Any, request_of: Any
+) -> None:
+    shape, shards, inner = (2, 4096, 4096), (1, 4096, 4096), (1, 512, 512)
+    array, store = stored_array(shape, shards, np.float64, inner=inner), IndexBarrier()
+    layers = np.arange(1, 3)[:, None, None] + np.zeros((1, 4096, 8))
+    write(array, store, request_of(shape, (slice(None), slice(None), slice(0, 8))), layers)
+    half = request_of(shape, (slice(None), slice(0, 4096), slice(0, 2048)))
+    out = read(array, store, half)
+    assert (out[:, :, :8] == layers).all() and not out[:, :, 8:].any()
+    assert sorted(store.indexes) == ["a/c/0/0/0", "a/c/1/0/0"]
 
 
 @pytest.mark.parametrize("index_location", ["end", "start"])

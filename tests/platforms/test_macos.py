@@ -1,41 +1,16 @@
-"""Files as macOS has them, simulated: the contracts, names of letters and case, and waiting for the disk."""
+"""Files as macOS has them, simulated: names of letters and case, and waiting for the disk."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import chunkwise
 
-HERE = Path(__file__).parent
-SOURCE = str(Path(chunkwise.__file__).parents[1])
-ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join((str(HERE / "macos"), SOURCE))}
-
-
-@pytest.mark.parametrize(
-    "tests",
-    [
-        pytest.param(["platforms/contract_of_files.py"], id="kvstores"),
-        pytest.param(["drivers/test_driver_contract.py", "-k", "Sharded or Cropped"], id="drivers"),
-        pytest.param(["docs/test_readme.py"], id="README"),
-    ],
-)
-def test_suites_pass(children: Any, tmp_path: Path, tests: list[str]) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    process = children.start(
-        [*command, "--basetemp", str(tmp_path / "t"), str(HERE.parent / tests[0]), *tests[1:]],
-        env=ENVIRONMENT,
-        cwd=HERE.parents[1],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    out, _ = process.communicate(timeout=280)
-    assert process.returncode == 0, out.decode()[-4000:]
+@pytest.fixture
+def platform() -> str:
+    return "macos"
 
 
 NAMES = """
@@ -66,16 +41,9 @@ print(os.listdir(sys.argv[1]))
 """
 
 
-def _run(children: Any, code: str, *arguments: object) -> str:
-    process = children.python(code, *arguments, env=ENVIRONMENT)
-    out, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors.decode()
-    return str(out.decode())
-
-
-def test_names(children: Any, tmp_path: Path) -> None:
+def test_names(run: Any, tmp_path: Path) -> None:
     """Composed and decomposed letters are one key, listed composed; another case is an error."""
-    assert _run(children, NAMES, tmp_path) == "refused\n[]\n"
+    assert run(NAMES, tmp_path) == "refused\n[]\n"
 
 
 SYNC = """
@@ -88,6 +56,6 @@ print(os.n_full_syncs)
 """
 
 
-def test_the_drive_is_waited_for(children: Any, tmp_path: Path) -> None:
+def test_the_drive_is_waited_for(run: Any, tmp_path: Path) -> None:
     """The file and its directory, where that is asked for."""
-    assert _run(children, SYNC, tmp_path) == "0\n2\n"
+    assert run(SYNC, tmp_path) == "0\n2\n"

@@ -1,71 +1,16 @@
-"""Files as Windows has them, simulated: the contracts, several processes, the README and its commands.
-
-What a simulation can't show is named in docs/consistency.md.
-"""
+"""Files as Windows has them, simulated: what fails there, names, drives, values that others read."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import chunkwise
-
-HERE = Path(__file__).parent
-TESTS = HERE.parent
-SOURCE = str(Path(chunkwise.__file__).parents[1])
-ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join((str(HERE / "windows"), SOURCE))}
-
 
 @pytest.fixture
-def run(children: Any) -> Any:
-    """Run Python code to its end on the simulated platform, and return what it prints."""
-
-    def run(code: str, *arguments: object) -> str:
-        process = children.python(code, *arguments, env=ENVIRONMENT)
-        out, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors.decode()
-        return str(out.decode())
-
-    return run
-
-
-@pytest.mark.parametrize(
-    "tests",
-    [
-        pytest.param(["platforms/contract_of_files.py"], id="kvstores"),
-        pytest.param(["drivers/test_driver_contract.py", "-k", "Sharded or Cropped"], id="drivers"),
-        pytest.param(["drivers/test_driver_contract.py"], id="all drivers", marks=pytest.mark.slow),
-        pytest.param(["docs/test_readme.py"], id="README"),
-    ],
-)
-def test_suites_pass(children: Any, tmp_path: Path, tests: list[str]) -> None:
-    path, *options = tests
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:xdist",
-        "-p",
-        "no:cacheprovider",
-        "--basetemp",
-        str(tmp_path / "t"),
-    ]
-    process = children.start(
-        [*command, "-m", "not slow", str(TESTS / path), *options],
-        env=ENVIRONMENT,
-        cwd=TESTS.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    out, _ = process.communicate(timeout=280)
-    assert process.returncode == 0, out.decode()[-4000:]
+def platform() -> str:
+    return "windows"
 
 
 def test_the_platform_is_simulated(run: Any, tmp_path: Path) -> None:
@@ -95,76 +40,6 @@ except ImportError:
     print("no fcntl")
 """
     assert run(code, tmp_path) == "no fcntl\n"
-
-
-COUNTER = """
-import sys
-from chunkwise.kvstore.file import FileStore
-root, locking, n = sys.argv[1:]
-store = FileStore(root, sync=False, locking=locking)
-print("ready", flush=True)
-sys.stdin.readline()
-conflicts = 0
-for _ in range(int(n)):
-    while True:
-        value, generation, _time = store.read("a/n")
-        if store.write("a/n", b"%d" % (int(value) + 1), if_equal=generation) is not None:
-            break
-        conflicts += 1
-print(conflicts)
-"""
-
-
-@pytest.mark.parametrize("locking", ["os", "lockfile"])
-def test_processes_lose_no_update(children: Any, tmp_path: Path, locking: str) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "n").write_bytes(b"0")
-    processes = [
-        children.python(COUNTER, tmp_path, locking, 100, env=ENVIRONMENT, stdin=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    for process in processes:
-        assert process.stdout.readline() == b"ready\n"
-    for process in processes:  # all at once
-        process.stdin.write(b"go\n")
-        process.stdin.flush()
-    done = [process.communicate(timeout=100) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], done
-    assert sum(int(out) for out, _ in done) > 0, "the processes did not meet; the test has shown nothing"
-    assert (tmp_path / "a" / "n").read_bytes() == b"200"
-    assert os.listdir(tmp_path / "a") == ["n"]
-
-
-def test_a_killed_process_holds_nobody_up(children: Any, run: Any, tmp_path: Path) -> None:
-    """Its lock goes with it; the file beside it is left, is no key, and goes with its directory."""
-    code = """
-import sys
-from chunkwise.kvstore import file_write
-from chunkwise.kvstore.file import FileStore
-def fill(file):
-    file.write(b"half of it")
-    file.flush()
-    print("writing", flush=True)
-    sys.stdin.readline()
-FileStore(sys.argv[1]).write("d/k", b"old")
-FileStore(sys.argv[1]).write_file("d/k", fill)
-"""
-    process = children.python(code, tmp_path, env=ENVIRONMENT, stdin=subprocess.PIPE)
-    assert process.stdout.readline() == b"writing\n"
-    process.kill()
-    process.wait(20)
-    assert len(os.listdir(tmp_path / "d")) == 3
-    after = """
-import sys
-from chunkwise.kvstore.file import FileStore
-store = FileStore(sys.argv[1], acquire_timeout=5)
-print(list(store.list()), store.read("d/k").value)
-store.write("d/k", b"new")
-print(store.read("d/k").value)
-store.delete_range()
-"""
-    assert run(after, tmp_path) == "['d/k'] b'old'\nb'new'\n"
-    assert os.listdir(tmp_path) == []
 
 
 NAMES = """
@@ -234,3 +109,74 @@ print(all(seen), len(seen) > 100)
 
 def test_values_are_replaced_while_others_read_them(run: Any, tmp_path: Path) -> None:
     assert run(READERS, tmp_path) == "True True\n"
+
+
+DRIVES = """
+import os, sys
+import numpy as np
+import sitecustomize
+import chunkwise as cw
+from chunkwise.cli.main import main
+from chunkwise.server.confined import ConfinedStore
+c, d, share = sys.argv[1:]
+sitecustomize.use_drives({"C:": c, "D:": d, "//server/share": share})
+long = "/".join(["directory"] * 40)
+places = {
+    "C:\\\\data\\\\a.zarr": "file:///C:/data/a.zarr/",
+    "C:/data/b.zarr": "file:///C:/data/b.zarr/",
+    "d:\\\\my data\\\\c.zarr": "file:///d:/my%20data/c.zarr/",
+    "D://e.zarr": "file:///D:/e.zarr/",
+    "data\\\\f.zarr": "file:///C:/data/f.zarr/",
+    "\\\\\\\\server\\\\share\\\\g.zarr": "file://server/share/g.zarr/",
+    "//server/share/h.zarr": "file://server/share/h.zarr/",
+    f"C:/{long}/i.zarr": f"file:///C:/{long}/i.zarr/",
+    f"//server/share/{long}/j.zarr": f"file://server/share/{long}/j.zarr/",
+}
+values = np.arange(6)
+for place, url in places.items():
+    assert cw.create_array(place, values).kvstore.url == url, place
+    path = os.path.abspath(place)
+    for name in (
+        place,
+        url,
+        f"{url}|zarr3:",
+        f"{place}|zarr3:",
+        {"driver": "zarr3", "kvstore": {"driver": "file", "path": path}},
+        {"driver": "zarr3", "kvstore": url},
+    ):
+        array = cw.open(name).result()
+        assert array.kvstore.url.rstrip("/").lower() == url.rstrip("/").lower(), name
+        array[0] = 7
+        assert array.read().result().tolist() == cw.read(place).tolist() == [7, 1, 2, 3, 4, 5], name
+        array[0] = 0
+    for text in (place, url):
+        assert main(["info", text]) == main(["verify", text]) == 0
+    assert main(["cp", place, path + "-2"]) == main(["cp", url, url.rstrip("/") + "-3"]) == 0
+    assert cw.read(path + "-2").tolist() == cw.read(path + "-3").tolist() == values.tolist()
+
+tree = cw.create_group("C:/tree")
+sources = ["D:\\\\other", "d:/other", "file:///D:/other", "\\\\\\\\server\\\\share\\\\tree", "file://server/share/tree"]
+for i, source in enumerate(sources):
+    group = cw.open_group(source, "a")
+    group.create_array("a", data=[i], overwrite=True)
+    tree.create_link(f"link{i}", "/a", source=source)
+    linked = cw.open_group("C:\\\\tree", external_links=True)[f"link{i}"]
+    assert linked.read().result().tolist() == [i], source
+confined = ConfinedStore(f"C:\\\\{long}")
+assert confined.size("i.zarr/zarr.json") == len(confined.read("i.zarr/zarr.json").value)
+for directory in (c, d, share):
+    print(*sorted(os.listdir(directory)))
+"""
+
+
+def test_drives_and_shares(run: Any, tmp_path: Path) -> None:
+    """In specs, URLs, commands and links, with either slash and of any length."""
+    directories = [tmp_path / name for name in "cds"]
+    for directory in directories:
+        directory.mkdir()
+    lines = run(DRIVES, *directories).splitlines()
+    assert lines[-3:] == [
+        "data directory tree",
+        "e.zarr e.zarr-2 e.zarr-3 my data other",
+        "directory g.zarr g.zarr-2 g.zarr-3 h.zarr h.zarr-2 h.zarr-3 tree",
+    ]

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_oracle import gather, scatter, transforms
 
-from chunkwise.engine import ndarray_copy
-from chunkwise.engine.ndarray_copy import read_ndarray, write_ndarray
+from chunkwise.arrays import memory_array
+from chunkwise.arrays.memory_array import read_ndarray, write_ndarray
 from chunkwise.errors import OutOfRangeError
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.plan.ndarray_view import strided_view
@@ -30,7 +30,7 @@ def test_read(case, dtype, block, fortran):
     source = np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape, order="F" if fortran else "C")
     out = np.full(transform.input_shape, 9999, dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ndarray_copy, "_BLOCK_NBYTES", block)
+        patch.setattr(memory_array, "_BLOCK_NBYTES", block)
         read_ndarray(source, transform, out)
     assert np.array_equal(out, gather(source, (0,) * len(shape), transform))
 
@@ -45,7 +45,7 @@ def test_write(case, dtype, block):
     source = np.arange(np.prod(transform.input_shape, dtype=int)).astype(dtype).reshape(transform.input_shape)
     scatter(expected, (0,) * len(shape), transform, source)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ndarray_copy, "_BLOCK_NBYTES", block)
+        patch.setattr(memory_array, "_BLOCK_NBYTES", block)
         write_ndarray(target, transform, source)
     assert np.array_equal(target, expected)
 

@@ -249,7 +249,7 @@ class TensorStore(ArrayView):
             return WriteFutures.failed(e)
         if values.shape != transform.input_shape:
             try:
-                values = _broadcast(values, _explicit(transform))
+                values = _broadcast(values, transform)
             except InvalidArgumentError as e:
                 return WriteFutures.failed(e)
         _count_write()
@@ -474,10 +474,10 @@ def _explicit(transform: IndexTransform) -> IndexDomain:
     return transform.mark_bounds_implicit[False].domain
 
 
-def _broadcast(values: npt.NDArray[Any], domain: IndexDomain) -> npt.NDArray[Any]:
-    """Return `values` repeated to the shape of `domain`, aligned at the last dimension."""
+def _broadcast(values: npt.NDArray[Any], transform: IndexTransform) -> npt.NDArray[Any]:
+    """Return `values` repeated to the shape of the domain of `transform`, aligned at the last dimension."""
     try:
-        return np.broadcast_to(values, domain.shape)
+        return np.broadcast_to(values, transform.input_shape)
     except ValueError:
-        align(IndexDomain(shape=values.shape), domain)  # raises, naming the dimension
+        align(IndexDomain(shape=values.shape), _explicit(transform))  # raises, naming the dimension
         raise

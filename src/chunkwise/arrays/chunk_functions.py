@@ -18,7 +18,7 @@ import numpy.typing as npt
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.batch import Batch, batched, is_batched
 from chunkwise.engine.future import Future
-from chunkwise.errors import InvalidArgumentError, UnsupportedError
+from chunkwise.errors import InvalidArgumentError, UnsupportedError, braced
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.kvstore.protocol import Buffer, ByteRange, Children, Reader, Stamped
@@ -232,7 +232,7 @@ class ChunkFunctions:
     def describe(self, key: str) -> str:
         """Return ``virtual chunk {origin={0, 3}, shape={2, 3}}``."""
         domain = self.domain(_cell(key))
-        origin, shape = ("{" + ", ".join(map(str, x)) + "}" for x in (domain.origin, domain.shape))
+        origin, shape = map(braced, (domain.origin, domain.shape))
         return f"virtual chunk {{origin={origin}, shape={shape}}}"
 
     def read(

@@ -21,7 +21,6 @@ from chunkwise.engine.batch import as_batched
 from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.downsample import downsample_into, open_reduction
 from chunkwise.engine.future import Future
-from chunkwise.engine.large_cell import open_accumulator
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import InvalidArgumentError, UnsupportedError, prefix
 from chunkwise.index_space import (
@@ -31,6 +30,7 @@ from chunkwise.index_space import (
     merge_domains,
     resolve_bounds,
 )
+from chunkwise.plan.accumulate import open_accumulator
 from chunkwise.spec.schema import Schema
 
 __all__ = ["DownsampleArray", "open_downsample"]

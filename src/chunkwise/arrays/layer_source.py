@@ -28,6 +28,7 @@ from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.stack.layer_kinds import kind_of
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.requests import is_simple
+from chunkwise.engine.sources import decoding_of
 from chunkwise.errors import ChunkwiseError
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.file import FileStore
@@ -105,7 +106,9 @@ class _Offsets(NamedTuple):
         """Return the source of a layer of that array; None if it leads out, or needs more than a table."""
         if not is_simple(array) or not self._lies_in(array.shape):
             return None
-        kind = id(array.chain), id(array.fill_value), array.keys, fill_missing, self.dims
+        # arrays that were opened one by one have equal chains, not the same one
+        decoding = decoding_of(array.chain) or id(array.chain)
+        kind = decoding, array.keys, fill_missing, self.dims
         return LayerSource(array, prefix, fill_missing, self.offsets, self.dims, kind)
 
     def _lies_in(self, shape: tuple[int, ...]) -> bool:

@@ -137,9 +137,6 @@ class StackArray:
             view[at] = values
             return Future.ready(None)
 
-        def open_worker(stop: Stop) -> Callable[[LayerBatch], None]:
-            return lambda batch: batch.read(view_of(batch.region), stop)
-
         def finish(_: Any) -> Array:
             for region, _ in regions.values():
                 region.finish(out)
@@ -154,16 +151,25 @@ class StackArray:
                     continue
                 batches, n_workers, rows = self._tables(found)
                 others += found.parts(rows)
-                n = max(1, n_workers)
-                futures.append(
-                    self._pool.run(batches, open_worker, _nothing, n_workers=n, inline=not n_workers)
-                )
+                futures.append(self._read_tables(batches, n_workers, view_of))
             if others:
                 do = as_batched(read)
                 futures.append(self._layers.run(others, do, nbytes=out.nbytes, pool=self._pool, write=False))
         except Exception as e:
             futures.append(Future.failed(e))
         return map_future(finish, gather(futures))
+
+    def _read_tables(
+        self, batches: list[LayerBatch], n_workers: int, view_of: Callable[[Region], Array]
+    ) -> Future[None]:
+        limit = self._pool.codec_limit(n_workers)
+
+        def open_worker(stop: Stop) -> Callable[[LayerBatch], None]:
+            return lambda batch: batch.read(view_of(batch.region), stop, limit)
+
+        return self._pool.run(
+            batches, open_worker, _nothing, n_workers=max(1, n_workers), inline=not n_workers
+        )
 
     def requests(self, transform: IndexTransform) -> Iterator[tuple[OpenArray, IndexTransform]]:
         """Open the layers that a read of `transform`, which is bounded, meets; yield what it asks of each."""

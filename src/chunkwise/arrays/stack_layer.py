@@ -18,9 +18,8 @@ from chunkwise.arrays.layer_source import (
 )
 from chunkwise.arrays.protocol import WrapStore
 from chunkwise.engine.combine import gather, map_future
-from chunkwise.engine.coroutine import in_event_loop
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import Pool, Stop
+from chunkwise.engine.pool import Pool, Stop, in_event_loop
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.layer_requests import NO_LAYER, LayerRequest

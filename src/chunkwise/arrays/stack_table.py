@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from chunkwise.arrays.layer_source import FILES, LayerSource
 from chunkwise.driver.stored_array import StoredArray
+from chunkwise.engine.chunk_codec import CodecLimit
 from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import Stop
 from chunkwise.engine.read import read_chunks
@@ -71,7 +72,7 @@ class LayerBatch(NamedTuple):
     # dimensions of the stack that the layers don't have are the first of the result
     requests: ChunkRequests | _Copies
 
-    def read(self, view: Array, stop: Stop) -> None:
+    def read(self, view: Array, stop: Stop, limit: CodecLimit) -> None:
         """Read to `view`, which is the result as the region shows it."""
         requests = self.requests
         view = view.transpose(*_absent(self.dims, view.ndim), *[d for d in self.dims if d is not None])
@@ -85,7 +86,7 @@ class LayerBatch(NamedTuple):
         pages = pages_of(view)
         if pages is not None:
             pages.prepare(view[requests.hull()])
-        batches = TableReader(requests, view).batches()
+        batches = TableReader(requests, view, limit).batches()
         read_chunks(batches, TableSource(requests, FILES), stop, fill_missing=requests.fill_missing)
 
 

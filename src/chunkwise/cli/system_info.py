@@ -7,9 +7,9 @@ import re
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
-from chunkwise.engine.processors import memory_limit, n_processors
 from chunkwise.kvstore.platform import TRAITS
 from chunkwise.libraries import LIBRARIES
+from chunkwise.processors import memory_limit, n_processors
 from chunkwise.version import __version__
 
 __all__ = ["system_info"]

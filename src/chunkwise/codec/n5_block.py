@@ -29,26 +29,24 @@ Compatibility
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
-from chunkwise.binding import Members
-from chunkwise.codec.checksum import compressors_have_checksum
 from chunkwise.codec.copying import copy_tiled
-from chunkwise.codec.n5_compression import compression_to_json, parse_compression
 from chunkwise.codec.n5_header import DEFAULT, OBJECT, VARLENGTH, N5Header, parse_header, write_header
 from chunkwise.codec.n5_payload import (
+    CompressedBlock,
     check_payload_size,
     open_compress,
     open_decompress,
     open_decompress_into,
 )
-from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
-from chunkwise.errors import CodecError, DataCorruptionError
+from chunkwise.errors import CodecError, DataCorruptionError, braced
 
 __all__ = ["N5Block"]
 
@@ -60,50 +58,18 @@ _Decode = Callable[[memoryview, np.ndarray], None]
 
 
 @dataclass(frozen=True, slots=True)
-class N5Block(ArrayToBytes):
+class N5Block(CompressedBlock):
     """Array to bytes: N5 blocks of numbers."""
 
-    # Compressors of the payload, in the order in which they encode; empty for raw blocks.
-    compression: tuple[BytesToBytes, ...] = ()
     varlength: bool = True  # True if blocks of mode 1 with as many elements as their size says are read too
 
     name: ClassVar[str] = "n5_block"
-
-    @property
-    def decode_rate(self) -> float:
-        """Rate of the compressors."""
-        return sum(codec.decode_rate for codec in self.compression)
-
-    @property
-    def encode_rate(self) -> float:
-        """Rate of the compressors."""
-        return sum(codec.encode_rate for codec in self.compression)
-
-    def has_checksum(self, encoded: memoryview) -> bool:
-        """Return True if the payload, behind the header, has a checksum."""
-        return compressors_have_checksum(self.compression, encoded[parse_header(encoded).nbytes :])
-
-    @classmethod
-    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
-        """Read ``{"compression": {"type": ...}}``."""
-        members = Members(configuration)
-        _, compression = members.take("compression", parse_compression)
-        members.finish()
-        return cls(compression)
-
-    def to_json(self, format: str) -> dict[str, Any]:
-        """Return ``{"compression": {"type": ...}}``."""
-        return {"compression": compression_to_json(self.compression)}
 
     def bind(self, item: ChunkSpec) -> Self:
         """Bind the compressors; raise for element types without a fixed big-endian form."""
         if item.dtype.kind not in "biufcmM":
             raise CodecError(f"N5 blocks of data type {item.dtype} can't be read or written as an array")
-        return replace(self, compression=tuple(codec.bind(item) for codec in self.compression))
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        """Return None: other writers crop end blocks, so that not even raw blocks have one size."""
-        return None
+        return self.bind_compression(item)
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         """Return a decoder; it keeps what it learned about each header it meets."""
@@ -217,7 +183,7 @@ def _check_header(view: memoryview, item: ChunkSpec, *, limited: bool) -> N5Head
     nbytes = n_elements * item.dtype.itemsize
     if limited and nbytes > max(item.nbytes * _OVERSIZE, _OVERSIZE_NBYTES):
         raise DataCorruptionError(
-            f"Received chunk of size {_braces(header.dims)} which exceeds blockSize of {_braces(item.shape)} "
+            f"Received chunk of size {braced(header.dims)} which exceeds blockSize of {braced(item.shape)} "
             f"by too much to be read: {nbytes} bytes instead of {item.nbytes}"
         )
     return header
@@ -227,9 +193,5 @@ def _check_count(header: N5Header, n_elements: int) -> None:
     if header.mode == VARLENGTH and header.element_count != n_elements:
         raise DataCorruptionError(
             f"varlength chunks not supported: "
-            f"block of size {_braces(header.dims)} has {header.element_count} elements"
+            f"block of size {braced(header.dims)} has {header.element_count} elements"
         )
-
-
-def _braces(shape: tuple[int, ...]) -> str:
-    return "{" + ", ".join(map(str, shape)) + "}"

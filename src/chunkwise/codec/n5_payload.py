@@ -6,12 +6,24 @@ decoder may allocate is bounded by its caller (`chunkwise.codec.n5_block`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from chunkwise.codec.protocol import Buffer, BytesToBytes
+from chunkwise.binding import Members
+from chunkwise.codec.checksum import compressors_have_checksum
+from chunkwise.codec.n5_compression import compression_to_json, parse_compression
+from chunkwise.codec.n5_header import parse_header
+from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec
 from chunkwise.errors import DataCorruptionError
 
-__all__ = ["check_payload_size", "open_compress", "open_decompress", "open_decompress_into"]
+__all__ = [
+    "CompressedBlock",
+    "check_payload_size",
+    "open_compress",
+    "open_decompress",
+    "open_decompress_into",
+]
 
 
 def check_payload_size(got: int, want: int) -> None:
@@ -66,3 +78,41 @@ def open_compress(compression: tuple[BytesToBytes, ...]) -> Callable[[Buffer], B
         return payload
 
     return compress
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedBlock(ArrayToBytes):
+    """Array to bytes: N5 blocks, which other writers crop, so that not even raw ones have one size."""
+
+    # Compressors of the payload, in the order in which they encode; empty for raw blocks.
+    compression: tuple[BytesToBytes, ...] = ()
+
+    @property
+    def decode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.decode_rate for codec in self.compression)
+
+    @property
+    def encode_rate(self) -> float:
+        """Rate of the compressors."""
+        return sum(codec.encode_rate for codec in self.compression)
+
+    def has_checksum(self, encoded: memoryview) -> bool:
+        """Return True if the payload, behind the header, has a checksum."""
+        return compressors_have_checksum(self.compression, encoded[parse_header(encoded).nbytes :])
+
+    @classmethod
+    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
+        """Read ``{"compression": {"type": ...}}``."""
+        members = Members(configuration)
+        _, compression = members.take("compression", parse_compression)
+        members.finish()
+        return cls(compression)
+
+    def to_json(self, format: str) -> dict[str, Any]:
+        """Return ``{"compression": {"type": ...}}``."""
+        return {"compression": compression_to_json(self.compression)}
+
+    def bind_compression(self, item: ChunkSpec) -> Self:
+        """Return the codec with its compressors bound."""
+        return replace(self, compression=tuple(codec.bind(item) for codec in self.compression))

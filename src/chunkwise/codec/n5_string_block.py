@@ -23,19 +23,16 @@ stored, or 1 MiB if that is more; and a block up to 4 times as large as its grid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from chunkwise.binding import Members
-from chunkwise.codec.checksum import compressors_have_checksum
-from chunkwise.codec.n5_compression import compression_to_json, parse_compression
 from chunkwise.codec.n5_header import parse_header
+from chunkwise.codec.n5_payload import CompressedBlock
 from chunkwise.codec.n5_varlength import decode_strings, encode_strings, parse_block, write_block
-from chunkwise.codec.protocol import ArrayToBytes, Buffer, BytesToBytes, ChunkSpec, DecodeInto, Encode
+from chunkwise.codec.protocol import Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, DataCorruptionError
 
 __all__ = ["N5StringBlock"]
@@ -47,49 +44,16 @@ _UNSUSPICIOUS_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class N5StringBlock(ArrayToBytes):
+class N5StringBlock(CompressedBlock):
     """Array to bytes: N5 blocks of strings."""
 
-    # Compressors of the payload, in the order in which they encode; empty for raw blocks.
-    compression: tuple[BytesToBytes, ...] = ()
-
     name: ClassVar[str] = "n5_string_block"
-
-    @property
-    def decode_rate(self) -> float:
-        """Rate of the compressors."""
-        return sum(codec.decode_rate for codec in self.compression)
-
-    @property
-    def encode_rate(self) -> float:
-        """Rate of the compressors."""
-        return sum(codec.encode_rate for codec in self.compression)
-
-    def has_checksum(self, encoded: memoryview) -> bool:
-        """Return True if the payload, behind the header, has a checksum."""
-        return compressors_have_checksum(self.compression, encoded[parse_header(encoded).nbytes :])
-
-    @classmethod
-    def parse(cls, format: str, name: str, configuration: Mapping[str, Any]) -> Self:
-        """Read ``{"compression": {"type": ...}}``."""
-        members = Members(configuration)
-        _, compression = members.take("compression", parse_compression)
-        members.finish()
-        return cls(compression)
-
-    def to_json(self, format: str) -> dict[str, Any]:
-        """Return ``{"compression": {"type": ...}}``."""
-        return {"compression": compression_to_json(self.compression)}
 
     def bind(self, item: ChunkSpec) -> Self:
         """Bind the compressors; raise for elements that are no text."""
         if item.dtype != np.dtype(object):
             raise CodecError(f"N5 string blocks hold text, not elements of data type {item.dtype}")
-        return type(self)(tuple(codec.bind(item) for codec in self.compression))
-
-    def encoded_nbytes(self, item: ChunkSpec) -> int | None:
-        """Return None: the size depends on the content."""
-        return None
+        return self.bind_compression(item)
 
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         """Return a decoder; a block of another size is cut to its cell, as with numbers."""

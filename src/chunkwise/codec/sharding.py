@@ -39,16 +39,12 @@ from chunkwise.codec.codec_json import codecs_to_json, parse_codecs
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, Codec, DecodeInto, Encode
 from chunkwise.codec.size import byte_view
-from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, prefix
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, InvalidArgumentError, braced, prefix
 
 __all__ = ["MISSING_ENTRY", "ShardingIndexed", "equals_fill_value"]
 
 MISSING_ENTRY = 2**64 - 1
 """Offset and size, in the index, of an inner chunk that is not stored."""
-
-
-def _braces(shape: tuple[int, ...]) -> str:
-    return "{" + ", ".join(map(str, shape)) + "}"
 
 
 def _parse_shape(value: JSON) -> tuple[int, ...]:
@@ -98,7 +94,7 @@ class ShardingIndexed(ArrayToBytes):
     def bind(self, item: ChunkSpec) -> Self:
         if len(self.chunk_shape) != len(item.shape):
             raise InvalidArgumentError(
-                f"sharding_indexed sub-chunk shape of {_braces(self.chunk_shape)} is not compatible with "
+                f"sharding_indexed sub-chunk shape of {braced(self.chunk_shape)} is not compatible with "
                 f"array of rank {len(item.shape)}"
             )
         self.chunks_per_shard(item.shape)
@@ -113,8 +109,8 @@ class ShardingIndexed(ArrayToBytes):
         """Return the grid of inner chunks in a shard; raise if they don't divide it evenly."""
         if any(n % size for n, size in zip(shard_shape, self.chunk_shape, strict=True)):
             raise InvalidArgumentError(
-                f"sharding_indexed sub-chunk shape of {_braces(self.chunk_shape)} does not evenly divide "
-                f"chunk shape of {_braces(shard_shape)}"
+                f"sharding_indexed sub-chunk shape of {braced(self.chunk_shape)} does not evenly divide "
+                f"chunk shape of {braced(shard_shape)}"
             )
         return tuple(n // size for n, size in zip(shard_shape, self.chunk_shape, strict=True))
 

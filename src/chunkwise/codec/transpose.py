@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from chunkwise.binding import JSON, MISSING, Members, dump, expect_int, parse_array
 from chunkwise.codec.protocol import ArrayToArray, ChunkSpec
-from chunkwise.errors import InvalidArgumentError, SpecError
+from chunkwise.errors import InvalidArgumentError, SpecError, braced
 
 __all__ = ["Transpose"]
 
@@ -42,7 +42,7 @@ def _parse_order(value: JSON) -> tuple[int, ...] | Literal["C", "F"]:
     try:
         order = tuple(parse_array(value, lambda v: expect_int(v, 0, 31)))
         if sorted(order) != list(range(len(order))):
-            raise SpecError("{" + ", ".join(map(str, order)) + "} is not a valid permutation")
+            raise SpecError(f"{braced(order)} is not a valid permutation")
     except InvalidArgumentError as e:
         raise SpecError(f'No matching value binder: {e}; Expected one of "C", "F", but {received}') from None
     return order
@@ -75,7 +75,7 @@ class Transpose(ArrayToArray):
         if self.order == "F":
             return replace(self, order=tuple(reversed(range(rank))))
         if len(self.order) != rank:
-            order = "{" + ", ".join(map(str, self.order)) + "}"
+            order = braced(self.order)
             raise InvalidArgumentError(
                 f"{order} is not a valid dimension permutation for a rank {rank} array"
             )

@@ -1,8 +1,8 @@
-"""The record that a format's driver hands over: the last place where the format is visible."""
+"""The record that a format's driver hands over, the last to show the format; errors of its chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,9 +12,10 @@ import numpy.typing as npt
 from chunkwise.chunk_key.key_encoding import KeyEncoding
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.dtypes.data_type import DataType
+from chunkwise.errors import NotFoundError, TooLargeError, braced, prefix
 from chunkwise.grid.protocol import ChunkGrid
 
-__all__ = ["ShardLevel", "StoredArray", "StoredField"]
+__all__ = ["ShardLevel", "StoredArray", "StoredField", "describe", "failed", "missing_chunk"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,3 +67,25 @@ class StoredArray:
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of the elements in memory, in native byte order."""
         return self.fill_value.dtype
+
+
+def describe(store: Any, key: str) -> str:
+    """Return what `store` calls `key`, or the quoted key if it has no name of its own for it."""
+    own = getattr(store, "describe", None)
+    return own(key) if own is not None else f'"{key}"'
+
+
+def failed(error: Exception, operation: str, store: Any, array: StoredArray, key: str) -> Exception:
+    """Add to `error` what was being done: ``Error reading "a/0/1": ...``; a note names the cell."""
+    if isinstance(error, MemoryError) and not isinstance(error, TooLargeError):
+        error = TooLargeError(str(error) or "out of memory")
+    prefix(error, f"Error {operation} {describe(store, key)}")
+    cell = array.keys.cell(key, array.grid.rank)
+    if cell is not None:
+        error.add_note(f"while {operation} chunk {braced(cell)}")
+    return error
+
+
+def missing_chunk(cell: Sequence[int], where: str) -> NotFoundError:
+    """Return the error of a read that must not fill in for missing chunks."""
+    return NotFoundError(f"chunk {braced(cell)} stored at {where} is missing")

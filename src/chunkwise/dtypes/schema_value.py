@@ -16,7 +16,7 @@ from chunkwise.binding import JSON
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.fill_value import parse_element, print_element
 from chunkwise.dtypes.integer import bounds_of, is_small, show
-from chunkwise.errors import InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import InvalidArgumentError, SpecError, braced, prefix
 
 __all__ = ["array_from_json", "array_to_json", "fill_value_from_json", "fill_value_to_json"]
 
@@ -91,8 +91,8 @@ def _flatten(value: JSON, shape: list[int], at: tuple[int, ...], out: list[JSON]
     if level == len(shape):
         out.append(value)
         return
-    full = "{" + ", ".join(map(str, shape)) + "}"
-    position = "{" + ", ".join(map(str, at)) + "}"
+    full = braced(shape)
+    position = braced(at)
     if not isinstance(value, list):
         raise SpecError(
             f"Expected rank-{len(shape)} array, "

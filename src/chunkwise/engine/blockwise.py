@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from chunkwise.engine.future import Future, Promise
-from chunkwise.engine.processors import n_dask_threads, n_processors
 from chunkwise.fork import new_lock
+from chunkwise.processors import n_dask_threads, n_processors
 from chunkwise.thread import start_thread
 
 __all__ = ["n_block_threads", "work_through"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,28 +15,54 @@ from chunkwise.codec.protocol import Buffer, DecodeInto, Encode, PreparedChain
 from chunkwise.driver.stored_array import StoredField
 from chunkwise.errors import TooLargeError
 
-__all__ = ["Coder", "StagingBuffer", "chain_for", "open_coders", "open_fill_test"]
+__all__ = ["CodecLimit", "Coder", "StagingBuffer", "chain_for", "open_coders", "open_fill_test", "under"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
+
+CodecLimit: TypeAlias = "AbstractContextManager[Any] | None"
+"""Held while a chunk is decoded, encoded or copied; None where no other worker has to wait for that."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def under(limit: CodecLimit, function: Callable[P, T]) -> Callable[P, T]:
+    """Return `function`, called while `limit` is held."""
+    if limit is None:
+        return function
+
+    def limited(*arguments: P.args, **keywords: P.kwargs) -> T:
+        with limit:
+            return function(*arguments, **keywords)
+
+    return limited
 
 
 class StagingBuffer:
     """The decoder of one worker for chunks of one shape, and memory for some decoded ones."""
 
-    def __init__(self, chain: PreparedChain, n_chunks: int, field: StoredField | None = None) -> None:
+    def __init__(
+        self,
+        chain: PreparedChain,
+        n_chunks: int,
+        field: StoredField | None = None,
+        limit: CodecLimit = None,
+    ) -> None:
         self.chain = chain
         self.n_chunks = n_chunks
         self._field = field
+        self.limit = limit
 
     @cached_property
     def decode(self) -> DecodeInto:
         """Opened decoder of the chain."""
-        return self.chain.open_decoder()
+        return under(self.limit, self.chain.open_decoder())
 
     @cached_property
     def view(self) -> Callable[[Buffer], Array] | None:
         """A function that gives a chunk as an array over its bytes, if the codecs allow it."""
-        return self.chain.open_view()
+        view = self.chain.open_view()
+        return None if view is None else under(self.limit, view)
 
     @cached_property
     def chunks(self) -> Array:
@@ -74,19 +101,23 @@ class Coder(StagingBuffer):
     # `order` is that of the plan, as storage dimensions.  `field` is what the plan selects of each element.
 
     def __init__(
-        self, chain: PreparedChain, order: tuple[int, ...], field: StoredField | None = None
+        self,
+        chain: PreparedChain,
+        order: tuple[int, ...],
+        field: StoredField | None = None,
+        limit: CodecLimit = None,
     ) -> None:
-        super().__init__(chain, 1, field)
+        super().__init__(chain, 1, field, limit)
         self._order = order
 
     def again(self) -> Coder:
-        """Return a coder for the same chunks, for another worker."""
+        """Return a coder for the same chunks, for one thread alone."""
         return Coder(self.chain, self._order, self._field)
 
     @cached_property
     def encode(self) -> Encode:
         """Opened encoder of the chain."""
-        return self.chain.open_encoder()
+        return under(self.limit, self.chain.open_encoder())
 
     @cached_property
     def scratch(self) -> Array:
@@ -107,7 +138,10 @@ def chain_for(chain: PreparedChain, shape: tuple[int, ...]) -> PreparedChain:
 
 
 def open_coders(
-    chain: PreparedChain, order: tuple[int, ...], field: StoredField | None = None
+    chain: PreparedChain,
+    order: tuple[int, ...],
+    field: StoredField | None = None,
+    limit: CodecLimit = None,
 ) -> Callable[[tuple[int, ...]], Coder]:
     """Return a function that gives one worker's coder for a chunk shape, inner dimensions included."""
     opened: dict[tuple[int, ...], Coder] = {}
@@ -116,7 +150,8 @@ def open_coders(
     def coder(shape: tuple[int, ...]) -> Coder:
         found = opened.get(shape)
         if found is None:
-            found = opened[shape] = Coder(chain_for(chain, shape[: len(shape) - n_inner]), order, field)
+            own_chain = chain_for(chain, shape[: len(shape) - n_inner])
+            found = opened[shape] = Coder(own_chain, order, field, limit)
         return found
 
     return coder

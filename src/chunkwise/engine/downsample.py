@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.json_order import json_order
-from chunkwise.engine.coroutine import in_event_loop
 from chunkwise.engine.future import Future
-from chunkwise.engine.large_cell import Accumulator
-from chunkwise.engine.pool import Pool, Stop
+from chunkwise.engine.pool import Pool, Stop, in_event_loop
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain, IndexTransform
+from chunkwise.plan.accumulate import Accumulator
 from chunkwise.plan.boxes import boxes
 from chunkwise.plan.downsample import CellPiece, plan_downsample
 from chunkwise.plan.reduce import extreme_float, extreme_int, mean_bool, mean_float, mean_int, rows

@@ -18,8 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from chunkwise.arguments import as_float
-from chunkwise.engine.coroutine import run_coroutine
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.fork import in_child
 
 if TYPE_CHECKING:
@@ -79,9 +78,7 @@ class Future(Generic[T]):
         if isinstance(future, Future):
             return future
         if isinstance(future, Coroutine):
-            promise, pending = Promise[T].new()
-            run_coroutine(future, loop, promise)
-            return pending
+            return _of_coroutine(future, loop)
         return cls.ready(future)
 
     @classmethod
@@ -344,6 +341,36 @@ def promise_of(future: Future[T]) -> Promise[T]:
     promise = _new(Promise)
     promise._future = future
     return promise
+
+
+def _of_coroutine(coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop | None) -> Future[Any]:
+    """Return the future of a coroutine that is scheduled on `loop`, or on the running loop."""
+    from asyncio import get_running_loop, run_coroutine_threadsafe  # slow to load; only loops have use for it
+
+    try:
+        target = loop or get_running_loop()
+    except RuntimeError:
+        raise InvalidArgumentError(
+            "no event loop specified and thread does not have a default event loop"
+        ) from None
+    promise, future = Promise[Any].new()
+    task = run_coroutine_threadsafe(coroutine, target)
+
+    def finish(_: object) -> None:
+        if task.cancelled():
+            promise.set_cancelled()
+        elif (error := task.exception()) is not None:
+            promise.set_exception(error)
+        else:
+            promise.set_result(task.result())
+
+    def cancel(done: Future[Any]) -> None:
+        if done.cancelled() and not target.is_closed():
+            task.cancel()
+
+    task.add_done_callback(finish)
+    future._on_done(cancel)
+    return future
 
 
 def _complete(future: Future[Any], state: int, value: Any) -> bool:

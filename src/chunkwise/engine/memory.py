@@ -36,9 +36,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.engine.processors import n_dask_threads
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.fork import in_child
+from chunkwise.processors import n_dask_threads
 from chunkwise.thread import start_thread
 
 __all__ = [

@@ -17,6 +17,7 @@ Work that mostly waits for a network is done on threads of its own, so that the 
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 import time
 import weakref
@@ -28,11 +29,21 @@ from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.engine.future import Future, Promise
-from chunkwise.engine.processors import n_dask_threads, n_processors
 from chunkwise.fork import in_child, new_lock, put_in_order_in_child
+from chunkwise.processors import n_dask_threads, n_processors
 from chunkwise.thread import start_thread
 
-__all__ = ["OpenWorker", "Pool", "Stop", "in_background", "is_idle", "n_threads", "pool_of", "work_here"]
+__all__ = [
+    "OpenWorker",
+    "Pool",
+    "Stop",
+    "in_background",
+    "in_event_loop",
+    "is_idle",
+    "n_threads",
+    "pool_of",
+    "work_here",
+]
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -79,6 +90,7 @@ class Pool:
         """Begin anew: the threads have stayed behind, with their work."""
         self._queue: SimpleQueue[_Turn[Any] | None] = SimpleQueue()
         self._n_threads = 0
+        self._codec_limit = threading.BoundedSemaphore(self.n_workers)
 
     def __del__(self) -> None:
         for _ in range(self._n_threads):
@@ -111,6 +123,17 @@ class Pool:
         any(map(call, steps, [job, *turns]))  # one call, so that an interrupt comes before all steps or after
         return future
 
+    def codec_limit(self, n_workers: int) -> threading.BoundedSemaphore | None:
+        """Return what workers hold while they decode, encode or copy; None if they need not wait."""
+        # There are more workers than processors where most of them wait for storage.  The caller's own thread
+        # is none of them: it would lose its permit if it were interrupted.
+        if self.bounded and n_workers:
+            return self._codec_limit
+        # One may wait for the interpreter lock.  Without a limit, workers that begin together would encode
+        # together, end together, and then all wait for the disk with nobody encoding.
+        n = self.n_workers + 1
+        return threading.BoundedSemaphore(n) if n_workers > n else None
+
     def start_threads(self, n_wanted: int) -> bool:
         """Have `n_wanted` threads, or as many as there can be; return whether there is any."""
         # A thread that is busy with another job makes room between two batches.
@@ -124,6 +147,15 @@ class Pool:
 def work_here() -> None:
     """Make the calling thread one that does all work itself, as if it belonged to a pool."""
     _here.working = True
+
+
+def in_event_loop() -> bool:
+    """Return True if this thread runs an event loop, which must not wait for what it runs itself."""
+    if "asyncio" not in sys.modules:  # nobody can have started a loop
+        return False
+    from asyncio import _get_running_loop
+
+    return _get_running_loop() is not None
 
 
 def is_idle() -> bool:

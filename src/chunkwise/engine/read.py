@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.chunk_codec import StagingBuffer
+from chunkwise.engine.chunk_codec import CodecLimit, StagingBuffer
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
@@ -29,7 +29,7 @@ from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, c
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
 from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
-from chunkwise.fork import new_lock
+from chunkwise.fork import Lock
 from chunkwise.index_space import IndexTransform
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.protocol import Readable
@@ -143,7 +143,8 @@ def read_into(
     if strategy is None:
         strategy = choose_strategy(array, store, plan, view, pool.n_workers)
     open_worker = _open_chunks if array.shard is None else _open_shards
-    batches, work_on = open_worker(array, store, plan, view, strategy, fill_missing)
+    limit = pool.codec_limit(strategy.n_workers)
+    batches, work_on = open_worker(array, store, plan, view, strategy, fill_missing, limit)
 
     def finish() -> Array:
         plan.layout.broadcast(out)
@@ -159,7 +160,13 @@ def _n_batches(plan: Plan, chunk_nbytes: int, strategy: ReadStrategy) -> int:
 
 
 def _open_chunks(
-    array: StoredArray, store: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
+    array: StoredArray,
+    store: Any,
+    plan: Plan,
+    view: Array,
+    strategy: ReadStrategy,
+    fill_missing: bool,
+    limit: CodecLimit,
 ) -> tuple[Batches, OpenWorker[Any]]:
     """Return the batches of a read of whole values, and what opens a worker for them."""
     pages = pages_of(view)
@@ -172,6 +179,7 @@ def _open_chunks(
             staged=strategy.target == "staged",
             regular=array.grid.chunk_shape is not None,
             field=array.field,
+            limit=limit,
         )
 
         def work(axes: tuple[PlanAxis, ...]) -> None:
@@ -186,19 +194,26 @@ def _open_chunks(
 
 
 def _open_shards(
-    array: StoredArray, store: Any, plan: Plan, view: Array, strategy: ReadStrategy, fill_missing: bool
+    array: StoredArray,
+    store: Any,
+    plan: Plan,
+    view: Array,
+    strategy: ReadStrategy,
+    fill_missing: bool,
+    limit: CodecLimit,
 ) -> tuple[Batches, OpenWorker[Any]]:
     """Return the batches of a read of inner chunks, and what opens a worker for them."""
     assert array.shard is not None, "there are shards"
     chain, layout = array.shard.chain, shard_layout(array, array.shard)
     axes = plan_shards(plan.axes, layout.chunks_per_shard)
     batches, shared = split_shards(axes, _n_batches(plan, chain.item.nbytes, strategy))
-    indexes, lock = index_cache(store, shared=shared), new_lock() if shared else None
+    indexes = index_cache(store, shared=shared)
+    locks: dict[str, Lock] | None = {} if shared else None
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[ShardAxis, ...]], None]:
-        source = ShardSource(array, chain, layout, store, indexes, lock)
-        target = Target(chain, view, staged=strategy.target == "staged", regular=True)
+        source = ShardSource(array, chain, layout, store, indexes, locks)
+        target = Target(chain, view, staged=strategy.target == "staged", regular=True, limit=limit)
 
         def work(axes: tuple[ShardAxis, ...]) -> None:
             for request in shard_requests(axes, array.keys):

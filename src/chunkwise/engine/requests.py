@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.chunk_codec import StagingBuffer
+from chunkwise.engine.chunk_codec import CodecLimit, StagingBuffer
 from chunkwise.engine.sources import StoreSource
 from chunkwise.engine.strategy import STAGING_NBYTES
 from chunkwise.engine.targets import Batch
@@ -184,12 +184,12 @@ class TableSource(StoreSource):
 class TableReader:
     """The result of requests to single chunks of many arrays, for one worker."""
 
-    def __init__(self, requests: ChunkRequests, view: Array) -> None:
+    def __init__(self, requests: ChunkRequests, view: Array, limit: CodecLimit = None) -> None:
         self._requests = requests
         self._view = view
         chain = requests.array.chain
         self._capacity = max(1, min(requests.n, STAGING_NBYTES // max(1, 2 * chain.item.nbytes)))
-        self._memory = StagingBuffer(chain, self._capacity)
+        self._memory = StagingBuffer(chain, self._capacity, limit=limit)
         shape = chain.item.shape
         # Whole chunks that are pieces of the result's memory are decoded there.
         self._in_place = view.flags.c_contiguous and shape[1:] == view.shape[requests.n_fixed + 1 :]

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.engine.failure import braced
-from chunkwise.errors import DataCorruptionError, InvalidArgumentError
+from chunkwise.errors import DataCorruptionError, InvalidArgumentError, braced
 from chunkwise.kvstore.protocol import Buffer
 
 __all__ = ["MISSING", "ShardBody", "ShardLayout", "shard_layout"]

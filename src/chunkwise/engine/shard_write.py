@@ -17,9 +17,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.stored_array import ShardLevel, StoredArray
-from chunkwise.engine.chunk_codec import Coder, open_fill_test
-from chunkwise.engine.failure import describe
+from chunkwise.driver.stored_array import ShardLevel, StoredArray, describe
+from chunkwise.engine.chunk_codec import CodecLimit, Coder, open_fill_test
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_layout import MISSING, ShardBody, ShardLayout, shard_layout
@@ -76,8 +75,10 @@ def write_shards_from(
         n_shards *= axis.n_entries
     strategy = write_strategy(pool, store, shard.chain, n_shards, layout.n_chunks, view, sharded=True)
 
+    limit = pool.codec_limit(0 if strategy.inline else strategy.n_workers)
+
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
-        return _ShardWriter(array, shard, layout, store, view, store_fill, stop).write
+        return _ShardWriter(array, shard, layout, store, view, store_fill, stop, limit).write
 
     batches = split(axes, strategy.n_batches)
     return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
@@ -99,6 +100,7 @@ class _ShardWriter:
         view: npt.NDArray[Any],
         store_fill: bool,
         stop: Stop,
+        limit: CodecLimit = None,
     ) -> None:
         self.array = array
         self.shard = shard
@@ -115,7 +117,8 @@ class _ShardWriter:
         self.sink = _BodySink(self.body, None if store_fill else open_fill_test(array.fill_value))
         self.context = ""
         self.position: int | None = None  # of the inner chunk under way, for messages
-        self.batches = WriteBatches(shard.chain, view, regular=True)
+        self.batches = WriteBatches(shard.chain, view, regular=True, limit=limit)
+        self.limit = limit
         self.writer = open_writer(store)
 
     def write(self, axes: Batch) -> None:
@@ -204,7 +207,9 @@ class _ShardWriter:
             return self.body.finish()
         chunk_at, out_at = map(list, selections(request.axes))
         order = chunk_order(request.axes)
-        coder = self.coders.get(order) or self.coders.setdefault(order, Coder(self.chain, order))
+        coder = self.coders.get(order) or self.coders.setdefault(
+            order, Coder(self.chain, order, limit=self.limit)
+        )
         indexed = any(axis.indexed for axis in request.axes)
         numbers = dict(zip(positions.tolist(), range(len(positions)), strict=True))
         body = self.body

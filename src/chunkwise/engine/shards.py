@@ -18,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.protocol import PreparedChain
-from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.failure import describe, missing_chunk
+from chunkwise.driver.stored_array import StoredArray, describe, missing_chunk
 from chunkwise.engine.shard_layout import MISSING, ShardLayout
 from chunkwise.engine.sources import Fetched
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix
-from chunkwise.fork import Lock
+from chunkwise.fork import Lock, new_lock
 from chunkwise.kvstore.protocol import Buffer, ByteRange, RangeReadable, Readable, offers
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache, ShardIndexes
 from chunkwise.kvstore.traits import traits_of
@@ -58,7 +57,7 @@ def index_cache(store: Readable, *, shared: bool) -> ShardIndexes | None:
 class ShardSource:
     """Inner chunks of one shard after the other, for one worker."""
 
-    # `lock` is held while an index is read, if other workers read parts of the same shards.
+    # Where workers read parts of the same shards, the lock of a key is held while its index is read.
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class ShardSource:
         layout: ShardLayout,
         store: Readable,
         indexes: ShardIndexes | None,
-        lock: Lock | None,
+        locks: dict[str, Lock] | None,
     ) -> None:
         self._array = array
         self._chain = chain
@@ -75,7 +74,7 @@ class ShardSource:
         self._store = store
         self._read = store.open_reader()
         self._indexes = indexes
-        self._lock = lock
+        self._locks = locks
         coalescing = traits_of(store).coalescing
         self._gap = GAP if coalescing is None else coalescing.gap
         self._largest = LARGEST_REQUEST if coalescing is None else coalescing.largest
@@ -142,9 +141,10 @@ class ShardSource:
 
     def _read_index(self, key: str) -> tuple[Index, bytes] | None:
         """Return the index of a shard and the shard's generation; None if the shard is missing."""
-        if self._lock is None:
+        if self._locks is None:
             return self._find_index(key)
-        with self._lock:  # or each worker would ask for it
+        # or each worker would ask for it
+        with self._locks.get(key) or self._locks.setdefault(key, new_lock()):
             return self._find_index(key)
 
     def _find_index(self, key: str) -> tuple[Index, bytes] | None:

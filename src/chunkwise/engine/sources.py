@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.codec.protocol import Buffer, PreparedChain
-from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.stored_array import StoredArray, describe, failed, missing_chunk
 from chunkwise.engine.chunk_codec import StagingBuffer
-from chunkwise.engine.failure import describe, failed, missing_chunk
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
@@ -25,7 +24,7 @@ from chunkwise.kvstore.adapter.value_cache import CacheEntry
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import traits_of
 
-__all__ = ["FILLED", "CacheSource", "Fetched", "Source", "StoreSource", "caches_chunks"]
+__all__ = ["FILLED", "CacheSource", "Fetched", "Source", "StoreSource", "caches_chunks", "decoding_of"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
@@ -92,20 +91,25 @@ class StoreSource:
 
 
 @lru_cache(maxsize=1024)
-def _decoding(*_: Hashable) -> object:
+def _one_for(*_: Hashable) -> object:
     """Return one object, quickly hashed, for equal arguments."""
     return object()
 
 
+def decoding_of(chain: PreparedChain) -> object | None:
+    """Return an object that is the same for chains that decode alike; None if that can't be told."""
+    item = chain.item
+    if item.dtype.hasobject:  # the bytes of the fill value are an address
+        return None
+    try:
+        return _one_for(chain.codecs, item.shape, item.dtype, item.fill_value.tobytes())
+    except TypeError:  # a codec whose configuration is any JSON
+        return None
+
+
 def caches_chunks(array: StoredArray, store: Any) -> bool:
     """Return True if chunks of `array` are cached decoded; of shards and objects the encoded values are."""
-    if not isinstance(store, CacheStore) or array.shard is not None or array.chain.item.dtype.hasobject:
-        return False
-    try:
-        hash(array.chain.codecs)
-    except TypeError:  # a codec whose configuration is any JSON
-        return False
-    return True
+    return isinstance(store, CacheStore) and array.shard is None and decoding_of(array.chain) is not None
 
 
 class CacheSource(StoreSource):
@@ -139,9 +143,7 @@ class CacheSource(StoreSource):
         """Return what equal chunks are decoded by."""
         known = self._decodings.get(id(chain))
         if known is None:
-            item = chain.item
-            decoding = _decoding(chain.codecs, item.shape, item.dtype, item.fill_value.tobytes())
-            known = self._decodings[id(chain)] = chain, decoding
+            known = self._decodings[id(chain)] = chain, decoding_of(chain)
         return known[1]
 
     def _decoded(

@@ -8,26 +8,34 @@ them together takes a third to two thirds of the time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from functools import partial
+from itertools import islice, product
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
+from chunkwise.codec.copying import copy_rows
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.driver.stored_array import StoredField
-from chunkwise.engine.chunk_codec import StagingBuffer, chain_for
-from chunkwise.engine.selection import selected_runs
+from chunkwise.engine.chunk_codec import CodecLimit, StagingBuffer, chain_for, under
 from chunkwise.engine.strategy import STAGING_NBYTES
 from chunkwise.plan.axis import PlanAxis
-from chunkwise.plan.plan import extents, selections, wholes
+from chunkwise.plan.plan import chunk_order, extents, selections, wholes
 
-__all__ = ["Batch", "Target", "lies_in_one_piece"]
+__all__ = ["Batch", "Target", "lies_in_one_piece", "selected_runs"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
+Selector: TypeAlias = "slice | npt.NDArray[np.int64]"
 
 # Chunks that are decoded straight to their places without a look at anything else.
 _MANY = 64
+
+_ALL = slice(None)
+# Where taking along the first array copies more than so many elements for each that is wanted in the end,
+# NumPy's way is the shorter one.
+_MOST_COPIED = 10
 
 
 class Batch(NamedTuple):
@@ -66,10 +74,12 @@ class Target:
         staged: bool,
         regular: bool,
         field: StoredField | None = None,
+        limit: CodecLimit = None,
     ) -> None:
         self._chain = chain
         self._view = view
         self._field = field
+        self._limit = limit
         self._regular = regular
         self._capacity = max(1, STAGING_NBYTES // max(1, chain.item.nbytes)) if staged and regular else 1
         self._n_inner = 0 if field is None else len(field.shape)
@@ -84,7 +94,7 @@ class Target:
             most = min(self._capacity, axes[-1].n_entries) if axes else 1
             memory = self._memory(self._chain.item.shape, most)
             for n, copy in selected_runs(axes, view, most):
-                yield Batch(list(islice(rest, n)), memory, None, copy)
+                yield Batch(list(islice(rest, n)), memory, None, under(self._limit, copy))
         elif in_place and self._regular and all(all(axis.whole) for axis in axes):
             memory, (_, places) = self._memory(self._chain.item.shape, 1), selections(axes)
             while some := list(islice(rest, _MANY)):
@@ -98,13 +108,13 @@ class Target:
                 if whole and in_place:
                     yield Batch((name,), memory, (view[at],), None)
                 else:
-                    yield Batch((name,), memory, None, copy)
+                    yield Batch((name,), memory, None, under(self._limit, copy))
 
     def _memory(self, shape: tuple[int, ...], n_chunks: int) -> StagingBuffer:
         memory = self._memories.get(shape)
         if memory is None or memory.n_chunks < n_chunks:
             chain = chain_for(self._chain, shape)
-            memory = self._memories[shape] = StagingBuffer(chain, n_chunks, self._field)
+            memory = self._memories[shape] = StagingBuffer(chain, n_chunks, self._field, self._limit)
         return memory
 
 
@@ -120,3 +130,185 @@ def lies_in_one_piece(axes: tuple[PlanAxis, ...], shape: tuple[int, ...], view: 
         if n != size:
             stride = -1
     return prod(shape) > 0
+
+
+def selected_runs(
+    axes: tuple[PlanAxis, ...], view: Array, most: int = 1
+) -> Iterator[tuple[int, Callable[[Array], None]]]:
+    """Yield numbers of neighbouring chunks, and ``copy(chunks)`` for what is selected of so many."""
+    # There are at most `most` chunks in a run, all of one shape if there may be several.
+    # Neighbours along the last set are copied together, since what is selected of each along the other sets
+    # is the same.  Elements are taken along one index array after the other, in the order in which they lie
+    # in memory: NumPy goes through all index arrays at once, with some 10 ns for each element.
+    if (
+        len(axes) != view.ndim
+        or any(len(axis.dims) != 1 or _n_places(axis) != 1 for axis in axes)
+        or not axes
+    ):
+        yield from _one_by_one(axes, view, most)
+        return
+    if any(map(_repeats, axes)):
+        most = 1  # elements along one set times all chunks along the next could be any number
+    target = view.transpose(np.argsort(chunk_order(axes)))
+    along = [[_Part(axis.dims[0], *pair) for pair in _parts(axis)] for axis in axes[:-1]]
+    dim = axes[-1].dims[0]
+    runs = [_join(axes[-1].take(slice(first, first + most))) for first in range(0, axes[-1].n_entries, most)]
+    for others in product(*along):
+        for n, pieces in runs:
+            yield n, partial(_copy, target, others, dim, pieces)
+
+
+class _Part(NamedTuple):
+    """The selection of one entry of a set in its chunk along `dim`, and its place in the result."""
+
+    dim: int
+    inside: Selector
+    place: Selector
+
+
+class _Piece(NamedTuple):
+    """The selection in some chunks of a run along its set."""
+
+    first: int
+    stop: int
+    inside: Selector  # a slice of each chunk, or indices into all of them put end to end
+    place: Selector
+
+
+def _n_places(axis: PlanAxis) -> int:
+    return len(axis.out[0]) if axis.indexed else 1
+
+
+def _repeats(axis: PlanAxis) -> bool:
+    """Return True if more is selected of a chunk than there is, since indices are repeated."""
+    return axis.indexed and any(
+        inside.size > extent for (inside,), extent in zip(axis.chunk, axis.extents[0], strict=True)
+    )
+
+
+def _parts(axis: PlanAxis) -> Iterator[tuple[Selector, Selector]]:
+    """Yield what each entry of a set selects of its chunk, and its place; arrays have one dimension."""
+    if not axis.indexed:
+        yield from zip(axis.chunk, axis.out, strict=True)
+        return
+    for (inside,), (place,) in zip(axis.chunk, axis.out, strict=True):
+        yield inside.reshape(-1), _as_slice(place.reshape(-1))
+
+
+def _as_slice(places: npt.NDArray[np.int64]) -> Selector:
+    """Return ascending places as a slice if they are neighbours."""
+    first, n = int(places[0]), len(places)
+    return slice(first, first + n) if int(places[-1]) - first == n - 1 else places
+
+
+def _join(axis: PlanAxis) -> tuple[int, list[_Piece]]:
+    """Return the number of chunks in a run along `axis`, and what is selected of them."""
+    n = axis.n_entries
+    if axis.indexed:
+        starts = range(0, n * axis.extents[0][0], axis.extents[0][0])
+        inside = np.concatenate(
+            [start + each.reshape(-1) for start, (each,) in zip(starts, axis.chunk, strict=True)]
+        )
+        places = np.concatenate([place.reshape(-1) for (place,) in axis.out])
+        order = np.argsort(places)
+        return n, [_Piece(0, n, inside[order], _as_slice(places[order]))]
+    pieces: list[_Piece] = []
+    for number, (inside, place) in enumerate(zip(axis.chunk, axis.out, strict=True)):
+        if pieces and pieces[-1].inside == inside:
+            before = pieces[-1]
+            pieces[-1] = before._replace(stop=number + 1, place=slice(before.place.start, place.stop))  # type: ignore[union-attr]
+        else:
+            pieces.append(_Piece(number, number + 1, inside, place))
+    return n, pieces
+
+
+def _copy(target: Array, others: tuple[_Part, ...], dim: int, pieces: list[_Piece], chunks: Array) -> None:
+    """Copy what is selected of a run; the axes of `target` are in storage order."""
+    if not chunks.flags.c_contiguous and chunks[0].flags.f_contiguous:
+        end = target.ndim - 1
+        chunks = chunks.transpose(0, *range(end + 1, 0, -1))
+        target, dim = target.T, end - dim
+        others = tuple(part._replace(dim=end - part.dim) for part in others)
+    along = [(1 + part.dim, part.inside) for part in others]
+    places: list[Any] = [_ALL] * target.ndim
+    for part in others:
+        places[part.dim] = part.place
+    if len(chunks) == 1:
+        ((_, _, inside, places[dim]),) = pieces
+        _put(target, places, _select(chunks, [*along, (1 + dim, inside)])[0], dim)
+        return
+    found = _select(chunks, along)
+    for first, stop, inside, places[dim] in pieces:
+        some = found[first:stop]
+        if type(inside) is slice:
+            some = np.moveaxis(some[(*[_ALL] * (1 + dim), inside)], 0, dim)
+        else:
+            ends = np.moveaxis(some, (0, 1 + dim), (-2, -1))
+            joined = np.empty(ends.shape, ends.dtype)
+            copy_rows(joined, ends)
+            some = np.moveaxis(joined.reshape(*ends.shape[:-2], -1).take(inside, -1), -1, dim)
+        _put(target, places, some, dim)
+
+
+def _select(chunks: Array, along: Sequence[tuple[int, Selector]]) -> Any:
+    """Return what is selected of chunks along some axes."""
+    arrays: list[tuple[int, npt.NDArray[np.int64]]] = []
+    rest: list[Any] = [_ALL] * chunks.ndim
+    for axis, inside in along:
+        if isinstance(inside, slice):
+            rest[axis] = inside
+        else:
+            arrays.append((axis, inside))
+    found = chunks[tuple(rest)]
+    if not arrays:
+        return found
+    n_wanted = found.size
+    for axis, inside in arrays:
+        n_wanted = n_wanted // found.shape[axis] * len(inside)
+    axis, inside = arrays[0]
+    if found.size // found.shape[axis] * len(inside) > _MOST_COPIED * n_wanted:
+        return _pick(found, arrays)
+    is_small = found.size * 2 <= chunks.size
+    if not is_small:
+        found = chunks  # what is contiguous is taken from without copying it first
+    for axis, inside in sorted(arrays, key=lambda array: len(array[1]) > chunks.shape[array[0]]):
+        found = found.take(inside, axis)
+    return found if is_small else found[tuple(rest)]
+
+
+def _pick(found: Array, arrays: list[tuple[int, npt.NDArray[np.int64]]]) -> Any:
+    """Return what several arrays select, each along its axis, all at once."""
+    front = [axis for axis, _ in arrays]
+    order = front + [axis for axis in range(found.ndim) if axis not in front]
+    picked = found.transpose(order)[np.ix_(*[inside for _, inside in arrays])]
+    return picked.transpose(np.argsort(order))
+
+
+def _put(target: Array, places: list[Any], found: Array, dim: int) -> None:
+    """Set a part of `target`; in `found` the number of the chunk may be in front of the axis `dim`."""
+    arrays = [axis for axis, place in enumerate(places) if type(place) is not slice]
+    if not arrays:
+        copy_rows(target[tuple(places)].reshape(found.shape), found)
+        return
+    if found.ndim > target.ndim:
+        found = found.reshape(*found.shape[:dim], -1, *found.shape[dim + 2 :])
+    order = arrays + [axis for axis in range(target.ndim) if axis not in arrays]
+    at = (*np.ix_(*[places[axis] for axis in arrays]), *[places[axis] for axis in order[len(arrays) :]])
+    target.transpose(order)[at] = found.transpose(order)
+
+
+def _one_by_one(
+    axes: tuple[PlanAxis, ...], view: Array, most: int
+) -> Iterator[tuple[int, Callable[[Array], None]]]:
+    """Yield runs in which each chunk is copied alone, as for points."""
+    order = [1 + dim for dim in chunk_order(axes)]
+    selected = zip(*selections(axes), strict=True)
+    n_chunks = prod(axis.n_entries for axis in axes)
+    for first in range(0, n_chunks, most):
+        n = min(most, n_chunks - first)
+        yield n, partial(_copy_each, view, order, list(islice(selected, n)))
+
+
+def _copy_each(view: Array, order: list[int], selected: list[tuple[Any, Any]], chunks: Array) -> None:
+    for chunk, (inside, at) in zip(chunks.transpose(0, *order), selected, strict=True):
+        view[at] = chunk[inside]

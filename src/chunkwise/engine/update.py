@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.engine.chunk_codec import Coder, chain_for, open_fill_test
+from chunkwise.engine.chunk_codec import Coder, chain_for, open_fill_test, under
 from chunkwise.errors import UnsafeWriteError
 from chunkwise.fork import KeyLocks
 from chunkwise.kvstore.atomic import Modifiable
@@ -218,7 +218,7 @@ class Changer:
         cell = array.keys.cell(key, array.grid.rank) if array.crop else None
         if cell is not None and (inside := crop(chunk, cell, array.shape)) is not None:
             shape = chunk[inside].shape
-            return chain_for(array.chain, shape).open_encoder()(chunk[inside])
+            return under(coder.limit, chain_for(array.chain, shape).open_encoder())(chunk[inside])
         return coder.encode(chunk)
 
 

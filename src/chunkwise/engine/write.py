@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from threading import BoundedSemaphore
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from chunkwise.driver.stored_array import StoredArray
+from chunkwise.driver.stored_array import StoredArray, failed
 from chunkwise.engine.chunk_codec import Coder
-from chunkwise.engine.failure import failed
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_write import write_shards_from
@@ -79,30 +77,26 @@ def write_from(
         source = source.copy()  # it is looked at again when the transaction is committed
     view = plan.layout.view(source, last=True)
     strategy = write_strategy(pool, store, array.chain, plan.n_chunks, view=view)
-    limit = _encode_limit(strategy.n_workers, pool.n_workers)
+    limit = pool.codec_limit(0 if strategy.inline else strategy.n_workers)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
         sink = _StoreSink(array, store, store_fill=store_fill)
         source = WriteBatches(
-            array.chain, view, regular=array.grid.chunk_shape is not None, field=array.field
+            array.chain,
+            view,
+            regular=array.grid.chunk_shape is not None,
+            field=array.field,
+            limit=limit,
         )
 
         def work(axes: Batch) -> None:
-            write_chunks(source.batches(axes, keys(axes, array.keys)), sink, stop, limit)
+            write_chunks(source.batches(axes, keys(axes, array.keys)), sink, stop)
             sink.flush()
 
         return work
 
     batches = split(plan.axes, strategy.n_batches, strategy.n_workers, strategy.smaller)
     return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
-
-
-def _encode_limit(n_workers: int, n_processors: int) -> BoundedSemaphore | None:
-    """Return a semaphore that lets no more workers encode at a time than there are processors for."""
-    # Workers that begin together would encode together, end together, and then all wait for the disk with
-    # nobody encoding.
-    n = n_processors + 1  # one may wait for the interpreter lock
-    return BoundedSemaphore(n) if n_workers > n else None
 
 
 class _StoreSink:
@@ -157,6 +151,7 @@ class SmallWriter:
         self._n_elements = prod(shape or ())
         self._order = tuple(range(array.grid.rank))
         self._inline = write_strategy(pool, store, array.chain, 1).inline
+        self._limit = pool.codec_limit(0 if self._inline else 1)
         self._idle: list[tuple[_StoreSink, Coder]] = []
 
     def write_from(self, transform: IndexTransform, source: Array) -> Future[None] | None:
@@ -188,7 +183,7 @@ class SmallWriter:
             sink, coder = worker = self._idle.pop()
         except IndexError:
             sink = _StoreSink(self._array, self._store, store_fill=self._store_fill)
-            sink, coder = worker = sink, Coder(self._array.chain, self._order)
+            sink, coder = worker = sink, Coder(self._array.chain, self._order, limit=self._limit)
         write_chunks((WriteBatch((key,), coder, (elements,), inside),), sink, [])
         if inside is None:
             sink.flush()

@@ -7,7 +7,6 @@ the rows of several are longer than those of one, so that memory is read in its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import islice, product
 from math import prod
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.driver.stored_array import StoredField
-from chunkwise.engine.chunk_codec import Coder, open_coders
+from chunkwise.engine.chunk_codec import CodecLimit, Coder, open_coders
 from chunkwise.engine.pool import Stop
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.plan import chunk_order, extents, selections, wholes
@@ -61,15 +60,8 @@ class Sink(Protocol):
         ...
 
 
-def write_chunks(
-    batches: Iterable[WriteBatch],
-    sink: Sink,
-    stop: Stop,
-    encode_limit: AbstractContextManager[Any] | None = None,
-) -> None:
-    """Encode and store chunks: the one loop of all writes."""
-    # It ends as soon as `stop` is true; `encode_limit` is held while a chunk is encoded.
-    limit = encode_limit or nullcontext()
+def write_chunks(batches: Iterable[WriteBatch], sink: Sink, stop: Stop) -> None:
+    """Encode and store chunks until `stop` is true: the one loop of all writes."""
     for names, coder, chunks, inside in batches:
         for name, chunk in zip(names, chunks, strict=True):
             if stop:
@@ -80,9 +72,7 @@ def write_chunks(
                 elif sink.is_fill(chunk):
                     sink.delete(name)
                 else:
-                    with limit:
-                        encoded = coder.encode(chunk)
-                    sink.write(name, encoded)
+                    sink.write(name, coder.encode(chunk))
             except Exception as e:
                 raise sink.failed(e, name) from e.__cause__
 
@@ -91,11 +81,18 @@ class WriteBatches:
     """The caller's array, in the order of a plan, for one worker; with a `field`, no chunk is whole."""
 
     def __init__(
-        self, chain: PreparedChain, view: Array, *, regular: bool, field: StoredField | None = None
+        self,
+        chain: PreparedChain,
+        view: Array,
+        *,
+        regular: bool,
+        field: StoredField | None = None,
+        limit: CodecLimit = None,
     ) -> None:
         self._chain = chain
         self._view = view
         self._field = field
+        self._limit = limit
         self._regular = regular
         self._staged: Array | None = None
         self._coders: dict[tuple[int, ...], Any] = {}
@@ -105,7 +102,7 @@ class WriteBatches:
         # A batch is to be stored before the next one is taken.
         rest, view, order = iter(names), self._view, chunk_order(axes)
         coder_for = self._coders.get(order) or self._coders.setdefault(
-            order, open_coders(self._chain, order, self._field)
+            order, open_coders(self._chain, order, self._field, self._limit)
         )
         in_order = not any(axis.indexed for axis in axes)
         if self._field is None and self._regular and in_order and all(all(axis.whole) for axis in axes):

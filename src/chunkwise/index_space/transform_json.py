@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chunkwise.binding import JSON, Members, dump, expect_int, parse_array
-from chunkwise.errors import SpecError
+from chunkwise.errors import SpecError, braced
 from chunkwise.index_space.domain_json import bound_to_json, parse_bound
 from chunkwise.index_space.interval import INF, UPPER, closed
 from chunkwise.index_space.label import MAX_RANK
@@ -74,7 +74,7 @@ def _parse_index_array(value: JSON) -> IndexArray:
 
 
 def _flatten(value: Any, shape: tuple[int, ...], position: tuple[int, ...], out: list[int]) -> None:
-    where = "{" + ", ".join(map(str, position)) + "}"
+    where = braced(position)
     if len(position) == len(shape):
         try:
             number = int(value) if isinstance(value, str) else value
@@ -85,7 +85,7 @@ def _flatten(value: Any, shape: tuple[int, ...], position: tuple[int, ...], out:
                 f"Expected 64-bit signed integer, but received: {dump(value)}"
             ) from None
         return
-    full = "{" + ", ".join(map(str, shape)) + "}"
+    full = braced(shape)
     if not isinstance(value, list | tuple):
         raise SpecError(f"Expected array of shape {full}, but found {dump(value)} at position {where}.")
     if len(value) != shape[len(position)]:

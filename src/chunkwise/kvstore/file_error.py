@@ -19,6 +19,8 @@ __all__ = ["MISSING", "file_error"]
 MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 """Errors of opening for reading, or of reading, that mean that there is no such key."""
 
+_ENOTSUPP = 524  # what Linux tells of some network file systems; Python has no name for it
+
 _DENIED = {
     errno.EACCES: "check the permissions of the file and its directories",
     errno.EPERM: "check the permissions and attributes of the file and its directories",
@@ -32,7 +34,7 @@ _FAILED = {
     errno.EMFILE: "too many open files in this process; raise the limit (ulimit -n)",
     errno.ENFILE: "too many open files in the system",
     **dict.fromkeys(
-        (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP),
+        (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, _ENOTSUPP),
         'the file system may have no locks, as some network ones; with "file_io_locking" of '
         '{"mode": "lockfile"} none are needed',
     ),

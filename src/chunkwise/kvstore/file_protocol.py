@@ -73,6 +73,11 @@ __all__ = [
 
 T = TypeVar("T")
 
+
+class _NoLocksError(OSError):
+    """The file system can't lock the file."""
+
+
 _SHARED = CREATE | NO_FOLLOW
 _EXCLUSIVE = _SHARED | os.O_EXCL
 _MODE = 0o666
@@ -130,16 +135,26 @@ def _attempt_by_renaming_the_lock(
     sync: bool,
     stamped: Callable[[bytes], None] | None,
 ) -> bool:
-    # Whether the lock file is ours to be removed; None if it was renamed.
+    # Whether the lock file is ours to be removed; None if there is no lock to be dropped.
     mine: bool | None = flags == _EXCLUSIVE
+    made = True
     try:
-        [fd] = map(os.open, (lock,), (flags,), (_MODE,))
+        [fd] = map(os.open, (lock,), (_EXCLUSIVE,), (_MODE,))
     except FileExistsError:
-        return False
+        if mine:
+            return False
+        made = False
+        [fd] = map(os.open, (lock,), (_SHARED,), (_MODE,))
     try:
         try:
             if not mine:
-                size = _lock(fd, lock)
+                try:
+                    size = _lock(fd, lock)
+                except _NoLocksError:
+                    mine = None
+                    if made:  # else it may be the lock of a writer with ``lockfile``
+                        os.unlink(lock)
+                    raise
                 if size is None:
                     return False
                 mine = True
@@ -182,10 +197,14 @@ def _attempt_beside(
     stamped: Callable[[bytes], None] | None,
 ) -> bool:
     mine = flags == _EXCLUSIVE
+    made = True
     try:
-        fd = open_file(lock, flags, _MODE)
+        fd = open_file(lock, _EXCLUSIVE, _MODE)
     except FileExistsError:
-        return False
+        if mine:
+            return False
+        made = False
+        fd = open_file(lock, _SHARED, _MODE)
     try:
         mine = mine or _lock(fd, lock) is not None
         if not mine:
@@ -204,7 +223,7 @@ def _attempt_beside(
         os.close(fd)
         if flags == _EXCLUSIVE:
             remove(lock)
-        elif mine:
+        elif mine or made:
             _remove_unless_open(lock)
 
 
@@ -257,7 +276,9 @@ def _lock(fd: int, lock: str) -> int | None:
     except OSError as e:
         if e.errno in HELD:
             return None
-        raise
+        # EINVAL is how Windows, and some kernels, say that they don't lock such a file.
+        code = errno.ENOLCK if e.errno == errno.EINVAL else e.errno
+        raise _NoLocksError(code, os.strerror(code or 0), lock) from None
     try:
         opened, named = os.fstat(fd), os.lstat(lock)
     except FileNotFoundError:

@@ -81,7 +81,11 @@ if sys.platform == "win32":
     LOCK, UNLOCK = (msvcrt.LK_NBLCK,), (msvcrt.LK_UNLCK,)
     _FULL_SYNC = None
 else:
-    import fcntl
+    try:
+        import fcntl
+    except ImportError:
+        wanted = "expected Linux, macOS or Windows"
+        raise ImportError(f"chunkwise can't lock files on {sys.platform}; {wanted}") from None
 
     _set_option: Callable[..., object] = fcntl.fcntl
     _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)

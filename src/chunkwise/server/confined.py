@@ -8,6 +8,7 @@ from typing import Any
 
 from chunkwise.errors import PermissionDeniedError, UnsupportedError
 from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.file_path import path_of
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -55,9 +56,8 @@ class ConfinedStore:
 
     def size(self, key: str) -> int | None:
         """Return the size of a value in bytes, None if it is missing."""
-        if not self.leads_inside(key) or not os.path.isfile(self.files.root + key):
-            return None
-        return os.path.getsize(self.files.root + key)
+        path = path_of(self.files.root, key)
+        return os.path.getsize(path) if self.leads_inside(key) and os.path.isfile(path) else None
 
     def read(
         self, key: str, *, byte_range: ByteRange | None = None, if_not_equal: bytes | None = None

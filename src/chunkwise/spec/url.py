@@ -53,7 +53,7 @@ class Component(NamedTuple):
 
 def is_url(text: str) -> bool:
     """Return whether `text` begins with a URL scheme and ``://``, or with ``file:/``."""
-    return _SCHEME.match(text) is not None
+    return _SCHEME.match(text) is not None and not (WINDOWS and _DRIVE.match(text))
 
 
 def quote_path(path: str) -> str:

@@ -33,7 +33,6 @@ from chunkwise.dtypes.convert_number import Convert
 from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.engine.blockwise import n_block_threads
-from chunkwise.engine.processors import memory_limit
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
@@ -51,6 +50,7 @@ from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.plan.blocks import Blocks
+from chunkwise.processors import memory_limit
 from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.copy_plan import CopyPlan, Grid, Intermediate, least_memory, plan_blocks

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.dtypes.fill_value import same_object
-from chunkwise.engine.plain_read import PlainReader
 from chunkwise.errors import DataCorruptionError
 from chunkwise.index_space import IndexDomain, IndexTransform, OutputIndexMap, OutputIndexMethod
 from chunkwise.plan.ndarray_view import strided_view
+from chunkwise.tools.plain_read import PlainReader
 
 __all__ = ["compare", "read_plainly"]
 

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
-from chunkwise.engine.processors import memory_limit, n_dask_threads, n_processors
 from chunkwise.errors import InvalidArgumentError, UnavailableError
 from chunkwise.extras import load
 from chunkwise.fork import new_lock
+from chunkwise.processors import memory_limit, n_dask_threads, n_processors
 from chunkwise.thread import start_thread
 from chunkwise.tools.task_driver import BATCH_SECONDS
 

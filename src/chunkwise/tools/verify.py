@@ -2,7 +2,7 @@
 
 A chunk is bad if it can't be decoded to what the metadata promise: it is truncated, has too many bytes,
 another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.  Chunks
-are read the plain way (`chunkwise.engine.plain_read`).  Without a checksum, values that decode may still
+are read the plain way (`chunkwise.tools.plain_read`).  Without a checksum, values that decode may still
 be wrong, so chunks that have one are counted.
 
 A task is a range of keys, which the worker lists: nobody has a list of all of them.
@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.blockwise import n_block_threads
-from chunkwise.engine.plain_read import PlainReader
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
 from chunkwise.hierarchy.location import Location, LocationLike, locate
@@ -30,6 +29,7 @@ from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.plan.stored_cells import n_array_cells
 from chunkwise.tools.executors import Workers, threads_here, workers_of
+from chunkwise.tools.plain_read import PlainReader
 from chunkwise.tools.stored_node import stored_array
 from chunkwise.tools.work import Crew, Work
 

@@ -2,19 +2,22 @@
 
 Functions and flags that Windows lacks are absent. A file that anybody has open can't be renamed, replaced or
 removed, nor opened while that happens. Descriptors are in text mode unless ``O_BINARY`` is given. Names that
-differ in case only are one, and some can't be had.
+differ in case only are one, and some can't be had. A program that calls `use_drives` has Windows' paths.
 """
 
 from __future__ import annotations
 
 import asyncio  # noqa: F401  (what is imported here finds the functions that are taken away below)
+import builtins
 import errno
 import fcntl
 import importlib.abc
 import importlib.machinery
 import multiprocessing.connection
 import multiprocessing.util  # noqa: F401
+import ntpath
 import os
+import posixpath
 import shutil
 import stat
 import struct
@@ -41,6 +44,8 @@ _ABSENT = (
     "sendfile",
 )
 _DEVICES = ("con", "prn", "aux", "nul", "com1", "lpt1")
+_MAX_PATH = 260
+_drives: dict[str, str] = {}  # directories of the drives and shares
 _text: dict[int, tuple[int, int]] = {}  # descriptors in text mode, with what they are of
 _real = {name: getattr(os, name) for name in dir(os) if callable(getattr(os, name))}
 
@@ -51,24 +56,50 @@ def _in_use(path: Any, winerror: int = 32) -> PermissionError:
     return error
 
 
+def use_drives(drives: dict[str, str]) -> None:
+    """Have Windows' paths from now on: `drives` has the directory of each ``C:`` or ``//server/share``."""
+    open_ = builtins.open
+    system, modules = os, sys.modules  # type: Any, Any
+    _drives.update({drive.lower(): directory for drive, directory in drives.items()})
+    system.path = modules["os.path"] = ntpath
+    system.sep, system.altsep = "\\", "/"
+    system.getcwd = lambda: "C:\\"
+    builtins.open = lambda file, *rest, **named: open_(_find(file), *rest, **named)  # type: ignore[assignment]
+
+
+def _on_drive(path: str) -> str:
+    """Return the real path of one on a drive or share; one without may have backslashes."""
+    plain = path.replace("\\", "/")
+    if extended := plain.startswith("//?/"):
+        plain = plain[4:] if plain[4:8].upper() != "UNC/" else "//" + plain[8:]
+    for drive, directory in _drives.items():
+        if plain.lower().startswith(drive + "/"):
+            if len(path) >= _MAX_PATH and not extended:
+                raise FileNotFoundError(errno.ENOENT, "The filename or extension is too long", path)
+            return directory + plain[len(drive) :]
+    return plain
+
+
 def _find(path: Any) -> Any:
     """Return the path as it is spelt on disk, of whatever case it is asked for."""
     if not isinstance(path, str | os.PathLike):
         return path
     text = os.fspath(path)
+    if isinstance(text, str) and _drives:
+        path = text = _on_drive(text)
     if not isinstance(text, str) or _exists(text):
         return path
     _refuse(text)
-    head, tail = os.path.split(text)
+    head, tail = posixpath.split(text)
     if not tail or head == text:
         return path
     head = _find(head) if head else head
     try:
         names = _real["listdir"](head or ".")
     except OSError:
-        return os.path.join(head, tail)
+        return posixpath.join(head, tail)
     same = [name for name in names if name.casefold() == tail.casefold()]
-    return os.path.join(head, tail if tail in names or not same else same[0])
+    return posixpath.join(head, tail if tail in names or not same else same[0])
 
 
 def _exists(path: str) -> bool:
@@ -80,7 +111,7 @@ def _exists(path: str) -> bool:
 
 
 def _refuse(path: str) -> None:
-    name = os.path.basename(path)
+    name = posixpath.basename(path)
     if any(c in '<>:"\\|?*' or ord(c) < 32 for c in name) or name.partition(".")[0].lower() in _DEVICES:
         raise OSError(errno.EINVAL, "The filename, directory name, or volume label syntax is incorrect", path)
 
@@ -193,7 +224,7 @@ def _unlink(path: Any, **options: Any) -> None:
 def _by_any_case(name: str) -> Any:
     def call(path: Any = ".", *arguments: Any, **options: Any) -> Any:
         if name == "mkdir" and isinstance(path, str):
-            _refuse(path)
+            _refuse(_on_drive(path) if _drives else path)
         if name == "utime" and isinstance(path, int):
             raise TypeError("utime: path should be string, bytes or os.PathLike, not int")
         try:
@@ -206,19 +237,20 @@ def _by_any_case(name: str) -> Any:
     return call
 
 
+def locking(fd: int, mode: int, n_bytes: int) -> None:
+    """Do what `msvcrt.locking` does; a program may put something else in its place."""
+    kind = fcntl.F_UNLCK if mode == 0 else fcntl.F_WRLCK
+    at = os.lseek(fd, 0, os.SEEK_CUR)
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi", kind, os.SEEK_SET, at, n_bytes, 0))
+    except BlockingIOError:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
+
+
 def _msvcrt() -> ModuleType:
     module: Any = ModuleType("msvcrt")
     module.LK_NBLCK, module.LK_UNLCK = 2, 0
-
-    def locking(fd: int, mode: int, n_bytes: int) -> None:
-        kind = fcntl.F_UNLCK if mode == module.LK_UNLCK else fcntl.F_WRLCK
-        at = os.lseek(fd, 0, os.SEEK_CUR)
-        try:
-            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi", kind, os.SEEK_SET, at, n_bytes, 0))
-        except BlockingIOError:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
-
-    module.locking = locking
+    module.locking = lambda *arguments: locking(*arguments)
     return module  # type: ignore[no-any-return]
 
 

@@ -26,7 +26,7 @@ from chunkwise.catalogue import codecs as codec_registry
 from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.codec_json import codec_to_json, parse_codec
 from chunkwise.codec.protocol import ArrayToArray, ChunkSpec, Codec
-from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, prefix
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, SpecError, braced, prefix
 
 __all__ = [
     "SHARDING",
@@ -278,8 +278,8 @@ def _complete_sharding(entry: Mapping[str, Any], item: ChunkSpec, array_to_bytes
     shape = tuple(configuration.get("chunk_shape", item.shape))
     if len(shape) != len(item.shape) or any(n % s for n, s in zip(item.shape, shape, strict=True)):
         raise SpecError(
-            f"sharding_indexed sub-chunk shape of {_braces(shape)} does not evenly divide "
-            f"chunk shape of {_braces(item.shape)}"
+            f"sharding_indexed sub-chunk shape of {braced(shape)} does not evenly divide "
+            f"chunk shape of {braced(item.shape)}"
         )
     inner = resolve_chain(configuration.get("codecs", []), item._replace(shape=shape), array_to_bytes)
     configuration["chunk_shape"] = list(shape)
@@ -287,7 +287,3 @@ def _complete_sharding(entry: Mapping[str, Any], item: ChunkSpec, array_to_bytes
     configuration.setdefault("index_codecs", INDEX_CODECS)
     configuration.setdefault("index_location", "end")
     return {"name": SHARDING, "configuration": configuration}
-
-
-def _braces(shape: Sequence[int]) -> str:
-    return "{" + ", ".join(map(str, shape)) + "}"
