@@ -159,11 +159,6 @@ class ChunkedArray:
         """The array as it lies in its kvstore: grid, keys, codecs."""
         return self._stored
 
-    @property
-    def rechecks(self) -> bool:
-        """True if `current` may ask the storage."""
-        return self._rechecks
-
     def current(self) -> StoredArray:
         """Return `stored` after a look at the metadata, as the recheck option says."""
         if self._rechecks or self._shared.opened is not self._opened:
@@ -263,7 +258,7 @@ class ChunkedArray:
                 with self._shared.lock:
                     known = self._shared.opened
                     if known is None or known.time < oldest:
-                        self._shared.update(run(read_metadata(self._request, known), self._store))
+                        self._shared.opened = run(read_metadata(self._request, known), self._store)
         if self._shared.opened is not self._opened:
             self._follow()
 
@@ -315,7 +310,7 @@ class ChunkedArray:
                     ),
                     self._store,
                 )
-                self._shared.update(opened)
+                self._shared.opened = opened
                 self._adopt(opened)
             shape = opened.metadata.shape
             if not request.metadata_only and any(new < old for new, old in zip(shape, before, strict=True)):
@@ -333,7 +328,7 @@ class ChunkedArray:
             return
         with outside._shared.lock, suppress(ChunkwiseError):  # who needs the metadata will ask again
             known = outside._shared.opened
-            outside._shared.update(run(read_metadata(outside._request, known), outside._store))
+            outside._shared.opened = run(read_metadata(outside._request, known), outside._store)
 
     def _notify(self) -> None:
         """Have copies of the metadata brought up to date, if there are any."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from operator import le
 from time import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy.typing as npt
 
@@ -37,7 +37,7 @@ from chunkwise.kvstore.protocol import UNKNOWN_GENERATION, Reader, Stamped
 from chunkwise.spec.kvstores.file import FileKvStoreSpec
 from chunkwise.spec.spec import Spec
 
-__all__ = ["FILES", "NO_SOURCE", "LayerSource", "SourceLookup", "SpecSources", "lookup_of_base"]
+__all__ = ["FILES", "FindSource", "LayerSource", "SpecSources", "find_of_base", "no_source"]
 
 FILES = FileStore("/")
 """The store that the prefixes of sources are in."""
@@ -57,15 +57,12 @@ class LayerSource(NamedTuple):
     kind: tuple[object, ...]  # equal for sources that one table of requests can hold, as long as they live
 
 
-class SourceLookup(NamedTuple):
-    """A function that gives the source of one layer, or None."""
-
-    # called with a reader of `FILES`; gives the same object until something changes
-    find: Callable[[Reader], LayerSource | None]
-    lasting: bool  # True if nothing changes before `SharedMetadata.state` does
+FindSource: TypeAlias = Callable[[Reader], LayerSource | None]
+"""Gives the source of one layer, or None; called with a reader of `FILES`."""
 
 
-NO_SOURCE = SourceLookup(lambda fetch: None, lasting=True)
+def no_source(fetch: Reader) -> None:
+    """Return None: the layer has to be opened."""
 
 
 class _Offsets(NamedTuple):
@@ -121,34 +118,34 @@ class SpecSources:
     def __init__(self) -> None:
         self._templates: dict[object, _Template | None] = {}
 
-    def lookup(self, spec: Spec, domain: IndexDomain) -> SourceLookup:
-        """Return the lookup of a layer with a bound spec and that domain in the stack."""
+    def find_of(self, spec: Spec, domain: IndexDomain) -> FindSource:
+        """Return what finds the source of a layer with a bound spec and that domain in the stack."""
         driver, offsets = spec._driver, _Offsets.of(spec.transform, domain)
         if offsets is None:
-            return NO_SOURCE
+            return no_source
         if type(driver) is ArraySpec:
             return _in_memory(driver, offsets)
         kvstore = driver.kvstore
         if not isinstance(driver, ChunkedSpec) or type(kvstore) is not FileKvStoreSpec:
-            return NO_SOURCE
+            return no_source
         path = kvstore.path
         if path[:1] != "/" or path[-1:] != "/" or not is_valid(path[1:-1]):
-            return NO_SOURCE
+            return no_source
         if driver.format.contained and ".n5" in path:  # the container has to be looked at
-            return NO_SOURCE
+            return no_source
         name = kind_of(driver, kvstore)
         if name not in self._templates:
             self._templates[name] = _Template.of(driver)
         template, prefix = self._templates[name], path[1:]
         if template is None:
-            return NO_SOURCE
+            return no_source
         key, array_of = prefix + template.key, template.array_of
 
         def current(fetch: Reader) -> StoredArray | None:
             document = fetch(key)
             return None if document is None else array_of(bytes(document))
 
-        return _lookup(current, offsets, prefix, template.fill_missing, lasting=False)
+        return _find_in_files(current, offsets, prefix, template.fill_missing)
 
 
 class _Template(NamedTuple):
@@ -194,15 +191,13 @@ class _Template(NamedTuple):
         return cls(request.key, array_of, driver.fill_missing_data_reads)
 
 
-def _lookup(
+def _find_in_files(
     current: Callable[[Reader], StoredArray | None],
     offsets: _Offsets,
     prefix: str,
     fill_missing: bool,
-    *,
-    lasting: bool,
-) -> SourceLookup:
-    """Return the lookup of a layer in files; `current` gives its array as it is now."""
+) -> FindSource:
+    """Return what finds the source of a layer in files; `current` gives its array as it is now."""
     known: tuple[StoredArray | None, LayerSource | None] = None, None
 
     def find(fetch: Reader) -> LayerSource | None:
@@ -212,36 +207,36 @@ def _lookup(
             found = known = array, None if array is None else offsets.in_files(array, prefix, fill_missing)
         return found[1]
 
-    return SourceLookup(find, lasting)
+    return find
 
 
-def _in_memory(driver: ArraySpec, offsets: _Offsets) -> SourceLookup:
+def _in_memory(driver: ArraySpec, offsets: _Offsets) -> FindSource:
     try:
         driver.check()
     except ChunkwiseError:
-        return NO_SOURCE
+        return no_source
     source = offsets.in_memory(driver.array)
-    return SourceLookup(lambda fetch: source, lasting=True)
+    return lambda fetch: source
 
 
-def lookup_of_base(base: Base, domain: IndexDomain) -> SourceLookup:
-    """Return the lookup of an open layer, with metadata as its staleness bound says."""
+def find_of_base(base: Base, domain: IndexDomain) -> FindSource:
+    """Return what finds the source of an open layer, with metadata as its staleness bound says."""
     array = base.array
     # Metadata that changes leaves the outputs of the transform as they are, and so the offsets.
     offsets = _Offsets.of(base.transform, domain)
     if offsets is None or not array.readable:
-        return NO_SOURCE
+        return no_source
     if type(array) is MemoryArray:
         in_memory = offsets.in_memory(array.elements)
-        return SourceLookup(lambda fetch: in_memory, lasting=True)
+        return lambda fetch: in_memory
     if type(array) is not ChunkedArray:
-        return NO_SOURCE
+        return no_source
     store = array.store
     if type(store) is not FileStore or store.io_mode != "default" or store.root[:1] != "/":
-        return NO_SOURCE
+        return no_source
     prefix = store.root[1:]
     if not is_valid(prefix[:-1]):
-        return NO_SOURCE
+        return no_source
 
     def current(fetch: Reader) -> StoredArray | None:
         try:
@@ -249,4 +244,4 @@ def lookup_of_base(base: Base, domain: IndexDomain) -> SourceLookup:
         except ChunkwiseError:
             return None
 
-    return _lookup(current, offsets, prefix, array.fill_missing, lasting=not array.rechecks)
+    return _find_in_files(current, offsets, prefix, array.fill_missing)

@@ -73,11 +73,11 @@ def _open_shared(
                 known = assumed
             elif not request.format.same_but_resized(assumed.metadata, known.metadata):
                 return SharedMetadata(assumed), assumed
-            shared.update(known)
+            shared.opened = known
             return shared, known
         oldest = oldest_allowed(spec.recheck_cached_metadata, time.time())
         opened = run(open_array(request, known, oldest), store)
-        shared.update(opened)
+        shared.opened = opened
         if cache is not None:
             if mode.delete_existing:
                 cache.evict_range(store.identity, KeyRange.of_prefix(request.path))

@@ -8,7 +8,7 @@ has room keeps the document for longer.
 from __future__ import annotations
 
 import time
-from typing import Any, ClassVar
+from typing import Any
 from weakref import WeakValueDictionary, ref
 
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest
@@ -23,21 +23,11 @@ __all__ = ["SharedMetadata", "cache_document", "cached_document", "oldest_allowe
 class SharedMetadata:
     """The current version of one document; whoever asks the store for it holds the lock meanwhile."""
 
-    # `state` is another object as soon as any document that was known is found to have changed.
-
     __slots__ = ("__weakref__", "lock", "opened")
-
-    state: ClassVar[object] = object()
 
     def __init__(self, opened: Opened | None = None) -> None:
         self.lock = new_rlock()
         self.opened = opened
-
-    def update(self, opened: Opened) -> None:
-        """Put what is known now in the place of what was known."""
-        known, self.opened = self.opened, opened
-        if known is not None and known.metadata is not opened.metadata:
-            SharedMetadata.state = object()  # and not a number: of two threads one could set it back
 
 
 class _Table:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from chunkwise.arrays.based import Base, pool_under
 from chunkwise.arrays.protocol import OpenArray, ResizeRequest, StorageStatistics, WrapStore
-from chunkwise.arrays.shared_metadata import SharedMetadata
 from chunkwise.arrays.stack_layer import Layer, StackLayers, naming
 from chunkwise.arrays.stack_table import LayerBatch, LayerTables, layer_tables
 from chunkwise.driver.stack.combine import common_units
@@ -44,7 +43,6 @@ class StackArray:
         "_boxes",
         "_domain",
         "_last_plan",
-        "_last_tables",
         "_layers",
         "_pool",
         "_spec",
@@ -69,7 +67,6 @@ class StackArray:
         self.readable = readable
         self.writable = writable
         self._last_plan: tuple[IndexTransform, bool, LayerRequests] | None = None
-        self._last_tables: tuple[LayerRequests, object, LayerTables] | None = None
         self._boxes = LayerBoxes(
             [layer.domain.inclusive_min for layer in layers.layers],
             [layer.domain.exclusive_max for layer in layers.layers],
@@ -212,14 +209,8 @@ class StackArray:
         """Return tables of the parts that can be read without opening their layers."""
         if parts.bounds is None:
             return LayerTables([], 0, list(range(len(parts.layers))))
-        known, state = self._last_tables, SharedMetadata.state
-        if known is not None and known[0] is parts and known[1] is state:
-            return known[2]  # a view that is read again
-        sources, lasting = self._layers.layer_sources(parts.layers.tolist())
-        tables = layer_tables(parts, sources, self._pool.n_workers)
-        if lasting:
-            self._last_tables = parts, state, tables
-        return tables
+        sources = self._layers.layer_sources(parts.layers.tolist())
+        return layer_tables(parts, sources, self._pool.n_workers)
 
     def _divided(
         self, transform: IndexTransform, *, holes: bool = False

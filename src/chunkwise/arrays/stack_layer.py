@@ -10,11 +10,11 @@ from chunkwise.arrays.based import Base, open_base
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.layer_source import (
     FILES,
-    NO_SOURCE,
+    FindSource,
     LayerSource,
-    SourceLookup,
     SpecSources,
-    lookup_of_base,
+    find_of_base,
+    no_source,
 )
 from chunkwise.arrays.protocol import WrapStore
 from chunkwise.engine.combine import gather, map_future
@@ -97,7 +97,7 @@ class StackLayers:
         self.layers = layers
         self._wrap = wrap
         self._spec_sources = SpecSources()
-        self._lookups: list[SourceLookup | None] = [None] * len(layers)
+        self._finders: list[FindSource | None] = [None] * len(layers)
 
     def in_transaction(self, wrap: WrapStore | None) -> StackLayers:
         """Return the layers as a transaction sees them, or, with None, as they are outside."""
@@ -107,30 +107,27 @@ class StackLayers:
         ]
         return StackLayers(layers, wrap)
 
-    def layer_sources(self, numbers: Iterable[int]) -> tuple[list[LayerSource | None], bool]:
-        """Return the sources of some layers, and True if they last; see `SourceLookup`."""
+    def layer_sources(self, numbers: Iterable[int]) -> list[LayerSource | None]:
+        """Return the sources of some layers; None for those that have to be opened."""
         known: dict[int, LayerSource | None] = {NO_LAYER: None}
-        fetch, lasting = FILES.open_reader(), True
+        fetch = FILES.open_reader()
         sources = []
         for number in numbers:
             if number not in known:
-                lookup = self._lookup(number)
-                known[number], lasting = lookup.find(fetch), lasting and lookup.lasting
+                find = self._finders[number] or self._open_finder(number)
+                known[number] = find(fetch)
             sources.append(known[number])
-        return sources, lasting
+        return sources
 
-    def _lookup(self, number: int) -> SourceLookup:
-        lookup = self._lookups[number]
-        if lookup is None:
-            lookup = self._lookups[number] = self._open_lookup(*self.layers[number])
-        return lookup
-
-    def _open_lookup(self, base: Base | None, spec: Spec | None, domain: IndexDomain) -> SourceLookup:
-        if self._wrap is not None:
-            return NO_SOURCE
-        if spec is not None:
-            return self._spec_sources.lookup(spec, domain)
-        return NO_SOURCE if base is None else lookup_of_base(base, domain)
+    def _open_finder(self, number: int) -> FindSource:
+        base, spec, domain = self.layers[number]
+        find: FindSource = no_source
+        if self._wrap is None and spec is not None:
+            find = self._spec_sources.find_of(spec, domain)
+        elif self._wrap is None and base is not None:
+            find = find_of_base(base, domain)
+        self._finders[number] = find
+        return find
 
     def opened(self, number: int, *, write: bool) -> Base | None:
         """Return a layer open for reading, or for writing; None for `NO_LAYER`."""
