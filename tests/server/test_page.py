@@ -209,6 +209,44 @@ def test_levels_follow_the_zoom_and_channels_add_up(tmp_path: Path, page: Any) -
         assert page.evaluate("window.chunkwise.view.panels[0].level") == 0
 
 
+def test_labels_are_drawn_above_their_image(tmp_path: Path, page: Any) -> None:
+    image = np.full((4, 64, 64), 100, "u1")
+    chunkwise.downsample_pyramid(
+        chunkwise.array(image), tmp_path / "i.zarr", axes=list("zyx"), chunks=(1, 32, 32), levels=2
+    ).result()
+    labels = np.zeros((4, 32, 32), "u4")  # half the resolution of the image
+    labels[:, 8:16, 8:24] = 7
+    coarse = np.repeat(np.repeat(labels, 2, 1), 2, 2)
+    group = chunkwise.open_group(tmp_path / "i.zarr/labels", "w")
+    group.attrs["ome"] = {"version": "0.5", "labels": ["cells"]}
+    cells = group.create_group("cells")
+    cells.create_array("0", labels, chunks=(1, 32, 32))
+    scale = [{"type": "scale", "scale": [1.0, 2.0, 2.0]}, {"type": "translation", "translation": [0.0, 0.5, 0.5]}]
+    axes = [{"name": name, "type": "space"} for name in "zyx"]
+    one = {"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": scale}]}
+    cells.attrs["ome"] = {"version": "0.5", "multiscales": [one], "image-label": {"source": {"image": "../../"}}}
+    with chunkwise.serve(tmp_path / "i.zarr") as server:
+        show(page, server, "i.zarr", "&channels=1_ffffff_0_200&overlay=cells&opacity=0.5")
+        keep(page, "overlay")
+        seen = pixels(page, 0, (64, 64))
+        grey, color = np.array([128, 128, 128]), np.array(label_color(7))
+        wanted = np.where(coarse[2][..., None] == 7, (grey + color) / 2, grey)
+        differs = np.abs(seen - wanted).max(-1) > 2
+        differs[32], differs[:, 32] = False, False
+        assert differs.mean() < 0.02
+        box = page.get_by_label("labels cells above the image")
+        assert box.is_checked()
+        page.keyboard.press("1")
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_function("document.getElementById('pointer').textContent.includes('cells ')")
+        box.uncheck()
+        wait(page)
+        differs = np.abs(pixels(page, 0, (64, 64)) - grey).max(-1) > 2
+        differs[32], differs[:, 31:33] = False, False
+        assert differs.mean() < 0.02
+        page.wait_for_function("!location.hash.includes('overlay')")
+
+
 def test_the_tree_is_searched_and_chosen_from_by_keyboard_on_a_phone(tmp_path: Path, page: Any) -> None:
     group = chunkwise.open_group(tmp_path / "t", "w")
     for name in ("em/raw", "em/mask", "light/gfp"):
