@@ -57,7 +57,8 @@ def write_array(place: Path, format: str, dtype: str, values: np.ndarray) -> Non
     """Write the array of a type, with a codec of its own, into a tree."""
     base = format.partition("-")[0]
     group = chunkwise.open_group(place, "a", format=base if base != "zarr1" else "zarr2")
-    codec = _CODECS[base][DTYPES.index(dtype) % len(_CODECS[base])]
+    number = [t for t in DTYPES if has_dtype(format, t)].index(dtype)
+    codec = _CODECS[base][number % len(_CODECS[base])]
     if base == "zarr1":
         spec = {"driver": "zarr1", "kvstore": {"driver": "file", "path": f"{place}/{dtype}/"}}
         compression = {"zlib:1": ("zlib", 1), "bz2": ("bz2", 1)}.get(codec, ("zlib", 5))

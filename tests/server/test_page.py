@@ -288,7 +288,7 @@ def test_neuroglancer_shows_what_is_served(tmp_path: Path, page: Any, format: st
     for dtype in dtypes:
         values = np.full((32, 32, 32), halves[dtype][0], dtype)
         x = slice(16, None)
-        values[(x, ...) if format == "n5" else (..., x)] = halves[dtype][1]
+        values[(x, ...) if format in ("n5", "zarr3") else (..., x)] = halves[dtype][1]
         write_array(tmp_path / "tree", format, dtype, values)
     with chunkwise.serve(tmp_path / "tree") as server:
         neuroglancer.set_server_bind_address("127.0.0.1")
