@@ -38,6 +38,19 @@ def test_arrays_without_chunks() -> None:
     assert ts.array(np.zeros(())).chunks == ()
 
 
+@pytest.mark.parametrize("driver", ["zarr", "zarr3", "n5"])
+def test_stored_size(tmp_path: Path, driver: str) -> None:
+    spec = {"driver": driver, "kvstore": f"file://{tmp_path}/a/"}
+    a = ts.open(spec, create=True, dtype="uint16", shape=[50, 40]).result()
+    a.write(np.arange(2000, dtype="uint16").reshape(50, 40)).result()
+    files = [file.stat().st_size for file in (tmp_path / "a").rglob("*") if file.is_file()]
+    assert a.nbytes_stored() == a[3:5].nbytes_stored() == sum(files)
+    assert f"{sum(files) / 1e6:,.6g} MB, 1:" in a._repr_html_()
+    assert "1:" not in a[3:5]._repr_html_().partition("stored")[2].partition("</tr>")[0]
+    with pytest.raises(ValueError, match="stored nowhere"):
+        ts.array([1, 2]).nbytes_stored()
+
+
 def test_the_state_of_a_future_is_shown() -> None:
     promise, future = ts.Promise.new()
     assert "pending" in repr(future)

@@ -47,25 +47,29 @@ def has_dtype(format: str, dtype: str) -> bool:
 
 def write_tree(place: Path, format: str) -> dict[str, np.ndarray]:
     """Write a tree with an array of each type, each with another codec, and return the values by name."""
-    base = format.partition("-")[0]
-    group = chunkwise.open_group(place, "w", format=base if base != "zarr1" else "zarr2")
-    written = {}
-    for number, dtype in enumerate(t for t in DTYPES if has_dtype(format, t)):
-        values = values_of(dtype)
-        codec = _CODECS[base][number % len(_CODECS[base])]
-        if base == "zarr1":
-            spec = {"driver": "zarr1", "kvstore": {"driver": "file", "path": f"{place}/{dtype}/"}}
-            compression = {"zlib:1": ("zlib", 1), "bz2": ("bz2", 1)}.get(codec, ("zlib", 5))
-            metadata = {
-                "chunks": list(CHUNKS),
-                "compression": compression[0],
-                "compression_opts": compression[1],
-            }
-            chunkwise.open(
-                {**spec, "metadata": metadata}, create=True, dtype=dtype, shape=SHAPE
-            ).result().write(values).result()
-        else:
-            shards = {"shards": tuple(2 * n for n in CHUNKS)} if format == "zarr3-sharded" else {}
-            group.create_array(dtype, values, chunks=CHUNKS, codec=codec, **shards)
-        written[dtype] = values
+    written = {t: values_of(t) for t in DTYPES if has_dtype(format, t)}
+    for dtype, values in written.items():
+        write_array(place, format, dtype, values)
     return written
+
+
+def write_array(place: Path, format: str, dtype: str, values: np.ndarray) -> None:
+    """Write the array of a type, with a codec of its own, into a tree."""
+    base = format.partition("-")[0]
+    group = chunkwise.open_group(place, "a", format=base if base != "zarr1" else "zarr2")
+    number = [t for t in DTYPES if has_dtype(format, t)].index(dtype)
+    codec = _CODECS[base][number % len(_CODECS[base])]
+    if base == "zarr1":
+        spec = {"driver": "zarr1", "kvstore": {"driver": "file", "path": f"{place}/{dtype}/"}}
+        compression = {"zlib:1": ("zlib", 1), "bz2": ("bz2", 1)}.get(codec, ("zlib", 5))
+        metadata = {
+            "chunks": list(CHUNKS),
+            "compression": compression[0],
+            "compression_opts": compression[1],
+        }
+        chunkwise.open(
+            {**spec, "metadata": metadata}, create=True, dtype=dtype, shape=values.shape
+        ).result().write(values).result()
+    else:
+        shards = {"shards": tuple(2 * n for n in CHUNKS)} if format == "zarr3-sharded" else {}
+        group.create_array(dtype, values, chunks=CHUNKS, codec=codec, **shards)

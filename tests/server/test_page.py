@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served_data import CHUNKS, DTYPES, FORMATS, SHAPE, has_dtype, write_tree
+from served_data import CHUNKS, DTYPES, FORMATS, SHAPE, has_dtype, write_array, write_tree
 
 import chunkwise
 from chunkwise.server.drawing import label_color
@@ -209,6 +209,51 @@ def test_levels_follow_the_zoom_and_channels_add_up(tmp_path: Path, page: Any) -
         assert page.evaluate("window.chunkwise.view.panels[0].level") == 0
 
 
+def test_labels_are_drawn_above_their_image(tmp_path: Path, page: Any) -> None:
+    image = np.full((4, 64, 64), 100, "u1")
+    chunkwise.downsample_pyramid(
+        chunkwise.array(image), tmp_path / "i.zarr", axes=list("zyx"), chunks=(1, 32, 32), levels=2
+    ).result()
+    labels = np.zeros((4, 32, 32), "u4")  # half the resolution of the image
+    labels[:, 8:16, 8:24] = 7
+    coarse = np.repeat(np.repeat(labels, 2, 1), 2, 2)
+    group = chunkwise.open_group(tmp_path / "i.zarr/labels", "w")
+    group.attrs["ome"] = {"version": "0.5", "labels": ["cells"]}
+    cells = group.create_group("cells")
+    cells.create_array("0", labels, chunks=(1, 32, 32))
+    scale = [
+        {"type": "scale", "scale": [1.0, 2.0, 2.0]},
+        {"type": "translation", "translation": [0.0, 0.5, 0.5]},
+    ]
+    axes = [{"name": name, "type": "space"} for name in "zyx"]
+    one = {"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": scale}]}
+    cells.attrs["ome"] = {
+        "version": "0.5",
+        "multiscales": [one],
+        "image-label": {"source": {"image": "../../"}},
+    }
+    with chunkwise.serve(tmp_path / "i.zarr") as server:
+        show(page, server, "i.zarr", "&channels=1_ffffff_0_200&overlay=cells&opacity=0.5")
+        keep(page, "overlay")
+        seen = pixels(page, 0, (64, 64))
+        grey, color = np.array([128, 128, 128]), np.array(label_color(7))
+        wanted = np.where(coarse[2][..., None] == 7, (grey + color) / 2, grey)
+        differs = np.abs(seen - wanted).max(-1) > 2
+        differs[32], differs[:, 32] = False, False
+        assert differs.mean() < 0.02
+        box = page.get_by_label("labels cells above the image")
+        assert box.is_checked()
+        page.keyboard.press("1")
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_function("document.getElementById('pointer').textContent.includes('cells ')")
+        box.uncheck()
+        wait(page)
+        differs = np.abs(pixels(page, 0, (64, 64)) - grey).max(-1) > 2
+        differs[32], differs[:, 31:33] = False, False
+        assert differs.mean() < 0.02
+        page.wait_for_function("!location.hash.includes('overlay')")
+
+
 def test_the_tree_is_searched_and_chosen_from_by_keyboard_on_a_phone(tmp_path: Path, page: Any) -> None:
     group = chunkwise.open_group(tmp_path / "t", "w")
     for name in ("em/raw", "em/mask", "light/gfp"):
@@ -232,40 +277,68 @@ def test_the_tree_is_searched_and_chosen_from_by_keyboard_on_a_phone(tmp_path: P
         page.wait_for_function("window.chunkwise.view && window.chunkwise.view.path === 't/light/gfp'")
 
 
-def test_neuroglancer_shows_what_is_served(tmp_path: Path, page: Any) -> None:
+@pytest.mark.parametrize(
+    "format", [f if f in ("zarr3", "n5") else pytest.param(f, marks=pytest.mark.slow) for f in FORMATS]
+)
+def test_neuroglancer_shows_what_is_served(tmp_path: Path, page: Any, format: str) -> None:
     import neuroglancer
 
-    values = np.zeros((48, 48, 48), "i8")
-    values[8:40, 8:40, 8:40] = 900
-    chunkwise.create_array(tmp_path / "a.zarr", values.astype("f8"), chunks=(16, 16, 16), codec="bz2")
-    with chunkwise.serve(tmp_path / "a.zarr") as server:
+    dtypes = [t for t in DTYPES if has_dtype(format, t)]
+    halves = {t: (0, 1) if t == "bool" else (25, 75) for t in dtypes}
+    for dtype in dtypes:
+        values = np.full((32, 32, 32), halves[dtype][0], dtype)
+        x = slice(16, None)
+        values[(x, ...) if format in ("n5", "zarr3") else (..., x)] = halves[dtype][1]
+        write_array(tmp_path / "tree", format, dtype, values)
+    with chunkwise.serve(tmp_path / "tree") as server:
         neuroglancer.set_server_bind_address("127.0.0.1")
         viewer = neuroglancer.Viewer()
+        space = "precomputed" if format != "zarr3" else "viewer"
+        scheme = "precomputed" if format != "zarr3" else "zarr3"
         with viewer.txn() as state:
-            control = "#uicontrol invlerp normalized(range=[0, 1000])\n"
-            shader = control + "void main() { emitGrayscale(normalized()); }"
-            source = f"precomputed://{server.url}precomputed/a.zarr"
-            state.layers["a"] = neuroglancer.ImageLayer(source=source, shader=shader)
-            state.layout = "xy"
-            state.show_axis_lines = False
+            for dtype in dtypes:
+                most = 1 if dtype == "bool" else 100
+                control = f"#uicontrol invlerp normalized(range=[0, {most}])\n"
+                state.layers[dtype] = neuroglancer.ImageLayer(
+                    source=f"{scheme}://{server.url}{space}/tree/{dtype}",
+                    shader=control + "void main() { emitGrayscale(normalized()); }",
+                )
+            panels = [neuroglancer.LayerGroupViewer(layers=[t], layout="xy") for t in dtypes]
+            rows = [neuroglancer.row_layout(panels[at : at + 4]) for at in range(0, len(panels), 4)]
+            state.layout = neuroglancer.column_layout(rows)
+            state.show_axis_lines = state.show_scale_bar = False
         page.goto(viewer.get_viewer_url())
-        for _ in range(40):
-            shot = page.screenshot()
-            if _middle(shot) > 200:
+        wanted = [[0, 255] if t == "bool" else [64, 191] for t in dtypes]
+        seen: Any = None
+        for _ in range(80):
+            seen = _sides(page, len(dtypes))
+            if seen is not None and np.abs(np.array(seen) - wanted).max() <= 2:
                 break
             page.wait_for_timeout(250)
-        keep(page, "neuroglancer")
-        assert _middle(shot) > 200  # 900 of 1000
+        keep(page, f"neuroglancer-{format}")
         neuroglancer.stop()
+        assert seen is not None, "neuroglancer shows no panels"
+        assert dict(zip(dtypes, seen, strict=True)) == {
+            t: pytest.approx(two, abs=2) for t, two in zip(dtypes, wanted, strict=True)
+        }
 
 
-def _middle(png: bytes) -> int:
+def _sides(page: Any, n: int) -> list[list[int]] | None:
+    """Return the grey left and right of the middle of each panel; None before all panels are there."""
     from io import BytesIO
 
     from PIL import Image
 
-    picture = Image.open(BytesIO(png)).convert("L")
-    return int(picture.getpixel((picture.width // 2 - 8, picture.height // 2 + 15)))
+    panels = page.locator(".neuroglancer-rendered-data-panel").all()
+    if len(panels) != n:
+        return None
+    picture = Image.open(BytesIO(page.screenshot())).convert("L")
+    out = []
+    for panel in panels:
+        box = panel.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        out.append([int(picture.getpixel((int(x + side), int(y + 6)))) for side in (-8, 8)])
+    return out
 
 
 def test_the_first_view_is_drawn_without_a_browser(tmp_path: Path) -> None:

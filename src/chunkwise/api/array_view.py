@@ -11,17 +11,23 @@ from chunkwise.api.kvstore import KvStore
 from chunkwise.api.transaction import Transaction
 from chunkwise.arrays.protocol import OpenArray
 from chunkwise.dtypes.data_type import DataType
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.hierarchy.array_node import ArrayNode, array_node
 from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.html import chunk_drawing, panel, table
 from chunkwise.index_space import IndexDomain, IndexTransform, WritableIndexingMixin, inf
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.stored_size import stored_nbytes
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.unit import Unit
 
 __all__ = ["ArrayInfo", "ArrayView"]
+
+
+_MOST_LISTED = 1000  # chunks whose stored size is looked up to show it
 
 
 class ArrayView(WritableIndexingMixin):
@@ -65,6 +71,23 @@ class ArrayView(WritableIndexingMixin):
     def nbytes(self) -> int:
         """Size of all elements in memory, in bytes; of objects that of the references to them."""
         return self.size * self._array.dtype.memory_dtype.itemsize
+
+    def nbytes_stored(self) -> int:
+        """Return how many bytes the whole array takes where it is stored, its documents included.
+
+        The keys of the store are listed; those of a million chunks take a while.
+
+        Raises
+        ------
+        FailedPreconditionError
+            If it is stored nowhere.
+        UnsupportedError
+            If the store can't list its keys.
+        """
+        node = self._find_node().node
+        if node is None:
+            raise FailedPreconditionError("this array is stored nowhere, so it has no stored size")
+        return stored_nbytes(node.location.kv, node.location.path)
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
@@ -209,11 +232,21 @@ def array_html(view: ArrayView) -> str:
     if chunks is not None and view.domain.size < inf:
         n = prod(-(-size // chunk) if chunk else 0 for size, chunk in zip(view.shape, chunks, strict=True))
         rows.append(("number", f"{n:,} chunks"))
+        if n <= _MOST_LISTED and _is_near(view):
+            stored = view.nbytes_stored()
+            ratio = f", 1:{view.nbytes / stored:.3g}" if stored and view.domain == view._array.domain else ""
+            rows.append(("stored", f"{stored / 1e6:,.6g} MB{ratio}"))
     title = "TensorStore" if view.path in (None, "") else f"TensorStore {view.name}"
     drawing = ""
     if all(size < inf for size in view.shape):
         drawing = chunk_drawing(view.shape, chunks, info.get("shards"), view.domain.labels)
     return panel(title, table(rows), drawing)
+
+
+def _is_near(view: ArrayView) -> bool:
+    """Return True if listing what is stored costs next to nothing."""
+    node = view._find_node().node
+    return node is not None and isinstance(node.location.kv, FileStore | MemoryStore)
 
 
 def _text(value: Any) -> str:

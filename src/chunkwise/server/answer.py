@@ -12,7 +12,7 @@ import xxhash
 from chunkwise.binding import dump_bytes
 from chunkwise.errors import OutOfRangeError
 from chunkwise.kvstore.protocol import ByteRange
-from chunkwise.server.content import JSON, Document, StoredValue, stored_size
+from chunkwise.server.content import JSON, Document, StoredValue, can_tell_size, stored_size
 
 __all__ = ["Answer", "Asked", "answer_bytes", "answer_stored", "failure"]
 
@@ -98,38 +98,53 @@ def answer_document(asked: Asked, document: Document) -> Answer:
 def answer_stored(asked: Asked, value: StoredValue) -> Answer:
     """Answer with a stored value, of which no more is read than is sent."""
     kv, key, media_type = value
-    size = stored_size(kv, key)
-    if size is None:
-        found = kv.read(key)
-        if found.value is None:
-            return failure(404, f"there is nothing at {kv.describe(key)}")
-        return answer_bytes(asked, bytes(found.value), media_type)
+    if not can_tell_size(kv):
+        body = kv.read(key).value
+        return _missing(value) if body is None else answer_bytes(asked, bytes(body), media_type)
     headers = {**COMMON, "Content-Type": media_type}
     try:
         wanted = _range(asked, None)
     except _MalformedRangeError as e:
         return failure(400, str(e))
+    if wanted is None and not asked.is_head:
+        return _whole(asked, value, headers)
+    size = stored_size(kv, key)
+    if size is None:
+        return _missing(value)
     part = (0, size) if wanted is None else _within(wanted, size)
     if part is None:
         return _outside(size, headers)
     start, stop = part
     try:
-        whole = ByteRange(0, 0) if asked.is_head else None if wanted is None else ByteRange(start, stop)
-        found = kv.read(key, byte_range=whole)
+        found = kv.read(key, byte_range=ByteRange(0, 0) if asked.is_head else ByteRange(start, stop))
     except OutOfRangeError:  # it has become shorter since its size was looked at
         return _outside(size, headers)
     if found.value is None:
-        return failure(404, f"there is nothing at {kv.describe(key)}")
-    headers["ETag"] = etag = f'"{found.generation.hex()}-{size:x}"'
+        return _missing(value)
+    headers["ETag"] = etag = _etag(found.generation, size)
     if asked.knows(etag):
         return Answer(304, b"", headers)
-    if_range = asked.headers.get("if-range")
-    if wanted is not None and if_range is not None and if_range != etag:
-        whole_value = kv.read(key).value
-        return Answer(200, b"" if whole_value is None else bytes(whole_value), headers)
     if wanted is not None:
+        if asked.headers.get("if-range", etag) != etag:
+            return _whole(asked, value, headers)
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
     return Answer(200 if wanted is None else 206, bytes(found.value), headers, stop - start)
+
+
+def _whole(asked: Asked, value: StoredValue, headers: dict[str, str]) -> Answer:
+    found = value.kv.read(value.key)
+    if found.value is None:
+        return _missing(value)
+    headers["ETag"] = etag = _etag(found.generation, len(found.value))
+    return Answer(304, b"", headers) if asked.knows(etag) else Answer(200, bytes(found.value), headers)
+
+
+def _etag(generation: bytes, size: int) -> str:
+    return f'"{generation.hex()}-{size:x}"'
+
+
+def _missing(value: StoredValue) -> Answer:
+    return failure(404, f"there is nothing at {value.kv.describe(value.key)}")
 
 
 def _takes_gzip(asked: Asked) -> bool:

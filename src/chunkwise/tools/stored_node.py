@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from math import prod
 from typing import NamedTuple
@@ -18,10 +17,9 @@ from chunkwise.engine.count_stored import StoredCount, count_stored
 from chunkwise.errors import ChunkwiseError, prefix
 from chunkwise.hierarchy.node import Node
 from chunkwise.index_space import IndexDomain, IndexTransform
-from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.file_path import path_of
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, offers
+from chunkwise.kvstore.protocol import EntryListable, offers
+from chunkwise.kvstore.stored_size import open_size
 from chunkwise.plan.stored_cells import n_array_cells
 
 __all__ = ["Occupancy", "array_nbytes", "occupancy", "stored_array"]
@@ -94,7 +92,7 @@ def occupancy(node: Node, array: StoredArray) -> Occupancy:
         sizes = {entry.key: entry.size for entry in kv.list_entries(below.start, below.stop)}
         chunks, size = _chunks(array, sizes), sizes.__getitem__
     else:
-        chunks, size = _chunks(array, kv.list(below.start, below.stop)), _open_size(kv)
+        chunks, size = _chunks(array, kv.list(below.start, below.stop)), open_size(kv)
     domain = IndexDomain(shape=array.shape)
     inner = None
     if array.shard is not None:
@@ -106,17 +104,3 @@ def occupancy(node: Node, array: StoredArray) -> Occupancy:
         stored_nbytes=sum(map(size, chunks)),
         nbytes=domain.size * array.dtype.memory_dtype.itemsize,
     )
-
-
-def _open_size(kv: KvStoreDriver) -> Callable[[str], int]:
-    """Return a function from a key to the size of its value."""
-    if isinstance(kv, FileStore):
-        root = kv.root
-        return lambda key: os.path.getsize(path_of(root, key))
-    fetch = kv.open_reader()
-
-    def size(key: str) -> int:
-        value = fetch(key)
-        return 0 if value is None else memoryview(value).nbytes
-
-    return size

@@ -10,8 +10,7 @@ from chunkwise.api.array_view import ArrayInfo
 from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.model.codecs import codec_document
 from chunkwise.hdmf.storage.dataset import Dataset
-from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import EntryListable, offers
+from chunkwise.kvstore.stored_size import stored_nbytes as below_nbytes
 
 __all__ = ["codec_objects", "dataset_info", "stored_codecs", "stored_nbytes"]
 
@@ -53,11 +52,7 @@ def _object(document: dict[str, Any]) -> Any:
 def stored_nbytes(dataset: Dataset) -> int:
     """Return how many bytes are stored of a dataset, its documents included; lists its keys."""
     location = dataset.store.location
-    keys = KeyRange.of_prefix(location.path + dataset.store.tree.nodes[dataset.path].prefix)
-    kv: Any = location.kv
-    if offers(kv, EntryListable):
-        return sum(entry.size for entry in kv.list_entries(keys.start, keys.stop))
-    return sum(len(kv.read(key).value or b"") for key in kv.list(keys.start, keys.stop))
+    return below_nbytes(location.kv, location.path + dataset.store.tree.nodes[dataset.path].prefix)
 
 
 def dataset_info(dataset: Dataset) -> ArrayInfo:

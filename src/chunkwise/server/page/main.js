@@ -42,14 +42,15 @@ function redraw() {
   requestAnimationFrame(() => {
     scheduled = false;
     if (view) {
-      view.tiles.begin();
+      const all = [view, ...view.overlays];
+      for (const { tiles } of all) tiles.begin();
       for (const panel of view.panels) { view.draw(panel); caption(panel); }
-      view.tiles.end();
+      for (const { tiles } of all) tiles.end();
       problems();
       chunkInfo();
     }
     const waits = view && [...view.chunkAnswers.values()].some((a) => a.pending);
-    document.body.dataset.idle = String(busy === 0 && !waits && (!view || view.tiles.idle));
+    document.body.dataset.idle = String(busy === 0 && !waits && (!view || [view, ...view.overlays].every(({ tiles }) => tiles.idle)));
   });
 }
 
@@ -97,13 +98,13 @@ async function open(path, wanted = new URLSearchParams()) {
   try {
     const { image, attributes } = await ask("image", { path });
     markCurrent($("tree"), path);
-    if (view) view.tiles.clear();
+    if (view) for (const { tiles } of [view, ...view.overlays]) tiles.clear();
     if (!image) {
       view = null;
       $("panels").replaceChildren(make("p", { className: "note", textContent: "This is a group. Choose an array or an image in it." }));
       $("title").textContent = path;
       $("subtitle").textContent = "";
-      for (const id of ["sliders", "contrast"]) $(id).replaceChildren();
+      for (const id of ["sliders", "contrast", "labels"]) $(id).replaceChildren();
       $("metadata").replaceChildren(...attributesOf(attributes));
       history.replaceState(null, "", `#${new URLSearchParams({ path })}`);
       return;
@@ -116,6 +117,7 @@ async function open(path, wanted = new URLSearchParams()) {
     restore(wanted);
     settings(attributes);
     for (const channel of view.channels) if (!image.labels) contrast(channel, channel.window !== null);
+    await Promise.all(wanted.getAll("overlay").map((name) => overlay(name, true)));
     redraw();
   } catch (error) {
     say(error.message);
@@ -180,15 +182,51 @@ function settings(attributes) {
   const rows = Object.entries(image.metadata).map(([name, value]) => [name, name === "size" ? bytes(value) : Array.isArray(value) ? value.join(name === "codecs" ? ", " : " × ") : String(value)]);
   rows.push(["axes", image.axes.map((a, d) => `${a.name}${a.unit ? `: ${Number(image.levels[0].scale[d].toPrecision(5))} ${a.unit}` : ""}`).join(", ")]);
   if (image.levels.length > 1) rows.push(["levels", image.levels.map((l) => l.shape.join(" × ")).join("; ")]);
-  $("metadata").replaceChildren(make("h2", { textContent: "Metadata" }), table(rows), ...labelLinks(image), ...attributesOf(attributes));
+  $("labels").replaceChildren(...labelLinks(image));
+  $("metadata").replaceChildren(make("h2", { textContent: "Metadata" }), table(rows), ...attributesOf(attributes));
 }
 
 function labelLinks(image) {
-  return image.labelImages.map((name) => {
-    const button = make("button", { textContent: `Labels: ${name}` });
-    button.addEventListener("click", () => open(`${view.path}/labels/${name}`));
-    return button;
+  if (!image.labelImages.length) return [];
+  const opacity = make("input", { type: "range", min: 0, max: 1, step: 0.05, value: view.opacity });
+  opacity.setAttribute("aria-label", "opacity of labels");
+  opacity.addEventListener("input", () => { view.opacity = Number(opacity.value); save(); redraw(); });
+  const mine = view;
+  mine.overlayBoxes = new Map();
+  const rows = image.labelImages.map((name) => {
+    const on = make("input", { type: "checkbox" });
+    on.setAttribute("aria-label", `labels ${name} above the image`);
+    on.addEventListener("change", () => overlay(name, on.checked));
+    mine.overlayBoxes.set(name, on);
+    const alone = make("button", { textContent: "Alone", title: "Open these labels as an image" });
+    alone.addEventListener("click", () => open(labelPath(name)));
+    return make("div", { className: "channel" }, on, make("span", { textContent: name }), alone);
   });
+  return [make("h2", { textContent: "Labels above the image" }), ...rows, make("label", {}, make("span", { textContent: "opacity" }), opacity)];
+}
+
+function labelPath(name) { return `${view.path}/labels/${name}`; }
+
+// Draw a label image above the one that is shown, or no longer.
+async function overlay(name, shown) {
+  const mine = view, path = labelPath(name);
+  const before = mine.overlays.find((o) => o.path === path);
+  if (!shown && before) {
+    before.tiles.clear();
+    mine.overlays = mine.overlays.filter((o) => o !== before);
+  } else if (shown && !before && mine.image.labelImages.includes(name)) {
+    try {
+      const { image } = await ask("image", { path });
+      if (mine !== view || mine.overlays.some((o) => o.path === path)) return;
+      mine.overlays.push(Object.assign(new View({ ...image, labels: true }, path, redraw), { label: name }));
+    } catch (error) {
+      say(error.message);
+    }
+  }
+  const box = mine.overlayBoxes && mine.overlayBoxes.get(name);
+  if (box) box.checked = mine.overlays.some((o) => o.path === path);
+  save();
+  redraw();
 }
 
 function attributesOf(attributes) {
@@ -362,11 +400,19 @@ function showValue(at) {
     const active = several ? mine.channels.filter((c) => c.active).slice(0, 4) : [null];
     try {
       const values = await Promise.all(active.map((c) => ask("value", { path: mine.path, at: at.map((p, d) => (c && d === mine.image.channel ? c.index : p)).join(",") })));
-      if (mine === view) $("pointer").textContent = `${where} = ${values.map((v) => v.value).join(", ")}`;
+      const labels = await Promise.all(mine.overlays.map((o) => labelAt(mine, o, at)));
+      if (mine === view) $("pointer").textContent = `${where} = ${[values.map((v) => v.value).join(", "), ...labels].join("; ")}`;
     } catch (error) {
       $("pointer").textContent = `${where}: ${error.message}`;
     }
   }, 60);
+}
+
+async function labelAt(main, overlay, at) {
+  const index = [...overlay.cross];
+  at.forEach((p, dim) => { const e = main.dimIn(overlay, dim); if (e !== null) index[e] = Math.floor(main.positionIn(overlay, dim, p + 0.5)); });
+  if (index.some((p, dim) => p < 0 || p >= overlay.shape[dim])) return `${overlay.label} -`;
+  return `${overlay.label} ${(await ask("value", { path: overlay.path, at: index.join(",") })).value}`;
 }
 
 // -- keyboard -----------------------------------------------------------------------------------
@@ -439,6 +485,8 @@ function save() {
     zoom: Number(view.zoom.toPrecision(5)), theme: document.documentElement.dataset.theme,
   });
   if (view.grid) state.set("grid", "1");
+  for (const { label } of view.overlays) state.append("overlay", label);
+  if (view.overlays.length) state.set("opacity", view.opacity);
   if (!view.image.labels) {
     state.set("channels", view.channels.map((c) => [c.active ? 1 : 0, c.color.replace("#", ""), ...(c.window || [])].join("_")).join(","));
   }
@@ -455,6 +503,8 @@ function restore(wanted) {
   const zoom = Number(wanted.get("zoom"));
   if (zoom > 0 && zoom < 1e4) view.zoom = zoom;
   view.grid = wanted.get("grid") === "1";
+  const opacity = Number(wanted.get("opacity") || NaN);
+  if (opacity >= 0 && opacity <= 1) view.opacity = opacity;
   $("grid").setAttribute("aria-pressed", String(view.grid));
   (wanted.get("channels") || "").split(",").forEach((text, i) => {
     const [active, color, low, high] = text.split("_");

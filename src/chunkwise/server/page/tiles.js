@@ -77,15 +77,16 @@ function parse(buffer) {
   return { values, height: head.shape[0], width: head.shape[1], damaged: head.damaged, drawn: null, version: "" };
 }
 
-// Return a canvas with the sum of channels, each a tile with a window and a colour.
-export function paint(parts, isLabels, version) {
+// Return a canvas with the sum of channels, each a tile with a window and a colour, or with the colours of
+// labels, of which 0 is black and as opaque as `background` says.
+export function paint(parts, isLabels, version, background) {
   const first = parts[0].tile;
   if (first.drawn && first.version === version) return first.drawn;
   const { width, height } = first;
   const canvas = new OffscreenCanvas(width, height);
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
-  if (isLabels) paintLabels(image.data, first.values);
+  if (isLabels) paintLabels(image.data, first.values, background);
   else paintSum(image.data, parts);
   context.putImageData(image, 0, 0);
   first.drawn = canvas;
@@ -136,14 +137,19 @@ function hsl(hue, saturation, light) {
   });
 }
 
-function paintLabels(pixels, values) {
-  let last, color = [0, 0, 0];
+function paintLabels(pixels, values, background) {
+  let last, color = [0, 0, 0], opaque = background;
   for (let i = 0, at = 0; i < values.length; i++, at += 4) {
     const value = values[i];
-    if (value !== last) { last = value; color = Number(value) === 0 ? [0, 0, 0] : labelColor(value); }
+    if (value !== last) {
+      last = value;
+      const none = Number(value) === 0;
+      color = none ? [0, 0, 0] : labelColor(value);
+      opaque = none ? background : 255;
+    }
     pixels[at] = color[0];
     pixels[at + 1] = color[1];
     pixels[at + 2] = color[2];
-    pixels[at + 3] = 255;
+    pixels[at + 3] = opaque;
   }
 }

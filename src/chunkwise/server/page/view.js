@@ -32,6 +32,8 @@ export class View {
     this.channels = this.channelList();
     this.grid = false;
     this.interpolate = true;
+    this.overlays = []; // views of label images that are drawn above this one
+    this.opacity = 0.5; // of those
   }
 
   planes() {
@@ -150,12 +152,49 @@ export class View {
       this.drawLevel(context, panel, last, 1, width, height); // until the tiles above it have come
     }
     this.drawLevel(context, panel, level, step, width, height);
+    for (const overlay of this.overlays) this.drawOverlay(overlay, context, panel, ratio, width, height);
     if (this.grid) this.drawGrid(context, panel, level, width, height);
     this.drawCrosshair(context, panel, width, height);
     this.drawScale(context, panel, width, height);
   }
 
-  drawLevel(context, panel, level, step, width, height) {
+  // Number of the dimension of another image that has the name of one of this image, null if it has none.
+  dimIn(other, dim) {
+    const found = dim === null ? -1 : other.image.axes.findIndex((axis) => axis.name === this.image.axes[dim].name);
+    return found < 0 ? null : found;
+  }
+
+  // The position in another image of one in this image, by the scales and translations of both.
+  positionIn(other, dim, position) {
+    const e = this.dimIn(other, dim), mine = this.image.levels[0], its = other.image.levels[0];
+    const world = (position - 0.5) * mine.scale[dim] + mine.translation[dim];
+    return (world - its.translation[e]) / its.scale[e] + 0.5;
+  }
+
+  // Put the crosshair, center and zoom of another image where those of this image are.
+  align(other) {
+    other.zoom = this.zoom;
+    this.shape.forEach((_, dim) => {
+      const e = this.dimIn(other, dim);
+      if (e === null) return;
+      other.center[e] = this.positionIn(other, dim, this.center[dim]);
+      other.cross[e] = Math.floor(this.positionIn(other, dim, this.cross[dim] + 0.5));
+      other.aspect[e] = this.aspect[dim] * (other.image.levels[0].scale[e] / this.image.levels[0].scale[dim]);
+    });
+  }
+
+  drawOverlay(overlay, context, panel, ratio, width, height) {
+    this.align(overlay);
+    const own = { across: this.dimIn(overlay, panel.across), down: this.dimIn(overlay, panel.down), problems: panel.problems };
+    if ((own.across === null) !== (panel.across === null) || (own.down === null) !== (panel.down === null)) return;
+    const [level, step] = overlay.chooseLevel(own, ratio);
+    context.save();
+    context.globalAlpha = this.opacity;
+    overlay.drawLevel(context, own, level, step, width, height, true);
+    context.restore();
+  }
+
+  drawLevel(context, panel, level, step, width, height, above = false) {
     const [, , t0, t1, , , u0, u1] = this.visible(panel, level, step, width, height);
     if ((t1 - t0) * (u1 - u0) > MOST_TILES) return;
     context.save();
@@ -189,8 +228,8 @@ export class View {
         }
         const good = parts.filter(({ tile }) => tile && !tile.error);
         if (!good.length || good.length < parts.filter(({ tile }) => !tile || !tile.error).length) continue;
-        const picture = paint(good, this.image.labels, this.version());
-        context.imageSmoothingEnabled = this.interpolate && (right - left) / picture.width < 1;
+        const picture = paint(good, this.image.labels, this.version(), above ? 0 : 255);
+        context.imageSmoothingEnabled = this.interpolate && !above && (right - left) / picture.width < 1;
         context.drawImage(picture, left, top, right - left, bottom - top);
         for (const { tile } of good) {
           for (const { box, message } of tile.damaged) {
