@@ -18,7 +18,7 @@ from chunkwise.dtypes.data_type import dtypes
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
-from make import drawings, members, reference  # noqa: E402 - found by what stands above
+from make import drawings, gallery, members, reference  # noqa: E402 - found by what stands above
 
 _OF_REPOSITORY = {
     "index.md": "README.md",
@@ -34,12 +34,15 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
     pages = {"status.md": status(), "members.md": members.page(), "errors.md": reference.error_page()}
     pages |= reference.pages()
+    pages["gallery.md"] = gallery.page()
     for name, source in _OF_REPOSITORY.items():
         pages[name] = (ROOT / source).read_text().replace("](docs/", "](")
         for page, file in _OF_REPOSITORY.items():
             pages[name] = pages[name].replace(f"]({file})", f"]({page})")
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
+    for name, picture in gallery.pictures().items():
+        files.append(File.generated(config, name, content=picture))
     return files
 
 
