@@ -5,7 +5,7 @@ import pytest
 
 import chunkwise as ts
 from chunkwise.arrays import stack_layer as module
-from chunkwise.arrays.layer_source import NO_SOURCE
+from chunkwise.arrays.layer_source import no_source
 from chunkwise.plan.stack import plan_stack
 
 N = 10_000
@@ -33,7 +33,7 @@ def spec():
 def test_on_demand(spec, monkeypatch):
     """Opening opens no layer, a small read those that it needs, and none of elements that are there."""
     opened, looked_at = [], set()
-    original, lookup = module.open_base, module.StackLayers._lookup
+    original, finder = module.open_base, module.StackLayers._finder
 
     def open_base(*args, **kwargs):
         opened.append(args)
@@ -41,10 +41,10 @@ def test_on_demand(spec, monkeypatch):
 
     def counted(self, number):
         looked_at.add(number)
-        return lookup(self, number)
+        return finder(self, number)
 
     monkeypatch.setattr(module, "open_base", open_base)
-    monkeypatch.setattr(module.StackLayers, "_lookup", counted)
+    monkeypatch.setattr(module.StackLayers, "_finder", counted)
     store = ts.open(spec).result()
     assert not opened
     assert not looked_at
@@ -53,7 +53,7 @@ def test_on_demand(spec, monkeypatch):
     assert np.array_equal(store.read().result(), np.arange(N).reshape(100, 100))
     assert looked_at == set(range(N))
     assert not opened
-    monkeypatch.setattr(module.StackLayers, "_lookup", lambda *_: NO_SOURCE)
+    monkeypatch.setattr(module.StackLayers, "_finder", lambda *_: no_source)
     store = ts.open(spec).result()
     assert store[3:5, 7:9].read().result().tolist() == [[307, 308], [407, 408]]
     assert len(opened) == 4

@@ -9,7 +9,7 @@ from virtual_oracle import coordinates, gather, scatter, transforms
 from chunkwise.api.array import array
 from chunkwise.api.downsample import downsample
 from chunkwise.api.stack import overlay
-from chunkwise.arrays.layer_source import NO_SOURCE
+from chunkwise.arrays.layer_source import no_source
 from chunkwise.arrays.stack_layer import StackLayers
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
@@ -57,7 +57,7 @@ def test_read(case, limits, opened):
         patch.setattr(plan, "_LARGEST_TABLE", limits[0])
         patch.setattr(stack_runs, "_POINTS_NBYTES", limits[1])
         if opened:
-            patch.setattr(StackLayers, "_lookup", lambda *_: NO_SOURCE)
+            patch.setattr(StackLayers, "_finder", lambda *_: no_source)
         read = stack[request].read()
     if (expected == NO_LAYER).any():
         with pytest.raises(

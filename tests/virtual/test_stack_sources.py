@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import chunkwise as ts
 from chunkwise.arrays import stack_layer as module
-from chunkwise.arrays.layer_source import NO_SOURCE
+from chunkwise.arrays.layer_source import no_source
 from chunkwise.errors import NotFoundError
 
 KINDS = {
@@ -101,9 +101,8 @@ def opened(monkeypatch):
 
 def _the_long_way(store):
     """Have the layers of a stack opened as any array is."""
-    lookups = store._array._layers._lookups
-    store._array._last_tables = None
-    lookups[:] = [NO_SOURCE] * len(lookups)
+    finders = store._array._layers._finders
+    finders[:] = [no_source] * len(finders)
 
 
 REGIONS = [
@@ -480,3 +479,24 @@ def test_transaction(tmp_path):
         assert np.array_equal(bound.read().result(), canvas)
         assert not np.array_equal(store.read().result(), canvas)
     assert np.array_equal(store.read().result(), canvas)
+
+
+def test_layers_opened_one_by_one_are_read_by_one_table(tmp_path):
+    """Chains that decode alike make one table; a chain, or a fill value, of another kind makes another."""
+
+    def layer(i, **metadata):
+        spec = {
+            "driver": "zarr3",
+            "kvstore": {"driver": "file", "path": f"{tmp_path}/{i}/"},
+            "metadata": {"data_type": "uint16", "shape": [1, 4], **metadata},
+        }
+        store = ts.open(spec, create=True).result()
+        if not metadata:
+            store.write(np.uint16(i)).result()
+        return store.translate_to[i, 0]
+
+    stack = ts.overlay([layer(i) for i in range(6)] + [layer(6, fill_value=9), layer(7, fill_value=7)])
+    sources = stack._array._layers.layer_sources(range(8))
+    assert len({source.kind for source in sources[:6]}) == 1
+    assert len({source.kind for source in sources}) == 3
+    assert stack.read().result()[:, 0].tolist() == [0, 1, 2, 3, 4, 5, 9, 7]

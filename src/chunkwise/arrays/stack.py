@@ -36,8 +36,7 @@ Array = npt.NDArray[Any]
 class StackArray:
     """Layers over each other."""
 
-    # A read or write of up to 64 layers holds those open that it has to open, one of more layers a single one
-    # for each worker.
+    # A read or write holds a layer open for each worker, or, if those are more than layers, all of them.
 
     __slots__ = (
         "_boxes",
@@ -151,7 +150,7 @@ class StackArray:
                 futures.append(self._read_tables(batches, n_workers, view_of))
             if others:
                 do = as_batched(read)
-                futures.append(self._layers.run(others, do, nbytes=out.nbytes, pool=self._pool, write=False))
+                futures.append(self._layers.run(others, do, pool=self._pool, write=False))
         except Exception as e:
             futures.append(Future.failed(e))
         return map_future(finish, gather(futures))
@@ -200,7 +199,7 @@ class StackArray:
                 [found] if isinstance(found, LayerRequest) else found.parts()
                 for found in self._divided(transform)
             )
-            done = self._layers.run(parts, write, nbytes=source.nbytes, pool=self._pool, write=True)
+            done = self._layers.run(parts, write, pool=self._pool, write=True)
         except Exception as e:
             done = Future.failed(e)
         return WriteFutures.of(done, done)
