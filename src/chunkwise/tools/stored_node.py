@@ -19,8 +19,8 @@ from chunkwise.errors import ChunkwiseError, prefix
 from chunkwise.hierarchy.node import Node
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.file_path import path_of
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.platform import extended_path
 from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, offers
 from chunkwise.plan.stored_cells import n_array_cells
 
@@ -112,7 +112,7 @@ def _open_size(kv: KvStoreDriver) -> Callable[[str], int]:
     """Return a function from a key to the size of its value."""
     if isinstance(kv, FileStore):
         root = kv.root
-        return lambda key: os.path.getsize(path_of(root, key))
+        return lambda key: os.path.getsize(extended_path(root + key))
     fetch = kv.open_reader()
 
     def size(key: str) -> int:
