@@ -8,7 +8,7 @@ from typing import Any
 
 from chunkwise.errors import PermissionDeniedError, UnsupportedError
 from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.file_path import path_of
+from chunkwise.kvstore.platform import extended_path
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     Buffer,
@@ -56,7 +56,7 @@ class ConfinedStore:
 
     def size(self, key: str) -> int | None:
         """Return the size of a value in bytes, None if it is missing."""
-        path = path_of(self.files.root, key)
+        path = extended_path(self.files.root + key)
         return os.path.getsize(path) if self.leads_inside(key) and os.path.isfile(path) else None
 
     def read(

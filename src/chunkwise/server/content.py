@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.file_path import path_of
+from chunkwise.kvstore.platform import extended_path
 from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, offers
 from chunkwise.server.confined import ConfinedStore
 
@@ -53,7 +53,7 @@ def stored_size(kv: KvStoreDriver, key: str) -> int | None:
     if isinstance(kv, ConfinedStore):
         return kv.size(key)
     if isinstance(kv, FileStore):
-        path = path_of(kv.root, key)
+        path = extended_path(kv.root + key)
         return os.path.getsize(path) if os.path.isfile(path) else None
     if offers(kv, EntryListable):
         return next((entry.size for entry in kv.list_entries(key, key + "\0")), None)
