@@ -35,7 +35,9 @@ def labels() -> np.ndarray:
     points = np.random.default_rng(3).uniform(0, SHAPE[0], (80, 3))
     nearest, found = np.full(SHAPE, np.inf), np.zeros(SHAPE, np.uint64)
     for number, point in enumerate(points, 1):
-        distance = sum((np.arange(n).reshape([-1] + [1] * (2 - i)) - point[i]) ** 2 for i, n in enumerate(SHAPE))
+        distance = sum(
+            (np.arange(n).reshape([-1] + [1] * (2 - i)) - point[i]) ** 2 for i, n in enumerate(SHAPE)
+        )
         found[distance < nearest] = number
         np.minimum(nearest, distance, out=nearest)
     return found

@@ -194,7 +194,10 @@ def codecs() -> str:
             parts.append(_text(left + 100, top + 190, "stored size, % of raw", 11))
             shown = [result for result in results if result["data"] == kind]
             largest = 1.1 * max(result["size"] for result in shown)
-            parts += [_text(left, top + 174, "0", 10), _text(left + 200, top + 174, f"{100 * largest:.2g}", 10)]
+            parts += [
+                _text(left, top + 174, "0", 10),
+                _text(left + 200, top + 174, f"{100 * largest:.2g}", 10),
+            ]
             for family in families:
                 points = [
                     (
