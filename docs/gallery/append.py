@@ -1,7 +1,7 @@
 """A recording that grows
 
-Nobody knows how long a recording will be. Each block is appended, and readers see it as soon as it is stored. The picture has a
-channel in each row.
+Nobody knows how long a recording will be. Each block is appended, and readers see it as soon as it is
+stored. The picture has a channel in each row.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Which chunks are stored
 
-Only what was written takes place. A circle is written into an array, row by row, and each chunk is asked whether it is stored:
-stored chunks are light, those that read as the fill value are dark.
+Only what was written takes place. A circle is written into an array, row by row, and each chunk is asked
+whether it is stored: stored chunks are light, those that read as the fill value are dark.
 """
 
 import numpy as np

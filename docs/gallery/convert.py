@@ -1,7 +1,7 @@
 """From N5 to Zarr v3
 
-A volume in N5, with x first as its writers have it, becomes a Zarr v3 array in shards. The copy is checked key by key, and compared
-with the source. The picture is a plane of it.
+A volume in N5, with x first as its writers have it, becomes a Zarr v3 array in shards. The copy is checked
+key by key, and compared with the source. The picture is a plane of it.
 """
 
 import numpy as np
@@ -26,4 +26,4 @@ chunkwise.copy(
 assert list(chunkwise.diff("cells.n5", "cells.zarr")) == []
 
 plane = chunkwise.open("cells.zarr").result()[:, :, 4].read().result()
-Image.fromarray((plane.T / 8).clip(0, 255).astype("uint8")).save("picture.png")
+Image.fromarray((plane.T / 8).clip(0, 255).astype("uint8")).resize((512, 384)).save("picture.png")

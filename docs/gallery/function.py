@@ -1,7 +1,7 @@
 """An array behind a function
 
-Nothing of this array of 10^12 elements is stored: a function computes the chunks that are read. It is indexed, downsampled and copied
-as any other.
+Nothing of this array of 10^12 elements is stored: a function computes the chunks that are read. It is
+indexed, downsampled and copied as any other.
 """
 
 import numpy as np

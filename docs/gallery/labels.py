@@ -1,7 +1,7 @@
 """Labels, downsampled as labels
 
-The mean of labels 3 and 5 is not label 4. The most frequent label of each cell stays a label, at every level. Labels compress to
-almost nothing.
+The mean of labels 3 and 5 is not label 4. The most frequent label of each cell stays a label, at every
+level. Labels compress to almost nothing.
 """
 
 import numpy as np

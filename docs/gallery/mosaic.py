@@ -1,7 +1,7 @@
 """A mosaic of overlapping tiles
 
-Twelve tiles, as a stage takes them, are one array without being copied: each index is read from the last tile that has it. Tiles are
-as bright as the lamp was, so that you see them.
+Twelve tiles, as a stage takes them, are one array without being copied: each index is read from the last
+tile that has it. Tiles are as bright as the lamp was, so that you see them.
 """
 
 import numpy as np

@@ -12,7 +12,7 @@ PAGE = (ROOT / "docs" / "coming-from.md").read_text()
 def test_examples(tmp_path):
     """All examples run, one after the other, as they stand."""
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
-    assert code.count("assert") >= 8
+    assert code.count("assert") >= 11
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

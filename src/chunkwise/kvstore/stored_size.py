@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.file_path import path_of
+from chunkwise.kvstore.platform import extended_path
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, offers
 
@@ -17,7 +17,7 @@ def open_size(kv: KvStoreDriver) -> Callable[[str], int]:
     """Return a function from a key to the size of its value, 0 for one that is missing."""
     if isinstance(kv, FileStore):
         root = kv.root
-        return lambda key: os.path.getsize(path_of(root, key))
+        return lambda key: os.path.getsize(extended_path(root + key))
     fetch = kv.open_reader()
 
     def size(key: str) -> int:
