@@ -69,6 +69,7 @@ if _TYPE_CHECKING:
     from chunkwise.api.virtual_chunked import virtual_chunked
     from chunkwise.arrays.chunk_functions import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
     from chunkwise.dask import from_dask, store, to_dask
+    from chunkwise.groups.copy_tree import copy_tree
     from chunkwise.groups.group import Group
     from chunkwise.groups.n5_uri import open_n5_uri
     from chunkwise.groups.open_group import create_group, open_group
@@ -188,6 +189,7 @@ __all__ = [
     "cast",
     "concat",
     "copy",
+    "copy_tree",
     "create_array",
     "create_container",
     "create_group",
@@ -256,6 +258,7 @@ _later = _Later(
         "chunkwise.pyramid.downsample_pyramid": ["Pyramid", "PyramidProgress", "downsample_pyramid"],
         "chunkwise.server.app": ["asgi_app"],
         "chunkwise.server.running": ["serve"],
+        "chunkwise.groups.copy_tree": ["copy_tree"],
         "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
         "chunkwise.tools.difference": ["Difference", "diff"],
         "chunkwise.tools.verify": ["BadKey", "NodeReport", "verify"],

@@ -16,7 +16,7 @@ import chunkwise as cw
 from chunkwise import errors
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import require_node
-from chunkwise.tools.difference import differences
+from chunkwise.tools.difference import diff
 from chunkwise.tools.verify import verify_nodes
 
 STRUCT = np.dtype([("a", "<i4"), ("b", "S3"), ("c", [("x", "<f4"), ("t", "<M8[s]")])])
@@ -134,7 +134,7 @@ def test_progress_tells_all_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         make(tmp_path / name, "zarr3", values, (16, 16))
     told: list[int] = []
-    assert not list(differences(locate(tmp_path / "a"), locate(tmp_path / "b"), progress=told.append))
+    assert not list(diff(tmp_path / "a", tmp_path / "b", progress=told.append))
     assert sum(told) == values.nbytes
     told.clear()
     reports = list(verify_nodes(require_node(locate(tmp_path / "a")), progress=told.append))

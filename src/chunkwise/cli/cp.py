@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.cp_tree import copy_tree
+from chunkwise.cli.cp_tree import run_copy_tree
 from chunkwise.cli.options import add_on, parse_nbytes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         if require_node(location).kind == "group":
             if not arguments.recursive:
                 raise UsageError(f"{arguments.source} is a group; -r copies it with all that is in it")
-            return copy_tree(arguments, location, destination)
+            return run_copy_tree(arguments, location, destination)
         if arguments.layout is not None:
             raise UsageError(f"{arguments.source} is an array; --layout takes the group of an OME-Zarr image")
         source = stored_source(location)

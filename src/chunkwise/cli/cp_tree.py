@@ -11,18 +11,15 @@ from chunkwise.cli.options import parse_nbytes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.template_options import choose_format, template_options
-from chunkwise.errors import AlreadyExistsError
-from chunkwise.groups.group import Group
-from chunkwise.groups.open_group import open_group
+from chunkwise.groups.copy_tree import copy_tree, open_target
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import Node, find_node, require_node
+from chunkwise.hierarchy.node import require_node
 from chunkwise.hierarchy.walk import walk
-from chunkwise.tools.copy_source import check_apart
 from chunkwise.tools.executors import named_workers
 from chunkwise.tools.stored_node import array_nbytes
 from chunkwise.tools.tree_copy import CopyReport
 
-__all__ = ["INCOMPLETE", "copy_tree"]
+__all__ = ["INCOMPLETE", "run_copy_tree"]
 
 INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
@@ -38,7 +35,7 @@ _ONE_ARRAY = {
 }
 
 
-def copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
+def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
     """Copy the group at `source` and all in it; return `INCOMPLETE` if something was left out."""
     for option, name in _ONE_ARRAY.items():
         if getattr(arguments, option):
@@ -53,26 +50,23 @@ def copy_tree(arguments: argparse.Namespace, source: Location, destination: Loca
     format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
-    check_apart(source, destination)
-    tree = open_group(source, "r")
-    target = _open_target(arguments, destination, format)
     nbytes = sum(array_nbytes(node) or 0 for _, node in walk(root) if node.kind == "array" and not node.error)
     started = time.monotonic()
     with open_progress("copying", nbytes, 0, show=not arguments.quiet) as progress:
-        report = target.copy(
-            tree,
-            "",
-            options=template_options(arguments),
+        report = copy_tree(
+            source,
+            destination,
+            format=format,
             resume=arguments.resume,
+            overwrite=arguments.overwrite,
             verify=arguments.verify,
             sync=not arguments.no_sync,
             cast=arguments.cast or "error",
             executor=workers,
             memory=memory,
             progress=lambda _, nbytes: progress.advance(nbytes),
+            **template_options(arguments),
         )
-    if format != "n5" and _is_consolidated(root):
-        target.consolidate()
     return _report(arguments, format, report, time.monotonic() - started)
 
 
@@ -89,7 +83,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
     image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
     if not (arguments.overwrite or arguments.resume):
         image.check_free()
-    _open_target(arguments, destination, "n5")
+    open_target(destination, "n5", resume=arguments.resume, overwrite=arguments.overwrite)
     started = time.monotonic()
     with open_progress("copying", image.nbytes, 0, show=not arguments.quiet) as progress:
         report = image.run(
@@ -100,22 +94,6 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
             progress=lambda _, nbytes: progress.advance(nbytes),
         )
     return _report(arguments, "n5", report, time.monotonic() - started)
-
-
-def _open_target(arguments: argparse.Namespace, destination: Location, format: str) -> Group:
-    there = find_node(destination)
-    if there is None or arguments.resume:
-        return open_group(destination, "a", format=format)
-    if there.kind == "group" and not arguments.overwrite:
-        raise AlreadyExistsError(f"{destination.text} is there already; --overwrite deletes it first")
-    return open_group(destination, "w" if arguments.overwrite else "w-", format=format)
-
-
-def _is_consolidated(root: Node) -> bool:
-    if root.format == "zarr3":
-        return "consolidated_metadata" in root.document
-    kv, path = root.location.kv, root.location.path
-    return root.format == "zarr2" and kv.read(path + ".zmetadata").value is not None
 
 
 def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:

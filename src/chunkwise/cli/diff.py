@@ -9,8 +9,7 @@ from chunkwise.cli.options import add_on
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import ChunkwiseError
-from chunkwise.hierarchy.location import locate
-from chunkwise.tools.difference import Difference, differences
+from chunkwise.tools.difference import Difference, diff
 from chunkwise.tools.executors import named_workers
 
 __all__ = ["add_arguments", "run"]
@@ -44,13 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
     found: list[Difference] = []
     try:
         with open_progress("comparing", None, show=not arguments.quiet) as progress:
-            for difference in differences(
-                locate(arguments.left),
-                locate(arguments.right),
+            for difference in diff(
+                arguments.left,
+                arguments.right,
                 attributes=not arguments.no_attributes,
                 values=not arguments.no_values,
                 layout=arguments.layout,
-                workers=None if arguments.on is None else named_workers(arguments.on),
+                executor=None if arguments.on is None else named_workers(arguments.on),
                 progress=progress.advance,
             ):
                 found.append(difference)

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.options import parse_codec, parse_names, parse_nbytes, parse_sizes
+from chunkwise.cli.options import add_on, parse_codec, parse_names, parse_nbytes, parse_sizes
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, format_shape
 from chunkwise.cli.region import select
@@ -16,12 +16,12 @@ from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import locate
 from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import (
-    DEFAULT_MEMORY,
     Pyramid,
     PyramidProgress,
     downsample_pyramid,
 )
 from chunkwise.spec.unit import Unit
+from chunkwise.tools.executors import named_workers
 from chunkwise.tools.spec_file import open_source, read_spec_file
 
 __all__ = ["add_arguments", "run"]
@@ -77,7 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shard", metavar="SIZES", help="shard shape (ome-ngff-0.5)")
     parser.add_argument("--codec", metavar="CODEC", help="as for `chunkwise create`")
     parser.add_argument("--name", help="of the image; by default that of the group")
-    parser.add_argument("--memory", metavar="SIZE", help="how much to use, such as 2GB (by default 268MB)")
+    parser.add_argument("--memory", metavar="SIZE", help="how much a worker process may use, such as 2GB")
+    add_on(parser)
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted pyramid")
     parser.add_argument("--overwrite", action="store_true", help="delete levels that are there first")
     parser.add_argument("--no-sync", action="store_true", help="don't wait for the disk")
@@ -124,7 +125,8 @@ def run(arguments: argparse.Namespace) -> int:
         units=units,
         codec=None if arguments.codec is None else parse_codec(arguments.codec),
         name=arguments.name,
-        memory=DEFAULT_MEMORY if arguments.memory is None else parse_nbytes(arguments.memory, "memory"),
+        executor=None if arguments.on is None else named_workers(arguments.on),
+        memory=None if arguments.memory is None else parse_nbytes(arguments.memory, "memory"),
         sync=not arguments.no_sync,
         resume=arguments.resume,
         overwrite=arguments.overwrite,

@@ -2,35 +2,43 @@
 
 1. The levels are planned: axes, factors, arrays (`chunkwise.pyramid.plan`).
 2. The group is made, with a journal of the levels that are done.
-3. One level after the other is written in blocks, from the array of the level before, downsampled.
+3. One level after the other is written in blocks, from the array of the level before, downsampled; or several
+   from one read of a block, where the memory allows that (`chunkwise.pyramid.level_step`).
 4. The group gets its attributes, by which viewers know a pyramid; until then it is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from chunkwise.api.copy import BLOCK_NBYTES
 from chunkwise.api.downsample import downsample
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arguments import as_nbytes
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.future import Future, Promise
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.fork import new_lock
+from chunkwise.engine.processors import memory_limit
+from chunkwise.errors import AbortedError, ChunkwiseError, InvalidArgumentError
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import JOURNAL, require_node
+from chunkwise.index_space import align
+from chunkwise.plan.blocks import Blocks
 from chunkwise.pyramid.convention import find_convention
 from chunkwise.pyramid.group import PyramidGroup
+from chunkwise.pyramid.level_step import LevelStep, blocks_of_levels
 from chunkwise.pyramid.level_writer import LevelWriter
 from chunkwise.pyramid.plan import PyramidOptions, PyramidPlan, plan_pyramid
 from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.unit import Unit
 from chunkwise.thread import start_thread
+from chunkwise.tools.executors import Workers, threads_here, workers_of
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.new_array import open_array
+from chunkwise.tools.work import Crew, Work
 
 __all__ = ["Pyramid", "PyramidProgress", "downsample_pyramid"]
 
@@ -100,7 +108,8 @@ def downsample_pyramid(
     shards: Sequence[int] | None = None,
     codec: Any = None,
     name: str | None = None,
-    memory: int = DEFAULT_MEMORY,
+    executor: Executor | Workers | None = None,
+    memory: int | str | None = None,
     sync: bool = True,
     resume: bool = False,
     overwrite: bool = False,
@@ -108,7 +117,8 @@ def downsample_pyramid(
 ) -> Future[Pyramid]:
     """Write a multiscale pyramid of an image.
 
-    Every level is made of the one before, which is read once.  Blocks of whole chunks are under way
+    Every level is made of the one before, which is read once; where the memory allows it several levels are
+    made from one read.  Blocks of whole chunks are under way
     at a time, so memory doesn't grow with the image.  What was begun and not finished is no pyramid: the
     attributes of the group, by which viewers know one, are written last.
 
@@ -147,8 +157,11 @@ def downsample_pyramid(
         Zstandard in Zarr.
     name : str, optional
         Of the image; by default that of the group.
-    memory : int
-        Bytes to use; one chunk for each thread at least.
+    executor : concurrent.futures.Executor, optional
+        Who makes the blocks, as for `chunkwise.copy`.  By default threads of this process.
+    memory : int or str, optional
+        Bytes that a worker process may use, such as ``"2GB"``; one chunk for each task at least.  By default
+        268 MB in this process, elsewhere a quarter of what a worker may have.
     sync : bool
         Whether each chunk is on the disk before it counts as written.
     resume : bool
@@ -156,7 +169,8 @@ def downsample_pyramid(
     overwrite : bool
         Delete arrays that are in the place of levels first.
     progress : callable, optional
-        Called with a `PyramidProgress` after each block, from several threads, one at a time.
+        Called with a `PyramidProgress` after each block, one at a time; of levels that are made together
+        `level` is the first.
 
     Returns
     -------
@@ -201,8 +215,21 @@ def downsample_pyramid(
             f"convention {plan.convention.name} is {plan.convention.format}, but the array is {format}; "
             "give a destination to have it copied"
         )
+    if executor is None:
+        workers = replace(threads_here(n_block_threads()), memory=DEFAULT_MEMORY)
+    else:
+        workers = workers_of(executor)
+    memory = as_nbytes(memory) if isinstance(memory, str) else memory
     writer = _PyramidWriter(
-        plan, group, labels=labels, name=name, first=first, memory=memory, sync=sync, progress=progress
+        plan,
+        group,
+        labels=labels,
+        name=name,
+        first=first,
+        workers=workers,
+        memory=memory,
+        sync=sync,
+        progress=progress,
     )
     writer.prepare(resume=resume, overwrite=overwrite)
     promise, future = Promise[Pyramid].new()
@@ -250,7 +277,8 @@ class _PyramidWriter:
         labels: bool,
         name: str | None,
         first: str | None,
-        memory: int,
+        workers: Workers,
+        memory: int | None,
         sync: bool,
         progress: Callable[[PyramidProgress], object] | None,
     ) -> None:
@@ -258,7 +286,6 @@ class _PyramidWriter:
         self._labels = labels
         self._group = PyramidGroup(location, plan.convention, name or _plain_name(location))
         self._progress = progress
-        self._lock = new_lock()
         self._done = 0
         task = {
             "convention": plan.convention.name,
@@ -269,14 +296,15 @@ class _PyramidWriter:
             "shape": list(plan.source.shape),
             "axes": [list(axis) for axis in plan.axes],
         }
-        block = min(BLOCK_NBYTES, max(1, memory // (3 * n_block_threads())))
+        self._workers = workers
+        memory = memory or workers.memory or memory_limit() // 4
+        self._block_nbytes = min(BLOCK_NBYTES, max(1, memory // (3 * workers.n_at_once)))
         self._writers = [
             LevelWriter(
                 location.child(own),
                 plan.convention.format,
                 template,
                 {**task, "level": number},
-                block_nbytes=block,
                 sync=sync,
             )
             for number, (own, template) in enumerate(zip(plan.names, plan.templates, strict=True))
@@ -316,19 +344,21 @@ class _PyramidWriter:
     def _write(self, wanted: Callable[[], bool]) -> Pyramid | None:
         plan = self._plan
         arrays: list[TensorStore] = []
-        for number, (writer, level) in enumerate(zip(self._writers, plan.levels, strict=True)):
-            if number < self._start or self._journal.is_done(number):
-                arrays.append(open_array(self._location.child(plan.names[number]), read=True))
-                if number >= self._start:
-                    self._advance(number, writer.nbytes)
-                continue
-            source = (
-                plan.source if number == 0 else downsample(self._before(arrays[-1]), level.step, plan.method)
-            )
-            arrays.append(writer.write(source, partial(self._advance, number), wanted))
-            if not wanted():
-                return None
-            self._journal.mark(number)
+        with Crew(self._workers) as crew:
+            while (number := len(arrays)) < len(plan.levels):
+                if number < self._start or self._journal.is_done(number):
+                    arrays.append(open_array(self._location.child(plan.names[number]), read=True))
+                    if number >= self._start:
+                        self._advance(number, self._writers[number].nbytes)
+                    continue
+                source = plan.source
+                if number:
+                    step = plan.levels[number].step
+                    source = downsample(self._before(arrays[-1]), step, plan.method)
+                made = self._write_levels(crew, number, source, wanted)
+                if not wanted():
+                    return None
+                arrays += made
         self._group.finish(
             plan.axes,
             list(zip(plan.names, plan.levels, strict=True)),
@@ -344,17 +374,69 @@ class _PyramidWriter:
             tuple(level.factors for level in plan.levels),
         )
 
+    def _write_levels(
+        self, crew: Crew, number: int, source: TensorStore, wanted: Callable[[], bool]
+    ) -> list[TensorStore]:
+        """Write a level, and those that are made with it; return them, or none if they aren't wanted."""
+        writers = self._writers[number:]
+        step = self._level_step(number, source)
+        task = {"block shape": list(step.blocks.shape), "levels together": len(step.targets)}
+        journal = writers[0].journal(task, step.blocks.n_blocks)
+        work = Work("pyramid", [step], writers[0].fence(journal))
+        self._advance(number, step.nbytes_of(journal.done()))
+
+        def tick() -> None:
+            journal.beat()
+            self._journal.beat()
+            if not wanted():
+                raise AbortedError("the pyramid isn't wanted any more")
+
+        def done(start: int, stop: int, nbytes: int) -> None:
+            journal.mark(start, stop)
+            self._advance(number, nbytes)
+            if not wanted():
+                work.stop.set()
+
+        try:
+            crew.run(work, 0, journal.missing(), done, tick)
+        except BaseException as e:
+            with suppress(ChunkwiseError):
+                journal.save()
+            if isinstance(e, AbortedError) and not wanted():
+                return []
+            raise
+        made = [writer.finish() for writer in writers[: len(step.targets)]]
+        for at in range(number, number + len(made)):
+            self._journal.mark(at)
+        self._journal.write()
+        journal.delete()
+        return made
+
+    def _level_step(self, number: int, source: TensorStore) -> LevelStep:
+        """Return how a level is made, as it was begun or as suits the workers."""
+        plan, writers = self._plan, self._writers[number:]
+        targets = [writer.target for writer in writers]
+        steps = [level.step for level in plan.levels[number + 1 :]]
+        source = source[align(source.domain, targets[0].domain)]
+        begun = writers[0].begun()
+        if begun is not None and {"block shape", "levels together"} <= begun.keys():
+            n, shape = begun["levels together"], tuple(begun["block shape"])
+            blocks = Blocks(targets[0].domain, tuple(targets[0].origin), shape)
+        else:
+            n, blocks = blocks_of_levels(
+                source, targets, steps, self._block_nbytes, 2 * self._workers.n_workers
+            )
+        return LevelStep(source, targets[:n], steps[: n - 1], plan.method, blocks)
+
     def _before(self, array: TensorStore) -> TensorStore:
         """Return a level as the source of the next one."""
         names = tuple(axis.name for axis in self._plan.axes)
         return array.label[names] if names else array
 
     def _advance(self, level: int, nbytes: int) -> None:
-        self._journal.beat()
-        with self._lock:
-            self._done += nbytes
-            if self._progress is not None:
-                self._progress(PyramidProgress(level, len(self._writers), self._done, self._nbytes))
+        self._done += nbytes
+        if nbytes and self._progress is not None:
+            self._progress(PyramidProgress(level, len(self._writers), self._done, self._nbytes))
 
 
 def _stores(spec: DriverSpec) -> Any:

@@ -33,7 +33,7 @@ from chunkwise.tools.executors import Workers, threads_here, workers_of
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.work import Crew, Work
 
-__all__ = ["Difference", "diff", "differences"]
+__all__ = ["Difference", "diff"]
 
 Progress: TypeAlias = Callable[[int], object]
 
@@ -74,7 +74,7 @@ def diff(
     attributes: bool = True,
     values: bool = True,
     layout: bool = False,
-    executor: Executor | None = None,
+    executor: Executor | Workers | None = None,
     progress: Progress = lambda nbytes: None,
 ) -> Iterator[Difference]:
     """Compare two arrays or trees, whatever their formats.
@@ -103,31 +103,8 @@ def diff(
     FailedPreconditionError
         If metadata can't be read, or a worker doesn't see the arrays.
     """
-    workers = None if executor is None else workers_of(executor)
-    return differences(
-        locate(left),
-        locate(right),
-        attributes=attributes,
-        values=values,
-        layout=layout,
-        workers=workers,
-        progress=progress,
-    )
-
-
-def differences(
-    left: Location,
-    right: Location,
-    *,
-    attributes: bool = True,
-    values: bool = True,
-    layout: bool = False,
-    workers: Workers | None = None,
-    progress: Progress = lambda nbytes: None,
-) -> Iterator[Difference]:
-    """Yield the differences in the order of the names; `layout` is format, chunks and compression."""
-    with Crew(workers or threads_here(n_block_threads())) as crew:
-        yield from _differences(left, right, attributes, values, layout, crew, progress)
+    workers = threads_here(n_block_threads()) if executor is None else workers_of(executor)
+    return _differences(locate(left), locate(right), attributes, values, layout, workers, progress)
 
 
 def _differences(
@@ -136,23 +113,25 @@ def _differences(
     attributes: bool,
     values: bool,
     layout: bool,
-    crew: Crew,
+    workers: Workers,
     progress: Progress,
 ) -> Iterator[Difference]:
-    nodes = [_nodes(location) for location in (left, right)]
-    for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
-        a, b = nodes[0].get(name), nodes[1].get(name)
-        if a is None or b is None or a.kind != b.kind:
-            yield Difference(name, "structure", a and a.kind, b and b.kind)
-        elif a.kind == "array":
-            yield from _arrays(name, a, b, attributes, values, layout, crew, progress)
-        else:
-            if layout and a.format != b.format:
-                yield Difference(name, "format", a.format, b.format)
-            found = [_group_attributes(node) for node in (a, b)]
-            yield from _links(name, *map(parse_links, found))
-            if attributes:
-                yield from _attributes(name, *map(without_links, found))
+    """Yield the differences in the order of the names."""
+    with Crew(workers) as crew:
+        nodes = [_nodes(location) for location in (left, right)]
+        for name in sorted({*nodes[0], *nodes[1]}, key=lambda name: name.split("/")):
+            a, b = nodes[0].get(name), nodes[1].get(name)
+            if a is None or b is None or a.kind != b.kind:
+                yield Difference(name, "structure", a and a.kind, b and b.kind)
+            elif a.kind == "array":
+                yield from _arrays(name, a, b, attributes, values, layout, crew, progress)
+            else:
+                if layout and a.format != b.format:
+                    yield Difference(name, "format", a.format, b.format)
+                found = [_group_attributes(node) for node in (a, b)]
+                yield from _links(name, *map(parse_links, found))
+                if attributes:
+                    yield from _attributes(name, *map(without_links, found))
 
 
 def _nodes(location: Location) -> dict[str, Node]:
