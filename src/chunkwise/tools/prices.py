@@ -32,7 +32,7 @@ PRICES: Mapping[str, Prices] = {
 
 
 def parse_prices(text: str) -> Prices:
-    """Return the prices that ``{"get": 0.4, "put": 5}`` says, or a file with that; raise for anything else."""
+    """Return the prices that ``{"get": 0.4, "put": 5}`` or a file with it says; raise for anything else."""
     if not text.lstrip().startswith("{"):
         try:
             text = Path(text).read_text(encoding="utf-8")
