@@ -42,8 +42,15 @@ def _quota() -> int | None:
 
 
 def memory_limit() -> int:
-    """Return the bytes of memory that this process may have: of the machine, or of its control group."""
+    """Return the bytes of memory that this process may have: of the machine, control group or `ulimit`."""
     found = [1 << 62]
+    with suppress(ImportError):  # there is none on Windows
+        import resource
+
+        for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+            limit, _ = resource.getrlimit(kind)
+            if limit != resource.RLIM_INFINITY:
+                found.append(limit)
     with suppress(ValueError, OSError, AttributeError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for folder in _groups():

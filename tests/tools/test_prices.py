@@ -71,3 +71,12 @@ def test_chunks_in_several_blocks_are_read_several_times(size: int, blocks: int,
 def test_bad_prices(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="prices: expected"):
         parse_prices(text)
+
+
+def test_prices_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "prices.json").write_text(PRICES)
+    assert parse_prices(str(tmp_path / "prices.json")) == parse_prices(PRICES)
+    (tmp_path / "prices.json").write_text('{"get": "dear", "put": 5}')
+    for name in ("prices.json", "absent.json"):
+        with pytest.raises(InvalidArgumentError, match=r"prices: expected"):
+            parse_prices(str(tmp_path / name))

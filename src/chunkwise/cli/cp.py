@@ -90,8 +90,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prices",
         metavar="JSON",
-        help='for --dry-run, US dollars for a million requests: {"get": 0.4, "put": 5}; by default '
-        "the list prices of S3, Google Cloud and Azure",
+        help='for --dry-run, US dollars for a million requests: {"get": 0.4, "put": 5}, or a file with '
+        "that; by default the list prices of S3, Google Cloud and Azure",
     )
     parser.add_argument(
         "--no-sync",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from chunkwise.errors import InvalidArgumentError
@@ -31,7 +32,14 @@ PRICES: Mapping[str, Prices] = {
 
 
 def parse_prices(text: str) -> Prices:
-    """Return the prices that ``{"get": 0.4, "put": 5}`` says; raise for anything else."""
+    """Return the prices that ``{"get": 0.4, "put": 5}`` or a file with it says; raise for anything else."""
+    if not text.lstrip().startswith("{"):
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, ValueError) as e:
+            raise InvalidArgumentError(
+                f"prices: expected JSON or the name of a file with it, but received {text!r} ({e})"
+            ) from None
     try:
         found = json.loads(text)
     except ValueError as e:
