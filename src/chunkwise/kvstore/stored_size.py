@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 
 from chunkwise.kvstore.file import FileStore
-from chunkwise.kvstore.platform import extended_path
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.platform import extended_path
 from chunkwise.kvstore.protocol import EntryListable, KvStoreDriver, offers
 
 __all__ = ["open_size", "stored_nbytes"]
