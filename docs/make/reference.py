@@ -10,8 +10,8 @@ from chunkwise import errors
 from chunkwise.dtypes.data_type import dtypes
 
 _GROUPS = {
-    "Arrays": "open TensorStore read create_array array store copy copy_tree plan_copy CopyPlan ArrayCopyReport "
-    "migrate Migration verify diff NodeReport BadKey Difference to_dask from_dask",
+    "Arrays": "open TensorStore read create_array array store copy copy_tree plan_copy CopyPlan "
+    "ArrayCopyReport migrate Migration verify diff NodeReport BadKey Difference to_dask from_dask",
     "Images and pages": "open_multiscale MultiscaleImage ImageCollection Plate Well serve asgi_app",
     "Virtual arrays": "stack concat overlay cast downsample virtual_chunked VirtualChunkedReadParameters "
     "VirtualChunkedWriteParameters downsample_pyramid Pyramid PyramidProgress DownsampleMethod",
