@@ -1,4 +1,4 @@
-"""Links between pages lead to pages and headings that are there; the strict build checks generated pages too."""
+"""Links between pages lead to pages and headings that are there."""
 
 import re
 from pathlib import Path

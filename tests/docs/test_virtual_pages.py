@@ -1,4 +1,4 @@
-"""Pages on virtual arrays, pyramids, images, chunks and copies run from top to bottom and print what they say."""
+"""Pages on virtual arrays, pyramids, images, chunks and copies run and print what they say."""
 
 from __future__ import annotations
 

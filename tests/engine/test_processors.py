@@ -41,7 +41,7 @@ def test_there_is_a_limit_of_memory() -> None:
 def test_a_limit_of_the_process_counts_as_its_memory() -> None:
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30));"
-        "from chunkwise.engine.processors import memory_limit; print(memory_limit())"
+        "from chunkwise.processors import memory_limit; print(memory_limit())"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout) <= 3 << 30

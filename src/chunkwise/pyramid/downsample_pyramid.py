@@ -21,12 +21,12 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_nbytes
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.engine.future import Future, Promise
-from chunkwise.engine.processors import memory_limit
 from chunkwise.errors import AbortedError, ChunkwiseError, InvalidArgumentError
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import JOURNAL, require_node
 from chunkwise.index_space import align
 from chunkwise.plan.blocks import Blocks
+from chunkwise.processors import memory_limit
 from chunkwise.pyramid.convention import find_convention
 from chunkwise.pyramid.group import PyramidGroup
 from chunkwise.pyramid.level_step import LevelStep, blocks_of_levels
