@@ -1,4 +1,4 @@
-"""Links between pages lead to pages and headings that are there."""
+"""Links between the pages lead to pages and headings; the strict build checks generated pages too."""
 
 import re
 from pathlib import Path
