@@ -157,7 +157,7 @@ def test_diff_of_values_that_are_no_plain_numbers(run: Run, tmp_path: Path) -> N
         root.create_array("two", two, dtype=dtype)
         assert (
             run(
-                "diff", root.location.kv.root + root.location.path + "one", tmp_path / f"{number}/same"
+                "diff", root.location.store.root + root.location.path + "one", tmp_path / f"{number}/same"
             ).status
             == 0
         )

@@ -93,7 +93,7 @@ def test_each_document_is_written_once(format: str) -> None:
     kv = chunkwise.KvStore.open("memory://").result()
     counts: dict[str, int] = {}
     io = ZarrIO(kv, "w", format=format)
-    base: Any = io.store.location.kv
+    base: Any = io.store.location.store
     write = base.write
 
     def counted(key: str, value: Any, **options: Any) -> Any:

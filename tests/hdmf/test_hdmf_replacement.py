@@ -196,7 +196,7 @@ def test_what_fails_can_be_used_on_and_is_put_right_later(format: str) -> None:
         place = new()
         with ZarrIO(_dying(place, n), "r+", get_manager()) as io:
             column = io.read().numbers_index.data
-            store = io.store.location.kv
+            store = io.store.location.store
             try:
                 column.widen(np.dtype("u2"))
             except Died:

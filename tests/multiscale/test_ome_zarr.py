@@ -318,6 +318,6 @@ def test_consolidated_metadata_are_enough(tmp_path):
     write_image(tmp_path / "a.zarr", "yx")
     cw.open_group(tmp_path / "a.zarr", "r+").consolidate()
     location = locate(str(tmp_path / "a.zarr"))
-    trace = TraceStore(location.kv)
+    trace = TraceStore(location.store)
     image = cw.open_multiscale(location._replace(kv=trace))
     assert image.levels[1].dimension_units is not None and len(trace.requests) == 1

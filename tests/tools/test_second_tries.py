@@ -85,7 +85,7 @@ def test_a_try_that_is_too_late_may_fail() -> None:
 def test_a_worker_that_was_cut_off_writes_no_more(tmp_path: Path) -> None:
     location = locate(tmp_path)
     journal = Journal(location, {"a": 1}, [10])
-    fence = Fence(location.kv, journal.key, journal.owner)
+    fence = Fence(location.store, journal.key, journal.owner)
     with pytest.raises(FailedPreconditionError, match="a worker doesn't see the destination"):
         fence.check_visible()
     journal.begin()

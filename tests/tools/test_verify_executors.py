@@ -55,7 +55,7 @@ def test_every_damaged_chunk_is_found(array: Path, kind: str, processes: Executo
 
 def test_ranges_of_keys_are_all_keys(array: Path) -> None:
     step = VerifyStep(require_node(locate(array)))
-    kv = step.node.location.kv
+    kv = step.node.location.store
     listed = [key for keys in step.ranges for key in kv.list(keys.start, keys.stop)]
     whole = step.node.location.path
     assert len(step.ranges) > 5

@@ -87,7 +87,7 @@ class ArrayView(WritableIndexingMixin):
         node = self._find_node().node
         if node is None:
             raise FailedPreconditionError("this array is stored nowhere, so it has no stored size")
-        return stored_nbytes(node.location.kv, node.location.path)
+        return stored_nbytes(node.location.store, node.location.path)
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
@@ -246,7 +246,7 @@ def array_html(view: ArrayView) -> str:
 def _is_near(view: ArrayView) -> bool:
     """Return True if listing what is stored costs next to nothing."""
     node = view._find_node().node
-    return node is not None and isinstance(node.location.kv, FileStore | MemoryStore)
+    return node is not None and isinstance(node.location.store, FileStore | MemoryStore)
 
 
 def _text(value: Any) -> str:

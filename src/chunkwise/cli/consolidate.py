@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace, node: Any) -> int:
     key = ".zmetadata" if node.format == "zarr2" else "zarr.json"
-    raw = node.location.kv.read(node.location.path + key).value
+    raw = node.location.store.read(node.location.path + key).value
     there = raw is not None and (node.format == "zarr2" or "consolidated_metadata" in node.document)
     problems = check_consolidated(node) if there else ["there are none"]
     if arguments.json:

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     source, destination = locate(arguments.source), locate(arguments.destination)
-    if source.kv.identity != destination.kv.identity:
+    if source.store.identity != destination.store.identity:
         raise UsageError("SRC and DST are in different stores; copy it (cp -r) and delete it (rm -r)")
     if destination.path.startswith(source.path):
         raise UsageError(f"{arguments.source} can't be moved into itself")

@@ -81,7 +81,7 @@ def _group(location: Location) -> Node | None:
 
 def _is_empty(node: Node) -> bool:
     location = node.location
-    return not location.kv.list_children(location.path).prefixes and not links_of(node)
+    return not location.store.list_children(location.path).prefixes and not links_of(node)
 
 
 def _delete(

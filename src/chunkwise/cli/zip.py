@@ -46,17 +46,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.archive.endswith("/"):
         raise UsageError(f'"{arguments.archive}" names a directory; expected the name of the archive')
     root = require_node(source)
-    if _is_below(source.kv, source.path, archive.kv, key):
+    if _is_below(source.store, source.path, archive.store, key):
         raise UsageError("the archive can't be in what it is made of")
     for name, node in walk(root):
         if node.error or node.key == JOURNAL:
             what = node.error or "a copy to it was begun and not finished"
             raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {what}")
     begin = time.monotonic()
-    below = PrefixStore(source.kv, source.path)
+    below = PrefixStore(source.store, source.path)
     with open_progress("archiving", None, show=not arguments.quiet) as progress:
         done = export_archive(
-            below, archive.kv, key, overwrite=arguments.overwrite, progress=progress.advance
+            below, archive.store, key, overwrite=arguments.overwrite, progress=progress.advance
         )
     if arguments.json:
         print_json({"archive": arguments.archive, **done._asdict()})

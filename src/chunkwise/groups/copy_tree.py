@@ -118,5 +118,5 @@ def open_target(destination: Location, format: Any, *, resume: bool, overwrite: 
 def _is_consolidated(root: Node) -> bool:
     if root.format == "zarr3":
         return "consolidated_metadata" in root.document
-    kv, path = root.location.kv, root.location.path
+    kv, path = root.location.store, root.location.path
     return root.format == "zarr2" and kv.read(path + ".zmetadata").value is not None

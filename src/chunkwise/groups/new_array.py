@@ -162,7 +162,7 @@ def new_array(
     write_first_attributes(location, format, target.attributes)
     store = open_spec({**spec, "create": True}, **options).result()
     if format != "n5":
-        update_consolidated(location.kv, location.path)
+        update_consolidated(location.store, location.path)
     if data is not None:
         store.write(data).result()
     return store

@@ -148,7 +148,7 @@ def _open_other(location: Location, tree: Tree) -> Tree:
 def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, writable: bool) -> Group:
     location = node.location
     if node.error:
-        raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
+        raise FailedPreconditionError(f"{location.store.describe(location.path + node.key)}: {node.error}")
     holds_nodes = node.is_container and not writable  # a container, as found
     if node.kind == "array" and not holds_nodes:
         raise InvalidArgumentError(f"{location.text} is an array, not a group ({node.format})")
@@ -163,7 +163,7 @@ def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, w
 
 def _from_snapshot(location: Location, wanted: FormatName | None, options: dict[str, Any]) -> Group | None:
     """Open a group from its consolidated metadata; None if it has none."""
-    kv, path = location.kv, location.path
+    kv, path = location.store, location.path
     for format, key in (("zarr3", "zarr.json"), ("zarr2", ".zmetadata")):
         found = kv.read(path + key) if wanted in (None, format) else None
         if found is None or found.value is None:
@@ -235,11 +235,11 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
 def _clear(node: Node) -> None:
     location = node.location
     if node.implicit:
-        if not location.kv.list_children(location.path).prefixes:
+        if not location.store.list_children(location.path).prefixes:
             return
         raise FailedPreconditionError(
             f"{location.text} is a directory that is neither group nor array and not empty; "
             "delete it yourself if nothing in it is needed"
         )
     keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
-    location.kv.delete_range(keys.start, keys.stop)
+    location.store.delete_range(keys.start, keys.stop)

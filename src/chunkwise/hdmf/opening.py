@@ -52,7 +52,7 @@ def _instead(location: Location, source: str) -> str:
                 return f'it is a ZIP archive, what is in it is at "{source}|zip:"'
             return "it is a file"
     try:
-        unfinished = location.kv.read(location.path + UNFINISHED).value is not None
+        unfinished = location.store.read(location.path + UNFINISHED).value is not None
     except ChunkwiseError:
         unfinished = False
     if unfinished:
@@ -98,7 +98,7 @@ def open_store(
     root = tree.nodes["/"]
     if format == "zarr2" and tree.consolidated and SPECLOC not in root.attributes:
         # Release 0.10 consolidated before it cached the specifications.
-        raw = location.kv.read(location.path + ".zattrs").value
+        raw = location.store.read(location.path + ".zattrs").value
         own = {} if raw is None else load_json(raw)
         if isinstance(own, dict) and SPECLOC in own:
             root.attributes[SPECLOC] = own[SPECLOC]

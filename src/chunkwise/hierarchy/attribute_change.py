@@ -89,7 +89,7 @@ def change_members(node: Node, change: Change) -> None:
     location = node.location
     if node.format == "n5":
         change_document(
-            location.kv,
+            location.store,
             location.path + "attributes.json",
             lambda document: change(_n5_members(node, document)),
             load=load_document,
@@ -97,19 +97,22 @@ def change_members(node: Node, change: Change) -> None:
         return
     key = ATTRIBUTES_KEYS.get(node.format or "")
     if key is not None:
-        if node.key and location.kv.read(location.path + node.key, byte_range=ByteRange(0, 0)).value is None:
+        if (
+            node.key
+            and location.store.read(location.path + node.key, byte_range=ByteRange(0, 0)).value is None
+        ):
             raise FailedPreconditionError(f"{location.text} was deleted meanwhile")
         change_document(
-            location.kv,
+            location.store,
             location.path + key,
             lambda attributes: change(attributes or {}),
             load=lambda raw: expect_object(load_json(raw), location, key),
         )
     else:
         change_document(
-            location.kv, location.path + "zarr.json", lambda d: _with_attributes(location, d, change)
+            location.store, location.path + "zarr.json", lambda d: _with_attributes(location, d, change)
         )
-    update_consolidated(location.kv, location.path)
+    update_consolidated(location.store, location.path)
 
 
 def _n5_members(node: Node, document: Any) -> dict[str, Any]:
@@ -131,6 +134,6 @@ def expect_object(value: Any, location: Location, key: str) -> dict[str, Any]:
     """Return the value of a document if it is a JSON object."""
     if not isinstance(value, dict):
         raise FailedPreconditionError(
-            f"{location.kv.describe(location.path + key)}: Expected object, but received: {dump(value)[:80]}"
+            f"{location.store.describe(location.path + key)}: Expected object, but received: {dump(value)[:80]}"
         )
     return value

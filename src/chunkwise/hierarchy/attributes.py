@@ -60,7 +60,7 @@ def node_attributes(node: Node) -> dict[str, Any]:
     if key is None:
         return user_attributes(node)
     location = node.location
-    attributes = read_document(location.kv, location.path + key, missing={})
+    attributes = read_document(location.store, location.path + key, missing={})
     return expect_object(attributes, location, key)
 
 
@@ -124,7 +124,7 @@ def write_first_attributes(location: Location, format: str, attributes: Mapping[
     """Write the attributes of an array, in formats that keep them beside its metadata, before that."""
     key = ATTRIBUTES_KEYS.get(format)
     if key is not None and attributes:
-        change_document(location.kv, location.path + key, lambda _: dict(attributes))
+        change_document(location.store, location.path + key, lambda _: dict(attributes))
 
 
 def _check_name(node: Node, name: str) -> None:

@@ -59,11 +59,11 @@ def _parent(tree: Tree, names: Sequence[str]) -> tuple[Node, tuple[str, ...]]:
 def delete_all(location: Location, node: Node) -> None:
     """Delete a node and everything below it, its document first; consolidated metadata above follow."""
     _delete(location, node)
-    update_consolidated(location.kv, location.path)
+    update_consolidated(location.store, location.path)
 
 
 def _delete(location: Location, node: Node) -> None:
-    kv = location.kv
+    kv = location.store
     if node.key:
         kv.delete(location.path + node.key)
     delete_below(location)
@@ -71,7 +71,7 @@ def _delete(location: Location, node: Node) -> None:
 
 def delete_below(location: Location) -> None:
     """Delete all keys below a location, and its directory."""
-    kv = location.kv
+    kv = location.store
     if offers(kv, Directories):
         kv.delete_directory(location.path[:-1])
         return
@@ -124,12 +124,12 @@ def make_link(tree: Tree, names: Sequence[str], link: Link) -> None:
 def relocate(here: Location, there: Location, node: Node) -> None:
     """Move a node to where nothing is in the same store; consolidated metadata follow."""
     _move(here, there, node)
-    move_consolidated(here.kv, here.path, dict)
-    move_consolidated(there.kv, there.path, cache(partial(subtree_copies, there)))
+    move_consolidated(here.store, here.path, dict)
+    move_consolidated(there.store, there.path, cache(partial(subtree_copies, there)))
 
 
 def _move(here: Location, there: Location, node: Node) -> None:
-    kv = here.kv
+    kv = here.store
     if offers(kv, Directories):
         kv.move_directory(here.path[:-1], there.path[:-1])
         return

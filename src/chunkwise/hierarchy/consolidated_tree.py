@@ -54,7 +54,7 @@ def consolidate(location: Location) -> Gathered:
         gathered = gather(node)
         _write(node, gathered.documents)
         if _problems(node, _stored(_zarr_group(location)), gather(node).documents) == []:
-            update_consolidated(location.kv, location.path)
+            update_consolidated(location.store, location.path)
             return gathered
     raise AbortedError(f"{location.text} was changed by others {_ATTEMPTS} times while it was gone through")
 
@@ -64,7 +64,7 @@ def remove_consolidated(location: Location) -> bool:
     node = _zarr_group(location)
     there = _stored(node) is not None
     if node.format == "zarr2":
-        location.kv.delete(location.path + ".zmetadata")
+        location.store.delete(location.path + ".zmetadata")
         return there
 
     def without(document: Any) -> Any:
@@ -72,7 +72,7 @@ def remove_consolidated(location: Location) -> bool:
             return document
         return {name: value for name, value in document.items() if name != "consolidated_metadata"}
 
-    change_document(location.kv, location.path + "zarr.json", without)
+    change_document(location.store, location.path + "zarr.json", without)
     return there
 
 
@@ -138,13 +138,13 @@ def copies_of(name: str, node: Node) -> dict[str, Any]:
             document["consolidated_metadata"] = EMPTY
         return {name: document}
     location = node.location
-    attributes = read_document(location.kv, location.path + ".zattrs", missing={})
+    attributes = read_document(location.store, location.path + ".zattrs", missing={})
     under = f"{name}/" if name else ""
     return {f"{under}{node.key}": document, f"{under}.zattrs": attributes}
 
 
 def _write(node: Node, documents: Mapping[str, Any]) -> None:
-    kv, path = node.location.kv, node.location.path
+    kv, path = node.location.store, node.location.path
     if node.format == "zarr2":
         whole = {"metadata": dict(documents), "zarr_consolidated_format": 1}
         change_document(kv, path + ".zmetadata", lambda _: whole)
@@ -163,7 +163,7 @@ def _stored(node: Node) -> dict[str, Any] | None:
     location = node.location
     if node.format == "zarr2":
         key = ".zmetadata"
-        document = read_document(location.kv, location.path + key, missing=MISSING)
+        document = read_document(location.store, location.path + key, missing=MISSING)
         known = isinstance(document, dict) and document.get("zarr_consolidated_format") == 1
     else:
         key = "zarr.json"

@@ -29,7 +29,7 @@ def container_root(location: Location) -> Location | None:
     at: Location | None = location
     while at is not None:
         try:
-            document = read_document(at.kv, at.path + "attributes.json", load_document)
+            document = read_document(at.store, at.path + "attributes.json", load_document)
         except (PermissionDeniedError, SpecError):  # somebody else's, or no document of N5
             document = None
         if isinstance(document, dict) and "n5" in document:
@@ -65,7 +65,7 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
         document = {} if document is None else document
         if not isinstance(document, dict):
             raise FailedPreconditionError(
-                f"{location.kv.describe(location.path + 'attributes.json')}: Expected object"
+                f"{location.store.describe(location.path + 'attributes.json')}: Expected object"
             )
         if parse_version(document.get("n5")) is None:
             return {
@@ -75,7 +75,7 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
         check_version(document["n5"])
         return document
 
-    change_document(location.kv, location.path + "attributes.json", mark, load=load_document)
+    change_document(location.store, location.path + "attributes.json", mark, load=load_document)
 
 
 def check_container(location: Location) -> None:
@@ -83,7 +83,7 @@ def check_container(location: Location) -> None:
     root = container_root(location)
     if root is None:
         return
-    document = read_document(root.kv, root.path + "attributes.json", load_document)
+    document = read_document(root.store, root.path + "attributes.json", load_document)
     if isinstance(document, dict):
         check_version(document.get("n5"))
 

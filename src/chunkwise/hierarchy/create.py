@@ -85,7 +85,7 @@ def check_no_link(tree: Tree, names: Sequence[str]) -> None:
 
 def write_group(location: Location, format: FormatName, attributes: Mapping[str, Any]) -> bool:
     """Write the documents of a group unless it has them; return True if this call made the group."""
-    kv, path = location.kv, location.path
+    kv, path = location.store, location.path
     if format == "n5":
         if "n5" in attributes:
             raise InvalidArgumentError('"n5" says the version of the container; it is no attribute')

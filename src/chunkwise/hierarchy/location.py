@@ -39,11 +39,11 @@ class Locatable(ABC):
 class Location(NamedTuple):
     """Location of a node, which need not be there."""
 
-    kv: KvStoreDriver
+    store: KvStoreDriver
     path: str  # prefix of the keys of the node: empty or ending in "/"
     text: str  # as the user gave it
     base: Mapping[str, Any]  # JSON spec of the store's root: `path` is to be appended to its "path"
-    store: KvStoreSpec  # the same, bound to live resources
+    store_spec: KvStoreSpec  # the same, bound to live resources
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class Location(NamedTuple):
 
     def at(self, path: str) -> Location:
         """Return the node of the same store with another path."""
-        return self._replace(path=path, text=self.kv.describe(path))
+        return self._replace(path=path, text=self.store.describe(path))
 
     def kvstore_json(self) -> dict[str, Any]:
         """Return the ``kvstore`` member of a spec for the node."""
@@ -75,11 +75,11 @@ class Location(NamedTuple):
         try:
             return self.kvstore().url
         except (ValueError, NotImplementedError):
-            return self.kv.describe(self.path)
+            return self.store.describe(self.path)
 
     def kvstore(self) -> KvStoreSpec:
         """Return the bound spec of a kvstore with the keys of the node."""
-        return self.store.with_path(self.store.path + self.path)
+        return self.store_spec.with_path(self.store_spec.path + self.path)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

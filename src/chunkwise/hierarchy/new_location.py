@@ -35,7 +35,7 @@ def check_free(location: Location, format: str) -> None:
     if node.key == JOURNAL:
         raise AlreadyExistsError(f"{location.text} is an {node.error}")
     is_bare = format == "n5" == node.format and is_marker(node.document)
-    if is_bare and not location.kv.list_children(location.path).prefixes:
+    if is_bare and not location.store.list_children(location.path).prefixes:
         return
     if node.implicit:
         raise AlreadyExistsError(f"{location.text} is a directory that isn't empty")
@@ -81,8 +81,8 @@ def clear(location: Location) -> None:
         keys = KeyRange()
     else:
         keys = KeyRange.of_prefix(location.path)
-    location.kv.delete_range(keys.start, keys.stop)
-    update_consolidated(location.kv, location.path)
+    location.store.delete_range(keys.start, keys.stop)
+    update_consolidated(location.store, location.path)
 
 
 def create_parents(location: Location, format: str, *, text: bool = False) -> None:
@@ -100,8 +100,8 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> No
         if node is not None:
             if node.format == format and node.kind == "group":
                 for between in missing:
-                    if between.kv.write(between.path + key, document, if_equal=MISSING_GENERATION):
-                        update_consolidated(between.kv, between.path)
+                    if between.store.write(between.path + key, document, if_equal=MISSING_GENERATION):
+                        update_consolidated(between.store, between.path)
             return
         missing.append(at)
         at = at.parent

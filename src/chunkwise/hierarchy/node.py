@@ -104,7 +104,7 @@ def find_node(location: Location, inside: FormatName | None = None) -> Node | No
 
 def find_documented(location: Location, inside: FormatName | None = None) -> Node | None:
     """Return the node at `location` that has a document, None if there is none; see `find_node`."""
-    kv, path = location.kv, location.path
+    kv, path = location.store, location.path
     for key in _lookup_order(inside):
         found = kv.read(path + key)
         if found.value is not None:
@@ -131,13 +131,13 @@ def require_node(location: Location) -> Node:
     if node is None:
         raise nothing_at(location)
     if node.error:
-        raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
+        raise FailedPreconditionError(f"{location.store.describe(location.path + node.key)}: {node.error}")
     return node
 
 
 def nothing_at(location: Location, what: str = "array or group") -> NotFoundError:
     """Return the error that there is nothing to be opened at `location`; it says what there is."""
-    found = found_instead(location.kv, location.path, location.text)
+    found = found_instead(location.store, location.path, location.text)
     looked = "no zarr.json, .zarray, .zgroup, attributes.json or meta"
     return NotFoundError(f"there is no {what} at {location.text}: {found or looked}")
 
@@ -175,7 +175,7 @@ def node_of(location: Location, key: str, found: Stamped) -> Node:
 
 def _implicit(location: Location, inside: FormatName | None) -> Node | None:
     try:
-        found = location.kv.list_children(location.path)
+        found = location.store.list_children(location.path)
     except UnsupportedError:  # a web server, where a node is what has a document
         return None
     if location.path + JOURNAL in found.keys:
@@ -190,7 +190,7 @@ def _implicit(location: Location, inside: FormatName | None) -> Node | None:
 def _is_directory(location: Location) -> bool:
     """Return True if there is a directory, perhaps an empty one, in a store that has directories."""
     above = location.parent
-    return above is not None and location.path[:-1] in above.kv.list_children(above.path).prefixes
+    return above is not None and location.path[:-1] in above.store.list_children(above.path).prefixes
 
 
 def is_listed(name: str, format: FormatName | None) -> bool:

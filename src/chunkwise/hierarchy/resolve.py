@@ -50,7 +50,7 @@ def resolve(tree: Tree, names: Sequence[str], inside: FormatName | None = None) 
             return None
         group, link = first
         rest = tuple(names[len(group) + 1 :])
-        state = (tree.root.kv.identity, tree.root.path, tuple(names[: len(group) + 1]), rest)
+        state = (tree.root.store.identity, tree.root.path, tuple(names[: len(group) + 1]), rest)
         visited.append("/" + "/".join(names))
         if state in seen or len(seen) >= _MOST_LINKS:
             raise FailedPreconditionError(
@@ -88,7 +88,7 @@ def group_links(tree: Tree, names: Sequence[str], node: Node) -> dict[str, Link]
 
 def _other_tree(tree: Tree, link: Link) -> Tree:
     location = source_location(tree, link)
-    inside = location.kv.identity == tree.root.kv.identity and location.path.startswith(tree.root.path)
+    inside = location.store.identity == tree.root.store.identity and location.path.startswith(tree.root.path)
     if not inside and not tree.allows(link.source, location):
         raise FailedPreconditionError(
             f"a link in {tree.root.text} leads to {location.text}; external links are followed only if "

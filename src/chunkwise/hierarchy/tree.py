@@ -58,7 +58,7 @@ class Tree:
             return self.root
         below, root = "/".join(names), self.root
         return Location(
-            root.kv, f"{root.path}{below}/", f"{root.text.rstrip('/')}/{below}", root.base, root.store
+            root.store, f"{root.path}{below}/", f"{root.text.rstrip('/')}/{below}", root.base, root.store_spec
         )
 
     def find(self, names: Sequence[str], inside: FormatName | None = None) -> Node | None:
@@ -71,7 +71,9 @@ class Tree:
         if node is None or (node.implicit and self._in_array(names)):
             return None
         if node.error:
-            raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
+            raise FailedPreconditionError(
+                f"{location.store.describe(location.path + node.key)}: {node.error}"
+            )
         if node.kind == "group":
             check_group(node)
         return node
@@ -100,7 +102,7 @@ class Tree:
             return sorted(name for name in known if is_listed(name, self.format))
         location = node.location
         start = len(location.path)
-        found = [prefix[start:] for prefix in location.kv.list_children(location.path).prefixes]
+        found = [prefix[start:] for prefix in location.store.list_children(location.path).prefixes]
         if node.kind == "array":  # an N5 container that is a dataset too, with blocks
             found = [name for name in found if not name.isdigit()]
         return sorted(name for name in found if is_name(name) and is_listed(name, node.format))
@@ -133,7 +135,7 @@ class Tree:
         found = node.found
         return open_from_document(
             replace(spec, kvstore=node.location.kvstore()),
-            self.root.kv,
+            self.root.store,
             node.location.path,
             node.document,
             generation=UNKNOWN_GENERATION if found is None else found.generation,
@@ -163,7 +165,7 @@ def check_format(name: str, *, group: bool = False) -> FormatName:
 def check_group(node: Node) -> None:
     """Raise for a document that isn't that of a group, or has a member that must be understood and isn't."""
     # Zarr core v3.1, "Group metadata", "Extension points"; Zarr v2, "Groups".
-    name = node.location.kv.describe(node.location.path + node.key)
+    name = node.location.store.describe(node.location.path + node.key)
     document = node.document
     if node.format == "zarr2" and node.key and document.get("zarr_format") != 2:
         raise FailedPreconditionError(

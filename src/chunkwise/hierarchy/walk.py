@@ -50,7 +50,7 @@ def _walk(name: str, node: Node, find: _Find) -> Iterator[WalkedNode]:
 def children(name: str, node: Node, find: _Find = find_node) -> Iterator[tuple[str, Node]]:
     """Yield path and node of each array or group right below `node`, whose path is `name`."""
     location = node.location
-    prefixes = location.kv.list_children(location.path).prefixes
+    prefixes = location.store.list_children(location.path).prefixes
     names = sorted((prefix[len(location.path) :] for prefix in prefixes), key=_natural)
     for child in names:
         if (node.kind == "array" and child.isdigit()) or not is_listed(child, node.format):

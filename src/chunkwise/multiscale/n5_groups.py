@@ -186,8 +186,8 @@ def _bdv_file(container: Location) -> Mapping[int, BdvSetup]:
     if above is None:
         return {}
     key = f"{above.path}{container.name.removesuffix('.n5')}.xml"
-    value = above.kv.read(key).value
-    return {} if value is None else parse_bdv_file(bytes(value), above.kv.describe(key)).setups
+    value = above.store.read(key).value
+    return {} if value is None else parse_bdv_file(bytes(value), above.store.describe(key)).setups
 
 
 def _read_if_there(location: Location) -> dict[str, Any]:
@@ -269,7 +269,7 @@ def _stores(group: Group) -> list[TensorStore]:
 
 def _file(group: Group, number: int) -> str:
     location = group.location
-    return location.kv.describe(f"{location.path}s{number}/attributes.json")
+    return location.store.describe(f"{location.path}s{number}/attributes.json")
 
 
 def _cosem_levels(

@@ -191,7 +191,7 @@ def metadata_file(group: Group) -> str:
     """Return the file that the attributes of a group are in, for errors."""
     node = group._node
     key = ATTRIBUTES_KEYS.get(node.format or "", node.key)
-    return node.location.kv.describe(node.location.path + key)
+    return node.location.store.describe(node.location.path + key)
 
 
 def image_of(group: Group, options: Options, name: str | None = None) -> MultiscaleImage:

@@ -142,10 +142,10 @@ def locate_image(place: LocationLike, context: Context | None = None) -> Locatio
 def _container_of(location: Location) -> Location:
     """Return the N5 container that an XML file of BigDataViewer names."""
     key = location.path.rstrip("/")
-    value = location.kv.read(key).value
+    value = location.store.read(key).value
     if value is None:
-        raise NotFoundError(f"there is no {location.kv.describe(key)}")
-    file = location.kv.describe(key)
+        raise NotFoundError(f"there is no {location.store.describe(key)}")
+    file = location.store.describe(key)
     container = parse_bdv_file(bytes(value), file).container
     above = location.parent
     path = posixpath.normpath(posixpath.join("/", "" if above is None else above.path, container))

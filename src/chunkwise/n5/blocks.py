@@ -159,21 +159,21 @@ class N5Blocks:
             If it can't hold that value.
         """
         cell = self._cell(cell)
-        self._location.kv.write(self._keys.key(cell), self._encode(cell, value))
+        self._location.store.write(self._keys.key(cell), self._encode(cell, value))
 
     def __delitem__(self, cell: int | Sequence[int]) -> None:
         """Delete a block; it is no error if it is not stored."""
-        self._location.kv.delete(self._keys.key(self._cell(cell)))
+        self._location.store.delete(self._keys.key(self._cell(cell)))
 
     def __contains__(self, cell: int | Sequence[int]) -> bool:
         """Return True if a block is stored."""
-        return self._location.kv.read(self._keys.key(self._cell(cell))).value is not None
+        return self._location.store.read(self._keys.key(self._cell(cell))).value is not None
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         """Yield the positions of the stored blocks inside the dataset, sorted."""
         rank = len(self.shape)
         keys = KeyRange.of_prefix(self._keys.prefix) if self._keys.prefix else KeyRange()
-        found = (self._keys.cell(key, rank) for key in self._location.kv.list(keys.start, keys.stop))
+        found = (self._keys.cell(key, rank) for key in self._location.store.list(keys.start, keys.stop))
         yield from sorted(
             cell
             for cell in found
@@ -201,7 +201,7 @@ class N5Blocks:
             If others keep on writing the block.
         """
         cell = self._cell(cell)
-        kv, key = self._location.kv, self._keys.key(cell)
+        kv, key = self._location.store, self._keys.key(cell)
         for _ in range(_ATTEMPTS):
             before, generation = self._read(cell)
             after = change(before)
@@ -242,7 +242,7 @@ class N5Blocks:
         return tuple(map(int, cell))
 
     def _block(self, cell: tuple[int, ...]) -> tuple[blocks.N5BlockData | None, bytes]:
-        kv, key = self._location.kv, self._keys.key(cell)
+        kv, key = self._location.store, self._keys.key(cell)
         stored = kv.read(key)
         if stored.value is None:
             return None, stored.generation
@@ -269,7 +269,7 @@ class N5Blocks:
         try:
             return self._values.decode(data, self.region(cell)), generation
         except ChunkwiseError as e:
-            raise prefix(e, f"Error reading {self._location.kv.describe(self._keys.key(cell))}") from None
+            raise prefix(e, f"Error reading {self._location.store.describe(self._keys.key(cell))}") from None
 
 
 def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | None = None) -> N5Blocks:
@@ -297,8 +297,8 @@ def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | Non
         )
     location = locate(place)
     key = location.path + ATTRIBUTES_KEY
-    raw = location.kv.read(key).value
-    where = location.kv.describe(key)
+    raw = location.store.read(key).value
+    where = location.store.describe(key)
     if raw is None:
         raise NotFoundError(f"Metadata at {where} does not exist")
     try:
@@ -356,12 +356,15 @@ def create_n5_blocks(
     check_free(location, "n5")
     key = location.path + ATTRIBUTES_KEY
     while True:
-        stored = location.kv.read(key)
+        stored = location.store.read(key)
         existing: Any = {} if stored.value is None else load_document(stored.value)
         if not is_marker(existing):
-            raise AlreadyExistsError(f"{location.kv.describe(key)} is there already")
+            raise AlreadyExistsError(f"{location.store.describe(key)} is there already")
         generation = MISSING_GENERATION if stored.value is None else stored.generation
-        if location.kv.write(key, dump_document({**existing, **document}), if_equal=generation) is not None:
+        if (
+            location.store.write(key, dump_document({**existing, **document}), if_equal=generation)
+            is not None
+        ):
             break
     mark_container(location, text=data_type == "string")
     return found

@@ -77,7 +77,7 @@ def open_label_multisets(
     def write(domain: IndexDomain, array: npt.NDArray[Any], params: Any) -> TimestampedStorageGeneration:
         now = time.time()
         cell = _cell(blocks, domain)
-        kv, key = blocks._location.kv, blocks._keys.key(cell)
+        kv, key = blocks._location.store, blocks._keys.key(cell)
         raw = blocks._encode(cell, array)
         done = kv.write(key, raw, if_equal=params.if_equal or None)
         return TimestampedStorageGeneration(done or b"", now)

@@ -316,7 +316,7 @@ class _PyramidWriter:
     def prepare(self, *, resume: bool, overwrite: bool) -> None:
         """Make room for all levels, or find out how far they are."""
         location = self._location
-        begun = location.kv.read(location.path + JOURNAL).value is not None
+        begun = location.store.read(location.path + JOURNAL).value is not None
         self._group.check()
         if begun and resume:
             self._journal.resume()

@@ -61,8 +61,8 @@ class PyramidGroup:
             create_container(location)
         create_parents(location, format)
         key, document = _DOCUMENTS[format]
-        if location.kv.write(location.path + key, document, if_equal=MISSING_GENERATION) is not None:
-            update_consolidated(location.kv, location.path)
+        if location.store.write(location.path + key, document, if_equal=MISSING_GENERATION) is not None:
+            update_consolidated(location.store, location.path)
 
     def clear(self) -> None:
         """Remove the attributes that say that this is a pyramid."""
@@ -103,7 +103,7 @@ class PyramidGroup:
         format = self._convention.format
         create_parents(parent, format)
         key, document = _DOCUMENTS[format]
-        parent.kv.write(parent.path + key, document, if_equal=MISSING_GENERATION)
+        parent.store.write(parent.path + key, document, if_equal=MISSING_GENERATION)
         listed: dict[str, Any] = ngff_labels(version, read_attributes(parent), self._location.name)
         for name, value in listed.items():
             set_attribute_value(parent, name, value)

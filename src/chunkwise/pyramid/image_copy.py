@@ -72,8 +72,8 @@ class ImageCopy:
 
     def check_free(self) -> None:
         """Raise AlreadyExistsError if the XML file is there."""
-        if self._xml is not None and self._xml[0].kv.read(self._xml[1]).value is not None:
-            raise AlreadyExistsError(f"{self._xml[0].kv.describe(self._xml[1])} is there already")
+        if self._xml is not None and self._xml[0].store.read(self._xml[1]).value is not None:
+            raise AlreadyExistsError(f"{self._xml[0].store.describe(self._xml[1])} is there already")
 
     def run(self, *, resume: bool, verify: bool, sync: bool, cast: Cast, progress: Progress) -> CopyReport:
         """Copy everything into the group at the destination, which is there; see ``copy_node``."""
@@ -204,7 +204,7 @@ class ImageCopy:
         def change(document: Any) -> Any:
             return {**(document or {}), **attributes}
 
-        change_document(group.kv, group.path + "attributes.json", change, load=load_document)
+        change_document(group.store, group.path + "attributes.json", change, load=load_document)
 
     def _xml_location(self) -> tuple[Location, str]:
         """Return the directory of the XML file, and its key."""
@@ -229,7 +229,7 @@ class ImageCopy:
             n_channels=channels,
             n_times=times,
         )
-        self._xml[0].kv.write(self._xml[1], document)
+        self._xml[0].store.write(self._xml[1], document)
 
 
 def _only(image: NgffImage, kind: str) -> int | None:

@@ -71,7 +71,7 @@ class LevelWriter:
 
     def fence(self, journal: Journal) -> Fence:
         """Return what keeps workers from writing when the level is done."""
-        return Fence(self._location.kv, journal.key, journal.owner)
+        return Fence(self._location.store, journal.key, journal.owner)
 
     def finish(self) -> TensorStore:
         """Make the level an array; return it."""
@@ -79,5 +79,5 @@ class LevelWriter:
         create_parents(location, self._format)
         write_first_attributes(location, self._format, self._attributes)
         open_spec({**self._spec, "open": True, "create": True}).result()
-        update_consolidated(location.kv, location.path)
+        update_consolidated(location.store, location.path)
         return open_array(location, read=True)

@@ -43,7 +43,7 @@ def read_ngff_image(location: Location) -> NgffImage:
     """Return the image at `location`, of OME-NGFF 0.4 or 0.5; raise if there is none that is understood."""
     node = require_node(location)
     attributes = node_attributes(node)
-    where = location.kv.describe(location.path + ATTRIBUTES_KEYS.get(node.format or "", node.key))
+    where = location.store.describe(location.path + ATTRIBUTES_KEYS.get(node.format or "", node.key))
     image = parse_ome_image(attributes, where)
     own, at = ome_members(attributes, where)
     if len(own["multiscales"]) > 1:

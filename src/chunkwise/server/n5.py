@@ -42,7 +42,7 @@ def array_content(served: ServedArray, key: str) -> Content | None:
         if key == KEY:
             return Document(dump_bytes(dict(node.document)))
         cell = open_array.stored.keys.cell(path, open_array.stored.grid.rank)
-        return None if cell is None else StoredValue(node.location.kv, path)
+        return None if cell is None else StoredValue(node.location.store, path)
     encoded = served.made.get("n5")
     if encoded is None:
         view = for_n5(served.view)

@@ -196,10 +196,10 @@ def chunks_in(view: TensorStore, plane: Plane) -> dict[str, Any]:
 def _chunk(stored: Any, location: Location, cell: tuple[int, ...], plane: Plane) -> dict[str, Any]:
     key = stored.keys.key(cell)
     name = key.removeprefix(location.path)
-    size = stored_size(location.kv, location.path + name)
+    size = stored_size(location.store, location.path + name)
     place = []
     for dim in (plane.down, plane.across):
         lo, hi = (0, 1) if dim is None else stored.grid.bounds(dim, cell[dim])
         place += [lo, hi if dim is None else min(hi, stored.shape[dim])]
     out = {"key": name, "cell": list(cell), "box": place, "size": size}
-    return out if can_tell_size(location.kv) else {**out, "unknown": True}
+    return out if can_tell_size(location.store) else {**out, "unknown": True}

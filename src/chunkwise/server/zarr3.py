@@ -58,7 +58,7 @@ def array_content(served: ServedArray, key: str) -> Content | None:
     assert open_array is not None and node is not None
     stored = open_array.stored
     cell = stored.keys.cell(node.location.path + key, stored.grid.rank)
-    return None if cell is None else StoredValue(node.location.kv, node.location.path + key)
+    return None if cell is None else StoredValue(node.location.store, node.location.path + key)
 
 
 def passed_document(served: ServedArray) -> Mapping[str, Any] | None:

@@ -234,7 +234,7 @@ class ArrayCopy:
     def begin(self) -> None:
         """Write the journal of a new copy, or read that of an unfinished one; see `complete`."""
         location = self._location
-        unfinished = location.kv.read(location.path + JOURNAL).value is not None
+        unfinished = location.store.read(location.path + JOURNAL).value is not None
         if self._overwrite:
             clear(location)
         elif unfinished and self._part is not None:
@@ -290,7 +290,7 @@ class ArrayCopy:
     def _keys(self) -> Iterator[str]:
         path = self._location.path
         keys = KeyRange.of_prefix(path) if path else KeyRange()
-        return self._location.kv.list(keys.start, keys.stop)
+        return self._location.store.list(keys.start, keys.stop)
 
     def _is_there(self) -> bool:
         try:
@@ -370,7 +370,7 @@ class ArrayCopy:
         """Have the steps done, one after the other."""
         journal = self._journal
         fence = (
-            None if self.complete else Fence(self._location.kv, journal.key, journal.owner, what == "copy")
+            None if self.complete else Fence(self._location.store, journal.key, journal.owner, what == "copy")
         )
         work = Work(what, steps, fence)
 
@@ -396,7 +396,7 @@ class ArrayCopy:
         if isinstance(error, MisfitError) and self._before is not None:
             for key in self._keys():
                 if key not in self._before:
-                    self._location.kv.delete(key)
+                    self._location.store.delete(key)
             return
         with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
             self._journal.save()
@@ -449,7 +449,7 @@ class ArrayCopy:
             write_first_attributes(location, self._format, self._attributes)
             open_spec({**self._spec, "open": True, "create": True}).result()
             self._journal.delete()
-            update_consolidated(location.kv, location.path)
+            update_consolidated(location.store, location.path)
         return open_array(location)
 
 

@@ -59,7 +59,7 @@ class CopySource(NamedTuple):
 
     def uses(self, location: Location, *, below: bool) -> bool:
         """Return True if anything that is read, archives included, lies at `location`, or also `below` it."""
-        store, top = _store_and_path(location.kv, location.path)
+        store, top = _store_and_path(location.store, location.path)
         for kv, path in (kvstore.open_driver() for kvstore in _kvstores(self.store._array.spec())):
             identity, at = _store_and_path(kv, path)
             if identity == store and (at.startswith(top) if below else at == top):
@@ -93,8 +93,8 @@ def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
 
 def check_apart(source: Location, destination: Location) -> None:
     """Raise InvalidArgumentError if one is, or holds, the other."""
-    store, here = _store_and_path(source.kv, source.path)
-    other, there = _store_and_path(destination.kv, destination.path)
+    store, here = _store_and_path(source.store, source.path)
+    other, there = _store_and_path(destination.store, destination.path)
     if store == other and (here.startswith(there) or there.startswith(here)):
         how = "is the same" if here == there else "is inside it" if there.startswith(here) else "holds it"
         raise InvalidArgumentError(f"{source.text} can't be copied to {destination.text}, which {how}")

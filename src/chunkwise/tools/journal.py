@@ -54,7 +54,7 @@ class Journal:
         part: Part | None = None,  # which does only its share of the tasks
     ) -> None:
         self._command = command
-        self._kv = location.kv
+        self._kv = location.store
         self._part = part
         self.key = location.path + (JOURNAL if part is None else part.key)
         self._task = json.loads(json.dumps(task))
@@ -218,10 +218,10 @@ class Journal:
 
 def read_journal(location: Location) -> dict[str, Any] | None:
     """Return what the journal at `location` says, None if there is none."""
-    value = location.kv.read(location.path + JOURNAL).value
+    value = location.store.read(location.path + JOURNAL).value
     if value is None:
         return None
-    return parse_journal(value, location.kv.describe(location.path + JOURNAL))
+    return parse_journal(value, location.store.describe(location.path + JOURNAL))
 
 
 def parse_journal(value: Buffer, where: str) -> dict[str, Any]:

@@ -132,13 +132,13 @@ def plan_migration(node: Node, *, keep_old: bool = False) -> Migration:
 
 
 def _existing(location: Location, keys: tuple[str, ...]) -> Iterator[str]:
-    return (key for key in keys if location.kv.read(location.path + key).value is not None)
+    return (key for key in keys if location.store.read(location.path + key).value is not None)
 
 
 def _describe(node: Node) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the new document of an array, and notes."""
     location = node.location
-    where = location.kv.describe(location.path + node.key)
+    where = location.store.describe(location.path + node.key)
     stored = dict(node.document)
     try:
         old = parse_zarr2(to_zarr2(stored, stored=True) if node.format == "zarr1" else stored)
@@ -212,13 +212,13 @@ def _check_same(old: Zarr2Metadata, plain: list[Codec], document: dict[str, Any]
 def notes_above(location: Location) -> list[str]:
     """Return what is to be known of the group that a migrated node is in."""
     above = location.parent
-    if above is None or above.kv.read(above.path + ".zgroup").value is None:
+    if above is None or above.store.read(above.path + ".zgroup").value is None:
         return []
     return [f"group {above.text} is of Zarr v2: what lists its members as such does not find {location.name}"]
 
 
 def _write(location: Location, document: dict[str, Any], removed: tuple[str, ...]) -> None:
-    kv, path = location.kv, location.path
+    kv, path = location.store, location.path
     if kv.write(path + "zarr.json", dump(document).encode(), if_equal=MISSING_GENERATION) is None:
         raise AlreadyExistsError(f"{kv.describe(path + 'zarr.json')} exists already")
     for key in removed:

@@ -51,7 +51,7 @@ def migrate_tree(root: Node, *, apply: bool, keep_old: bool) -> list[MigratedNod
     for _, node in reversed(nodes):
         if node.kind == "group":
             _migrate_group(node, keep_old)
-    update_consolidated(root.location.kv, root.location.path)
+    update_consolidated(root.location.store, root.location.path)
     for node in reversed(consolidated):
         consolidate(node.location)
     return report
@@ -68,7 +68,7 @@ def _plan(name: str, node: Node, keep_old: bool) -> MigratedNode:
             raise FailedPreconditionError(f"it is a group of {node.format}")
         node_attributes(node)
         location = node.location
-        kept = [key for key in _OLD_KEYS if not keep_old and location.kv.read(location.path + key).value]
+        kept = [key for key in _OLD_KEYS if not keep_old and location.store.read(location.path + key).value]
         notes = () if name else tuple(notes_above(location))  # the groups below are migrated too
         return MigratedNode(name, "group", tuple(kept), notes)
     except ChunkwiseError as e:
@@ -82,7 +82,7 @@ def _migrate_group(node: Node, keep_old: bool) -> None:
     def written(before: Any) -> Any:
         return document if before is None else before
 
-    change_document(node.location.kv, node.location.path + "zarr.json", written)
+    change_document(node.location.store, node.location.path + "zarr.json", written)
     if not keep_old:
         for key in reversed(_OLD_KEYS):  # .zgroup last: until then there is a v2 group too
             _delete(node, key)
@@ -90,7 +90,7 @@ def _migrate_group(node: Node, keep_old: bool) -> None:
 
 def _delete(node: Node, key: str) -> bool:
     """Delete a document; return whether there was one."""
-    kv, path = node.location.kv, node.location.path
+    kv, path = node.location.store, node.location.path
     there = kv.read(path + key).value is not None
     if there:
         kv.delete(path + key)

@@ -48,5 +48,5 @@ def create_array(location: Location, target: Target) -> TensorStore:
     create_parents(location, format, text=planned.dtype.name == "ustring")
     write_first_attributes(location, format, target.attributes)
     open_spec({**spec, "create": True}).result()
-    update_consolidated(location.kv, location.path)
+    update_consolidated(location.store, location.path)
     return open_array(location)

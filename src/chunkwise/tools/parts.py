@@ -60,7 +60,7 @@ class PartJournals:
 
     def read(self) -> Iterator[tuple[Part, dict[str, Any]]]:
         """Yield what the parts that have begun have noted."""
-        kv, path = self._location.kv, self._location.path
+        kv, path = self._location.store, self._location.path
         keys = KeyRange.of_prefix(f"{path}{_STEM}.")
         there = set(kv.list(keys.start, keys.stop))
         for number in range(1, self._n + 1):

@@ -40,7 +40,9 @@ def stored_array(node: Node) -> StoredArray:
     try:
         return format.stored_array(format.parse_metadata(node.document), node.location.path, options)
     except Exception as e:
-        raise prefix(e, f"Error reading {node.location.kv.describe(node.location.path + node.key)}") from None
+        raise prefix(
+            e, f"Error reading {node.location.store.describe(node.location.path + node.key)}"
+        ) from None
 
 
 def array_nbytes(node: Node) -> int | None:
@@ -85,7 +87,7 @@ class Occupancy(NamedTuple):
 
 def occupancy(node: Node, array: StoredArray) -> Occupancy:
     """Count the stored chunks of an array and their bytes."""
-    kv = node.location.kv
+    kv = node.location.store
     size: Callable[[str], int]
     below = _below(node)
     if offers(kv, EntryListable):

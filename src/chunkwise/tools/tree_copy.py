@@ -116,7 +116,7 @@ def copy_node(
     """Copy a node and everything below it to `names` in `target`, which is open for writing."""
     target.check_writable()
     here, there = source.node.location, target.location(names)
-    if here.kv.identity == there.kv.identity and there.path.startswith(here.path):
+    if here.store.identity == there.store.identity and there.path.startswith(here.path):
         raise InvalidArgumentError(f"{here.text} can't be copied to {there.text}, which is inside it")
     copy = _Copy(
         source=source,
@@ -278,11 +278,11 @@ def _copy_link(copy: _Copy, names: tuple[str, ...], link: Link) -> None:
 
 
 def _same_root(a: Location, b: Location) -> bool:
-    return bool(a.kv.identity == b.kv.identity and a.path == b.path)
+    return bool(a.store.identity == b.store.identity and a.path == b.path)
 
 
 def _source_text(source: Location, root: Location) -> str:
     """Return how a link in the tree at `root` says where the tree at `source` is."""
-    if source.kv.identity == root.kv.identity:
+    if source.store.identity == root.store.identity:
         return os.path.relpath("/" + source.path, "/" + root.path)
     return source.kvstore().url

@@ -242,14 +242,14 @@ class VerifyStep:
         found = find_documented(location, node.format)
         if found is None or dict(found.document) != dict(node.document):
             raise FailedPreconditionError(
-                f"a worker doesn't see the array: {location.kv.describe(location.path + node.key)} isn't "
+                f"a worker doesn't see the array: {location.store.describe(location.path + node.key)} isn't "
                 "there, or is another"
             )
 
     def run(self, tasks: Iterable[int]) -> _Found:
         """Check all that is stored in some of the ranges."""
         out = _Found()
-        node, array, kv = self.node, self.array, self.node.location.kv
+        node, array, kv = self.node, self.array, self.node.location.store
         reader = PlainReader(array, kv)
         limits = [array.grid.n_cells(dim, size) for dim, size in enumerate(array.shape)]
         for number in tasks:

@@ -95,7 +95,7 @@ class DatasetTarget:
         if self._group is None or node is None:
             return
         here, there = node.location, self._location.child(name) if self._mode == "a" else self._location
-        if here.kv.identity == there.kv.identity and here.path.startswith(there.path):
+        if here.store.identity == there.store.identity and here.path.startswith(there.path):
             raise InvalidArgumentError(
                 f"{dump(name)} is read from {here.text}, which is to be replaced; load the dataset first"
             )

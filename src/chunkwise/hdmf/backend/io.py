@@ -241,7 +241,7 @@ class ZarrIO(StoreReading, StoreWriting):
         """Return whether the store is not in a local file system."""
         from chunkwise.kvstore.file import FileStore
 
-        kv = self.store.location.kv
+        kv = self.store.location.store
         return not isinstance(kv.base if isinstance(kv, UnsyncedStore) else kv, FileStore)
 
     # -- opening and closing ----------------------------------------------------------------------
@@ -257,7 +257,7 @@ class ZarrIO(StoreReading, StoreWriting):
             mode = "w" if found is None else "r+"
         children = None
         if mode == "w" or found is None:
-            children = location.kv.list_children(location.path)
+            children = location.store.list_children(location.path)
         is_file = not is_url(self._source) and os.path.isfile(self._source)
         occupied = is_file or found is not None or bool(children and (children.keys or children.prefixes))
         if mode == "w":
@@ -270,7 +270,9 @@ class ZarrIO(StoreReading, StoreWriting):
                     f"what is at {self._source} is {'a file, ' if is_file else ''}no store; "
                     "it is replaced only with force_overwrite=True"
                 )
-            self._store = self._create(location._replace(kv=cast(KvStoreDriver, UnsyncedStore(location.kv))))
+            self._store = self._create(
+                location._replace(store=cast(KvStoreDriver, UnsyncedStore(location.store)))
+            )
             self._replaces = ("file" if is_file else "keys") if occupied else "nothing"
         elif found is None:
             raise no_store(location, self._source)
@@ -310,7 +312,7 @@ class ZarrIO(StoreReading, StoreWriting):
         if self._replaces is None:
             return
         location = self.store.location
-        kv = location.kv.base if isinstance(location.kv, UnsyncedStore) else location.kv
+        kv = location.store.base if isinstance(location.store, UnsyncedStore) else location.store
         if self._replaces == "file":
             os.unlink(self._source)
         elif self._replaces == "keys":

@@ -168,7 +168,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         self._failed = False
         if self._mode in ("w", "w-", "x", "a"):
             location = self.store.location
-            location.kv.delete(location.path + UNFINISHED)
+            location.store.delete(location.path + UNFINISHED)
 
     def write_group(self, parent: str, builder: GroupBuilder, **kwargs: Any) -> None:
         """Write a group below the group at the path `parent`; arguments as for `write_builder`."""
@@ -262,7 +262,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         if self._failed or writer.changed:
             location = self.store.location
             keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
-            location.kv.delete_range(keys.start, keys.stop)
+            location.store.delete_range(keys.start, keys.stop)
 
     # -- what was written -------------------------------------------------------------------------
 

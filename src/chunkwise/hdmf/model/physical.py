@@ -224,7 +224,7 @@ class PhysicalArray:
         relative = key[len(self.location.path) :]
         try:
             known = self._values
-            raw = known[relative] if relative in known else self.location.kv.read(key).value
+            raw = known[relative] if relative in known else self.location.store.read(key).value
             if raw is None:
                 out[...] = stored.fill_value
             else:
@@ -233,7 +233,7 @@ class PhysicalArray:
                 decode(raw, out)
                 spare.append(decode)
         except ChunkwiseError as e:
-            where = f"Error reading {self.location.kv.describe(key)}"
+            where = f"Error reading {self.location.store.describe(key)}"
             raise prefix(prefix(e, where), f'dataset "{self.node.path}"') from None
         if stored.shape != chunk:
             out = out[tuple(slice(0, n) for n in stored.shape)]
@@ -245,7 +245,7 @@ class PhysicalArray:
         transform = self._reversed(selection).transform(stored.shape)
         out = np.empty(transform.input_shape, stored.numpy_dtype)
         try:
-            read_into(stored, self.location.kv, transform, out, pool=self.pool).result()
+            read_into(stored, self.location.store, transform, out, pool=self.pool).result()
         except ChunkwiseError as e:
             raise prefix(e, f'dataset "{self.node.path}"') from None
         if self.format == "n5":
@@ -268,7 +268,7 @@ class PhysicalArray:
             source = source.astype(self.stored.numpy_dtype)
         return write_from(
             self.stored,
-            self.location.kv,
+            self.location.store,
             transform,
             source,
             pool=self.pool,
@@ -289,10 +289,10 @@ class PhysicalArray:
             return {**document, member: listed}
 
         key = self.prefix + DOCUMENT_KEYS[self.format]
-        self.node.document = change_document(self.location.kv, key, change)
+        self.node.document = change_document(self.location.store, key, change)
         self._stored = None
         if any(new < old for new, old in zip(listed, before.shape, strict=True)):
-            delete_outside(self.stored, self.location.kv, before.shape)
+            delete_outside(self.stored, self.location.store, before.shape)
 
 
 def _is_shape(shape: list[Any]) -> bool:

@@ -106,7 +106,7 @@ def detect_format(location: Location) -> Format | None:
     """Return the convention that the store at `location` follows; None if there is no store."""
     node = find_documented(location)
     if node is None or node.format == "zarr1" or (node.format == "n5" and "hdmf_n5" not in node.document):
-        has_copies = location.kv.read(location.path + ".zmetadata").value is not None
+        has_copies = location.store.read(location.path + ".zmetadata").value is not None
         return "zarr2" if has_copies else None
     return node.format
 
@@ -139,7 +139,7 @@ def read_tree(
 
 def _root_attributes(location: Location) -> dict[str, Any] | None:
     """Return the attributes of the root of a Zarr v2 store that has no ``.zgroup``."""
-    attributes = read_document(location.kv, location.path + ".zattrs")
+    attributes = read_document(location.store, location.path + ".zattrs")
     return attributes if isinstance(attributes, dict) else None
 
 
@@ -159,7 +159,7 @@ def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
     """Return a node of the hierarchy as one of a store; its attributes are read if they are not given."""
     if node.error:
         location = node.location
-        raise FailedPreconditionError(f"{location.kv.describe(location.path + node.key)}: {node.error}")
+        raise FailedPreconditionError(f"{location.store.describe(location.path + node.key)}: {node.error}")
     document = dict(node.document)
     if node.format == "zarr2":
         attributes = node_attributes(node) if attributes is None else attributes
@@ -175,17 +175,17 @@ def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
 
 def _read_consolidated(location: Location, format: Format, pool: Pool) -> Tree | None:
     if format == "n5":
-        proven = read_copies(location.kv, location.path)
+        proven = read_copies(location.store, location.path)
         return None if proven is None else _read_listed(location, proven, pool)
     tree = _read_snapshot(location, format)
-    if tree is not None and (proven := read_copies(location.kv, location.path)) is not None:
+    if tree is not None and (proven := read_copies(location.store, location.path)) is not None:
         tree.values = proven.values
     return tree
 
 
 def _read_snapshot(location: Location, format: Literal["zarr2", "zarr3"]) -> Tree | None:
     key = ".zmetadata" if format == "zarr2" else "zarr.json"
-    document = read_document(location.kv, location.path + key)
+    document = read_document(location.store, location.path + key)
     snapshot = parse_snapshot(key, _canonical_copies(document, format), 0.0)
     if snapshot is None:
         return None
@@ -225,7 +225,7 @@ def _read_listed(location: Location, proven: Proven, pool: Pool) -> Tree | None:
     for _, level in groupby(sorted(paths, key=_depth_and_path), key=lambda path: path.count("/")):
         found = {path: path[1:] + _DOCUMENT for path in level if _is_group(tree, _parent(path))}
         unproven = [key for key in found.values() if key not in tree.values]
-        read = read_values(location.kv, pool, [location.path + key for key in unproven])
+        read = read_values(location.store, pool, [location.path + key for key in unproven])
         raws = {key: stamped.value for key, stamped in zip(unproven, read, strict=True)}
         for path, key in found.items():
             raw = raws[key] if key in raws else tree.values[key]

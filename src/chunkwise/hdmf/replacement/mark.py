@@ -50,7 +50,7 @@ def unmark(store: HdmfStore, dataset: StoredNode | None) -> None:
 def _change(store: HdmfStore, key: str, change: Any) -> None:
     location = store.location
     load = load_document if store.format == "n5" else load_json
-    change_document(location.kv, location.path + key, change, load=load)
+    change_document(location.store, location.path + key, change, load=load)
 
 
 def _keep_in_step(store: HdmfStore, path: str | None) -> None:

@@ -92,14 +92,14 @@ def _settle(store: HdmfStore, path: str) -> None:
 
 def _clear(store: HdmfStore) -> None:
     """Delete what is stored for a successor that nobody needs: not whole yet, or not any more."""
-    kv, (start, stop) = store.location.kv, _bounds(store, SUCCESSOR)
+    kv, (start, stop) = store.location.store, _bounds(store, SUCCESSOR)
     if next(iter(kv.list(start, stop)), None) is not None:
         kv.delete_range(start, stop)
 
 
 def _copy_keys(store: HdmfStore, path: str) -> None:
     """Make the keys of a dataset those of its successor."""
-    kv, root = store.location.kv, store.location.path
+    kv, root = store.location.store, store.location.path
     source, target = root + SUCCESSOR[1:] + "/", root + path[1:] + "/"
     names = [key[len(source) :] for key in kv.list(*_bounds(store, SUCCESSOR))]
     documents = [name for name in names if name.rpartition("/")[2] in _DOCUMENTS]

@@ -95,13 +95,13 @@ class NodeWriter:
         self.put(self.store.convention.with_attributes(self.store.tree.nodes[path], attributes))
 
     def _open_writer(self) -> Any:
-        kv = self.store.location.kv
+        kv = self.store.location.store
         opener = traits_of(kv).open_writer
         return kv if opener is None else opener()
 
     def flush(self) -> None:
         """Wait until all is as durable as the kvstore makes it."""
-        kv = self.store.location.kv
+        kv = self.store.location.store
         flush = getattr(self._writer, "flush", None)
         if flush is not None:
             flush()
@@ -121,9 +121,9 @@ class NodeWriter:
             documents |= convention.consolidated(tree)
             self._write_copies()
         else:
-            location.kv.delete(location.path + COPIES)
+            location.store.delete(location.path + COPIES)
             if self.store.format == "zarr2":
-                location.kv.delete(location.path + ".zmetadata")
+                location.store.delete(location.path + ".zmetadata")
         if self.store.format == "zarr3" and not consolidate and "consolidated_metadata" in root.document:
             root.document.pop("consolidated_metadata")
             documents = dict(convention.documents(root))
@@ -136,7 +136,7 @@ class NodeWriter:
 
     def _write_copies(self) -> None:
         """Write copies of small values, and in N5 of documents."""
-        store, kv, root = self.store, self.store.location.kv, self.store.location.path
+        store, kv, root = self.store, self.store.location.store, self.store.location.path
         keys = []
         if store.format == "n5":  # the document of the root is read at each opening
             keys += [
@@ -245,7 +245,7 @@ class NodeWriter:
     def delete(self, path: str) -> None:
         """Delete a group or dataset and everything below it."""
         keys = KeyRange.of_prefix(self.store.location.path + path[1:] + "/")
-        self.store.location.kv.delete_range(keys.start, keys.stop)
+        self.store.location.store.delete_range(keys.start, keys.stop)
         tree = self.store.tree
         for at in [at for at in tree.nodes if at == path or at.startswith(path + "/")]:
             del tree.nodes[at]

@@ -220,7 +220,7 @@ class HdmfStore:
         node = self.tree.nodes[path]
         at = self.location.path + node.prefix
         return any(
-            self.location.kv.read(at + key).value is not None for key in self.convention.documents(node)
+            self.location.store.read(at + key).value is not None for key in self.convention.documents(node)
         )
 
     def _inside_encoded(self, path: str) -> bool:

@@ -52,7 +52,7 @@ def _object(document: dict[str, Any]) -> Any:
 def stored_nbytes(dataset: Dataset) -> int:
     """Return how many bytes are stored of a dataset, its documents included; lists its keys."""
     location = dataset.store.location
-    return below_nbytes(location.kv, location.path + dataset.store.tree.nodes[dataset.path].prefix)
+    return below_nbytes(location.store, location.path + dataset.store.tree.nodes[dataset.path].prefix)
 
 
 def dataset_info(dataset: Dataset) -> ArrayInfo:
