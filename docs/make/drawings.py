@@ -177,6 +177,48 @@ def speed() -> str:
     )
 
 
+def codecs() -> str:
+    """Return the stored sizes and speeds of codecs and levels, for each kind of data."""
+    results = json.loads((ROOT / "benchmarks" / "results" / "codecs.json").read_text())
+    families = dict.fromkeys(result["family"] for result in results)
+    kinds = dict.fromkeys(result["data"] for result in results)
+    shapes = dict(zip(families, ("hit", "read", "dark", "light"), strict=True))
+    parts = []
+    for row, what in enumerate(("write", "read")):
+        speeds = [result[what] for result in results]
+        low, high = log(min(speeds)), log(max(speeds))
+        for column, kind in enumerate(kinds):
+            left, top = 50 + column * 230, 30 + row * 220
+            parts.append(_box(left, top, 200, 160, "line"))
+            parts.append(_text(left + 100, top - 8, f"{kind}: {what}"))
+            parts.append(_text(left + 100, top + 190, "stored size, % of raw", 11))
+            shown = [result for result in results if result["data"] == kind]
+            largest = 1.1 * max(result["size"] for result in shown)
+            parts += [
+                _text(left, top + 174, "0", 10),
+                _text(left + 200, top + 174, f"{100 * largest:.2g}", 10),
+            ]
+            for family in families:
+                points = [
+                    (
+                        left + 200 * r["size"] / largest,
+                        top + 150 - 140 * (log(r[what]) - low) / (high - low or 1),
+                    )
+                    for r in shown
+                    if r["family"] == family
+                ]
+                line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+                parts.append(f'<polyline class="line" points="{line}"/>')
+                parts += [_box(x - 4, y - 4, 8, 8, shapes[family]) for x, y in points]
+        parts.append(_text(46, 40 + row * 220, f"{exp(high):.0f}", 10, "end"))
+        parts.append(_text(46, 182 + row * 220, f"{exp(low):.0f}", 10, "end"))
+    parts.append(_text(46, 14, "MB/s", 10, "end"))
+    for number, (family, kind) in enumerate(shapes.items()):
+        parts.append(_box(50 + number * 175, 462, 10, 10, kind))
+        parts.append(_text(66 + number * 175, 472, family, 12, "start"))
+    return _svg(750, 490, "Stored size and speed of codecs", parts)
+
+
 def layers() -> str:
     """Return the folders of the code from the public names down to the bytes."""
     rows = [
@@ -199,5 +241,5 @@ def layers() -> str:
 
 
 _DRAWINGS: dict[str, Callable[[], str]] = {
-    f.__name__: f for f in (chunks, shards, pyramid, stack, volume, speed, layers)
+    f.__name__: f for f in (chunks, shards, pyramid, stack, volume, speed, codecs, layers)
 }
