@@ -1,4 +1,4 @@
-"""Pages on virtual arrays, pyramids, images, chunks and copies run and print what they say."""
+"""The pages on virtual arrays, pyramids, images, chunks and copies run and print what they say."""
 
 from __future__ import annotations
 
