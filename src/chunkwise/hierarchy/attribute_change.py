@@ -133,7 +133,6 @@ def _with_attributes(location: Location, document: Any, change: Change) -> Any:
 def expect_object(value: Any, location: Location, key: str) -> dict[str, Any]:
     """Return the value of a document if it is a JSON object."""
     if not isinstance(value, dict):
-        raise FailedPreconditionError(
-            f"{location.store.describe(location.path + key)}: Expected object, but received: {dump(value)[:80]}"
-        )
+        name = location.store.describe(location.path + key)
+        raise FailedPreconditionError(f"{name}: Expected object, but received: {dump(value)[:80]}")
     return value
