@@ -114,6 +114,50 @@ def test_resumed_after_a_killed_driver(tmp_path: Path, processes: Executor) -> N
     assert not list(tmp_path.glob("**/.chunkwise*"))
 
 
+def test_a_driver_that_dies_before_it_deletes_the_journal_of_a_level(tmp_path: Path) -> None:
+    source, path = tmp_path / "source.zarr", tmp_path / "a.zarr"
+    cw.create_array(source, IMAGE, chunks=(16, 16), dimension_names=["y", "x"])
+    journals: list[bytes] = []
+
+    def progress(now: Any) -> None:
+        journals.extend(file.read_bytes() for file in (path / "0").glob(".chunkwise*"))
+        if now.level == 1 and now.nbytes_done > 0:
+            raise RuntimeError("the driver dies")
+
+    options: dict[str, Any] = {"chunks": [8, 8], "levels": 2, "factors": [2, 2], "memory": 1}
+    with pytest.raises(RuntimeError, match="dies"):
+        cw.downsample_pyramid(source, path, progress=progress, **options).result()
+    assert journals and not list((path / "0").glob(".chunkwise*"))
+    (name,) = (file.name for file in path.glob(".chunkwise*"))
+    (path / "0" / name).write_bytes(journals[-1])
+    made = cw.downsample_pyramid(source, path, resume=True, **options).result()
+    for level, expected in zip(made.levels, levels_of(IMAGE, 2, "mean"), strict=True):
+        assert np.array_equal(level.read().result(), expected)
+    assert not list(tmp_path.glob("**/.chunkwise*"))
+
+
+def test_a_driver_that_dies_while_levels_become_arrays(tmp_path: Path) -> None:
+    """Levels that were made together are finished again, those that are arrays already too."""
+    source, path = tmp_path / "source.zarr", tmp_path / "a.zarr"
+    cw.create_array(source, IMAGE, chunks=(16, 16), dimension_names=["y", "x"])
+    kept: dict[Path, bytes] = {}
+
+    def progress(now: Any) -> None:
+        kept.update((file, file.read_bytes()) for file in path.glob("**/.chunkwise*"))
+
+    options: dict[str, Any] = {"chunks": [8, 8], "levels": 2, "factors": [2, 2], "memory": "10MB"}
+    with ThreadPoolExecutor(1) as executor:
+        cw.downsample_pyramid(source, path, progress=progress, executor=executor, **options).result()
+        assert len(kept) == 2, "levels are made together"
+        for file, text in kept.items():
+            file.write_bytes(text)
+        (path / "2" / "zarr.json").unlink()
+        made = cw.downsample_pyramid(source, path, resume=True, executor=executor, **options).result()
+    for level, expected in zip(made.levels, levels_of(IMAGE, 2, "mean"), strict=True):
+        assert np.array_equal(level.read().result(), expected)
+    assert not list(tmp_path.glob("**/.chunkwise*"))
+
+
 def test_on(tmp_path: Path) -> None:
     from chunkwise.cli.main import main
 

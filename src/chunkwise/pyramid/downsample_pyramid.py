@@ -349,6 +349,7 @@ class _PyramidWriter:
                 if number < self._start or self._journal.is_done(number):
                     arrays.append(open_array(self._location.child(plan.names[number]), read=True))
                     if number >= self._start:
+                        self._writers[number].forget()
                         self._advance(number, self._writers[number].nbytes)
                     continue
                 source = plan.source

@@ -11,6 +11,7 @@ from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, clear, create_parents
+from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.journal import Journal, read_journal
@@ -68,6 +69,11 @@ class LevelWriter:
         """Return the task of a level of which there is a part."""
         found = read_journal(self._location)
         return None if found is None else dict(found.get("task", {}))
+
+    def forget(self) -> None:
+        """Delete the journal of a finished level, which a driver that was killed may have left."""
+        if self.begun() is not None:
+            self._location.store.delete(self._location.path + JOURNAL)
 
     def fence(self, journal: Journal) -> Fence:
         """Return what keeps workers from writing when the level is done."""
