@@ -111,7 +111,8 @@ def open_target(destination: Location, format: Any, *, resume: bool, overwrite: 
     if there is None or resume:
         return open_group(destination, "a", format=format)
     if there.kind == "group" and not overwrite:
-        raise AlreadyExistsError(
+        text = destination.text
+        raise AlreadyExistsError(f"{text} is there already; overwrite=True, or --overwrite, deletes it first")
             f"{destination.text} is there already; overwrite=True, or --overwrite, deletes it first"
         )
     return open_group(destination, "w" if overwrite else "w-", format=format)
