@@ -113,8 +113,6 @@ def open_target(destination: Location, format: Any, *, resume: bool, overwrite: 
     if there.kind == "group" and not overwrite:
         text = destination.text
         raise AlreadyExistsError(f"{text} is there already; overwrite=True, or --overwrite, deletes it first")
-            f"{destination.text} is there already; overwrite=True, or --overwrite, deletes it first"
-        )
     return open_group(destination, "w" if overwrite else "w-", format=format)
 
 
