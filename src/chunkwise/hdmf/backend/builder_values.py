@@ -121,7 +121,8 @@ def _declared(dtype: Any) -> Element:
     return element_of_word(_SPEC_WORDS.get(dtype, dtype))
 
 
-_NO_REFERENCES = {str, bytes, bool, int, float}
+def _has_no_references(kind: type) -> bool:
+    return kind in (str, bytes, bool, int, float) or issubclass(kind, np.number | np.bool_ | np.character)
 
 
 def with_references(data: Any, convert: Callable[[Any], Reference]) -> Any:
@@ -145,7 +146,7 @@ def with_references(data: Any, convert: Callable[[Any], Reference]) -> Any:
     if isinstance(data, tuple):
         return tuple(with_references(item, convert) for item in data)
     if isinstance(data, list):
-        if set(map(type, data)) <= _NO_REFERENCES:  # as most columns are
+        if all(map(_has_no_references, set(map(type, data)))):  # as most columns are
             return data
         return [with_references(item, convert) for item in data]
     return data
