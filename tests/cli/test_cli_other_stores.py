@@ -22,7 +22,7 @@ COMMANDS = ("cp", "diff", "rm", "mv", "consolidate", "tree", "attrs")
 def place(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Location]:
     """Return what gives a location in one store in memory; commands take it by ``mem:path``."""
     store = locate(cw.KvStore.open("memory://").result())
-    assert isinstance(store.kv, MemoryStore)
+    assert isinstance(store.store, MemoryStore)
 
     def find(text: str) -> Location:
         assert text.startswith("mem:")
@@ -51,7 +51,7 @@ def test_a_tree_in_memory(run: Run, place: Callable[[str], Location], format: st
     assert run("mv", "mem:deep/s0", "mem:b/s0").status == 0
     assert run("attrs", "mem:b/s0", "get", "unit").out == '"nm"\n'
     assert run("rm", "-r", "mem:a").status == 0
-    keys = list(place("mem:").kv.list())
+    keys = list(place("mem:").store.list())
     assert keys and not [key for key in keys if key.startswith("a/")]
     if format != "n5":
         assert run("consolidate", "mem:b").status == 0

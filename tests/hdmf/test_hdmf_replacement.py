@@ -82,7 +82,7 @@ def _in_files(format: str, path: Path) -> Fresh:
 
 
 def _dying(place: Location, n_changes: int) -> Location:
-    return place._replace(kv=DyingStore(place.kv, n_changes))
+    return place._replace(store=DyingStore(place.store, n_changes))
 
 
 def _index(place: Location, mode: str) -> np.ndarray[Any, Any]:
@@ -102,12 +102,12 @@ def _keys(place: Location) -> list[str]:
     # The store of a local path is the whole file system.
     keys = KeyRange.of_prefix(place.path) if place.path else KeyRange()
     # Copies of values are deleted by the first change, and written when the file is closed.
-    return [key for key in place.kv.list(keys.start, keys.stop) if not key.endswith(COPIES)]
+    return [key for key in place.store.list(keys.start, keys.stop) if not key.endswith(COPIES)]
 
 
 def _leftovers(place: Location) -> list[str]:
     keys = _keys(place)
-    marked = [key for key in keys if b"_REPLACING" in bytes(place.kv.read(key).value or b"")]
+    marked = [key for key in keys if b"_REPLACING" in bytes(place.store.read(key).value or b"")]
     return [key for key in keys if "chunkwise-replacing" in key] + marked
 
 
@@ -119,7 +119,7 @@ def _widen(place: Location) -> None:
 def _n_changes(place: Location, work: Callable[[Location], None]) -> int:
     dying = _dying(place, 1 << 20)
     work(dying)
-    return (1 << 20) - dying.kv.left  # type: ignore[attr-defined, no-any-return]
+    return (1 << 20) - dying.store.left  # type: ignore[attr-defined, no-any-return]
 
 
 @pytest.mark.parametrize("where", ["memory", "files"])
@@ -224,8 +224,8 @@ def test_consolidated_metadata_of_a_dead_process_has_columns_of_one_length(forma
             table = io.read()
             table.add_row(numbers=[1.0], word="x")
             table.add_row(numbers=list(range(100)), word="x")
-            if isinstance(place.kv, DyingStore):
-                place.kv.left = min(place.kv.left, 0)  # before consolidated metadata is brought up to date
+            if isinstance(place.store, DyingStore):
+                place.store.left = min(place.store.left, 0)  # before consolidated metadata is brought up to date
 
     new = _in_memory(format)
     for n in range(4, 40):
@@ -275,7 +275,7 @@ from chunkwise.hdmf import NWBZarrIO
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 place = locate(sys.argv[2])
-with NWBZarrIO(place._replace(kv=DyingStore(place.kv, int(sys.argv[3]), die)), mode="r+") as io:
+with NWBZarrIO(place._replace(store=DyingStore(place.store, int(sys.argv[3]), die)), mode="r+") as io:
     io.read().units.spike_times_index.data.widen(np.dtype("u8"))
 """
 

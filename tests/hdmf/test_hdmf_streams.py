@@ -132,8 +132,8 @@ def test_each_chunk_or_shard_is_written_once(
     chunks = (5, 4) if options else (10, 8)
     blocks = Blocks(array, buffer_shape=buffer, chunk_shape=(5, 4))
     place = locate(str(tmp_path / "a"))
-    store = CountingStore(place.kv)
-    _write(place._replace(kv=store), ZarrDataIO(blocks, chunks=chunks, **options), format)
+    store = CountingStore(place.store)
+    _write(place._replace(store=store), ZarrDataIO(blocks, chunks=chunks, **options), format)
     chunks_written = [n for key, n in store.written.items() if "/d/" in key and key[-1].isdigit()]
     assert chunks_written == [1] * 4
     np.testing.assert_array_equal(open_store(tmp_path / "a").dataset("/d").read(), array)
@@ -146,8 +146,8 @@ def test_chunks_are_compressed_by_several_threads(format: str, streamed: bool, t
     array = np.random.default_rng(1).integers(0, 4096, (8, 1 << 18))
     data = Blocks(array, buffer_shape=(2, 1 << 18), chunk_shape=(1, 1 << 18)) if streamed else array
     place = locate(str(tmp_path / "a"))
-    store = MeetingStore(place.kv)
-    with ZarrIO(place._replace(kv=store), "w", format=format) as io:
+    store = MeetingStore(place.store)
+    with ZarrIO(place._replace(store=store), "w", format=format) as io:
         d = DatasetBuilder("d", ZarrDataIO(data, chunks=(1, 1 << 18)), dtype="int64")
         io.write_builder(GroupBuilder("root", datasets=[d]))
     assert len(store.threads) == 2

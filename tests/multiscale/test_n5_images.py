@@ -202,8 +202,8 @@ def test_times_of_bigdataviewer(tmp_path):
     assert level.shape == (4, 5, 12, 3) and level.domain.labels == ("x", "y", "z", "t")
     np.testing.assert_array_equal(level, np.stack([values[0, t, 1] for t in range(3)], -1))
     assert str(level.dimension_units[0]) == "8 nm" and level.dimension_units[3] is None
-    trace = TraceStore(locate(str(tmp_path)).kv)
-    location = locate(str(tmp_path / "a.n5" / "setup0"))._replace(kv=trace)
+    trace = TraceStore(locate(str(tmp_path)).store)
+    location = locate(str(tmp_path / "a.n5" / "setup0"))._replace(store=trace)
     np.testing.assert_array_equal(cw.open_multiscale(location).levels[1], level)
 
 

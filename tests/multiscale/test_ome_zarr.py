@@ -116,7 +116,7 @@ def test_a_large_plate_is_opened_by_its_own_document(tmp_path, version):
     """Of 7,000 positions those are read that are looked up."""
     path = tmp_path / "plate.zarr"
     write_plate(path, 50, 70, version, wells=["B/3"])
-    trace = TraceStore(locate(str(path)).kv)
+    trace = TraceStore(locate(str(path)).store)
     prefix = locate(str(path)).path
 
     def asked():
@@ -124,7 +124,7 @@ def test_a_large_plate_is_opened_by_its_own_document(tmp_path, version):
         trace.requests.clear()
         return keys
 
-    plate = cw.open_multiscale(locate(str(path))._replace(kv=trace))
+    plate = cw.open_multiscale(locate(str(path))._replace(store=trace))
     assert len(plate.wells) == 3500 and plate.name == "screen"
     assert plate.rows[:2] == ("A", "B") and plate.columns[-1] == "70"
     keys = asked()
@@ -319,5 +319,5 @@ def test_consolidated_metadata_are_enough(tmp_path):
     cw.open_group(tmp_path / "a.zarr", "r+").consolidate()
     location = locate(str(tmp_path / "a.zarr"))
     trace = TraceStore(location.store)
-    image = cw.open_multiscale(location._replace(kv=trace))
+    image = cw.open_multiscale(location._replace(store=trace))
     assert image.levels[1].dimension_units is not None and len(trace.requests) == 1
