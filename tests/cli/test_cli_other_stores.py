@@ -32,8 +32,8 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Location]:
     def at(text: Any) -> Location:
         return find(text) if isinstance(text, str) and text.startswith("mem:") else locate(text)
 
-    for command in COMMANDS:
-        monkeypatch.setattr(import_module(f"chunkwise.cli.{command}"), "locate", at)
+    for module in ("tools.difference", *(f"cli.{command}" for command in COMMANDS if command != "diff")):
+        monkeypatch.setattr(import_module(f"chunkwise.{module}"), "locate", at)
     return find
 
 

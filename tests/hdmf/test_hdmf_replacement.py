@@ -225,7 +225,8 @@ def test_consolidated_metadata_of_a_dead_process_has_columns_of_one_length(forma
             table.add_row(numbers=[1.0], word="x")
             table.add_row(numbers=list(range(100)), word="x")
             if isinstance(place.store, DyingStore):
-                place.store.left = min(place.store.left, 0)  # before consolidated metadata is brought up to date
+                # before consolidated metadata is brought up to date
+                place.store.left = min(place.store.left, 0)
 
     new = _in_memory(format)
     for n in range(4, 40):
