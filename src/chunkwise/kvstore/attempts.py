@@ -19,39 +19,19 @@ _CONNECTION_PATIENCE = 2.0  # seconds
 
 
 class Attempts:
-    """Counts the attempts of one request.
-
-    Parameters
-    ----------
-    retries : Retries
-    what : str
-        What is attempted, such as ``read s3://bucket/key``; for the log.
-
-    Attributes
-    ----------
-    failed : int
-        Attempts that have failed.
-    """
+    """Count of the attempts of one request."""
 
     def __init__(self, retries: Retries, what: str) -> None:
         self._retries = retries
-        self._what = what
-        self.failed = 0
+        self._what = what  # such as ``read s3://bucket/key``; for the log
+        self.failed = 0  # attempts that have failed
         self._unconnected_since: float | None = None
         self._begin = time.monotonic()
 
     def again(self, why: str, *, connected: bool = True, at_least: float = 0.0) -> bool:
-        """Wait before the next attempt and return True, or return False if there is to be none.
-
-        Parameters
-        ----------
-        why : str
-            What the last attempt failed with.
-        connected : bool
-            Whether there was a connection.
-        at_least : float
-            Seconds that the server wants us to wait.
-        """
+        """Wait before the next attempt and return True, or return False if there is to be none."""
+        # `why` is the last failure, `connected` says if there was a connection, `at_least` is the server's
+        # wish.
         retries, now = self._retries, time.monotonic()
         delay = max(retries.delay(self.failed), at_least)
         self.failed += 1

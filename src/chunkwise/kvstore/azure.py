@@ -32,26 +32,14 @@ __all__ = ["AzureContainer"]
 
 @dataclass(frozen=True)
 class AzureContainer:
-    """A container, its server, and the credentials to use.
-
-    Attributes
-    ----------
-    container : str
-    account : str
-        Empty for the one that the environment names.
-    endpoint : str
-        URL of the account's blobs; empty for Azure's.
-    credentials : str
-        ``default``, ``anonymous``, ``environment``, ``managed_identity`` or ``cli``.
-    provider : callable or None
-        Gives ``token``, ``access_key`` or ``sas_token``, and ``expires_at``, in place of `credentials`;
-        not pickled.
-    """
+    """A container, its server, and the credentials to use."""
 
     container: str
-    account: str = ""
-    endpoint: str = ""
+    account: str = ""  # empty for the one that the environment names
+    endpoint: str = ""  # URL of the account's blobs; empty for Azure's
+    # ``default``, ``anonymous``, ``environment``, ``managed_identity`` or ``cli``.
     credentials: str = "default"
+    # Gives ``token``, ``access_key`` or ``sas_token``, and ``expires_at``, instead; not pickled.
     provider: Provider | None = field(default=None, repr=False)
 
     suffix_ranges = False

@@ -32,18 +32,10 @@ def client_options(retries: Retries) -> dict[str, Any]:
 
 
 class Access(NamedTuple):
-    """A way to be let in.
+    """A way to send requests."""
 
-    Attributes
-    ----------
-    signed : bool
-        With credentials, or as anybody.
-    region : str
-        Where the requests go; empty for what the configuration or the environment says.
-    """
-
-    signed: bool
-    region: str = ""
+    signed: bool  # with credentials
+    region: str = ""  # empty for that of the configuration or the environment
 
 
 class Bucket(Protocol):

@@ -11,13 +11,8 @@ __all__ = ["check_range", "read_ranges", "resolve_range"]
 
 
 def check_range(start: int, stop: int | None) -> None:
-    """Raise unless ``start, stop`` is a range at all, whatever the size of the value.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `stop` comes before `start`, or is given for a `start` that counts from the end.
-    """
+    """Raise InvalidArgumentError unless ``start, stop`` is a range, whatever the size of the value."""
+    # A `start` that counts from the end goes with no `stop`.
     if stop is not None and (start < 0 or stop < start):
         raise InvalidArgumentError(
             f"Unsupported byte range {start}:{stop}: expected 0 <= start <= stop, or a negative start alone"
@@ -25,24 +20,8 @@ def check_range(start: int, stop: int | None) -> None:
 
 
 def resolve_range(start: int, stop: int | None, size: int) -> tuple[int, int]:
-    """Return where in a value of `size` bytes the range begins and ends.
-
-    Parameters
-    ----------
-    start : int
-        First byte; counted from the end of the value if negative, which `stop` may not go with.
-    stop : int, optional
-        One past the last byte; None for the end of the value.
-    size : int
-        Size of the value in bytes.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the two are no range.
-    OutOfRangeError
-        If the range does not lie inside the value.
-    """
+    """Return begin and end of the range in a value of `size` bytes; raise OutOfRangeError outside it."""
+    # A negative `start` counts from the end of the value, and goes with no `stop`; None is the end.
     check_range(start, stop)
     begin = start if start >= 0 else size + start
     end = size if stop is None else stop
@@ -57,10 +36,8 @@ def resolve_range(start: int, stop: int | None, size: int) -> tuple[int, int]:
 def read_ranges(
     store: Readable, key: str, starts: Sequence[int], stops: Sequence[int]
 ) -> list[Buffer] | None:
-    """Return the bytes of each range of the value of `key`, None if it is missing.
-
-    A store that can't serve several ranges in one request gets a request for each.
-    """
+    """Return the bytes of each range of the value of `key`, None if it is missing."""
+    # A store that can't serve several ranges in one request gets a request for each.
     if offers(store, RangeReadable):
         return store.read_ranges(key, starts, stops)
     read = store.open_reader()

@@ -67,29 +67,7 @@ _SYNC_CONCURRENCY = 16
 
 
 class FileStore:
-    """The files below a directory.
-
-    Parameters
-    ----------
-    root : path
-        The directory; it is made by the first write.  A relative path is relative to the working
-        directory of now, not of later.
-    sync : bool
-        Whether a write is on disk, its name included, when it returns.
-    locking : {"os", "lockfile", "none", "non_atomic"}
-        How writers of a key exclude each other; see `chunkwise.kvstore.file_write`.
-    acquire_timeout : float
-        Seconds to wait for another writer.
-    io_mode : {"default", "memmap", "direct"}
-        How values are read; see `chunkwise.kvstore.file_read`.
-    io_limit : int, optional
-        How many threads of one read or write of an array may use the store at a time.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For a path with ``..`` or NUL, or an argument that is none of the above.
-    """
+    """The files below a directory, which the first write makes."""
 
     def __init__(
         self,
@@ -117,9 +95,10 @@ class FileStore:
             raise InvalidArgumentError(
                 f"Expected acquire_timeout to be seconds, not negative, but received: {acquire_timeout!r}"
             )
+        # Absolute: a relative path is relative to the working directory of now, not of later.
         self.root = root_directory(root)
         self.writing = Writing(locking, bool(sync), float(acquire_timeout))
-        self.io_mode = io_mode
+        self.io_mode = io_mode  # see `chunkwise.kvstore.file_read`
         self.io_limit = io_limit
         self._real: str | None = None
         self._turn = new_lock()
@@ -212,33 +191,19 @@ class FileStore:
         return lambda key, *arguments: None if other_case(self.root, key) else read(key, *arguments)
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of the value of `key`, None if that is missing.
-
-        Ranges in ascending order that lie close together share a system call.
-        """
+        """Return the bytes of each range of the value of `key`, None if that is missing."""
+        # Ranges in ascending order that lie close together share a system call.
         return None if other_case(self.root, key) else read_file_ranges(self._path(key), starts, stops)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`.
-
-        Raises
-        ------
-        DeadlineExceededError
-            If another writer holds the key's lock for too long.
-        FailedPreconditionError
-            If the key is a directory, or one above it is a file.
-        StorageError
-            If the disk is full or fails; the old value remains.
-        """
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         return self._replace(key, write_all, value, if_equal)
 
     def write_file(
         self, key: str, write: Callable[[IO[bytes]], object], *, if_equal: bytes | None = None
     ) -> bytes | None:
-        """Make the value of `key` of what `write` writes to the file that it is given.
-
-        It may be called again, with another file.  Results and errors are those of `write`.
-        """
+        """Replace the value of `key` by what `write` writes to a file; return as `FileStore.write` does."""
+        # `write` may be called again, with another file.
 
         def fill(fd: int, write: Callable[[IO[bytes]], object]) -> None:
             with open(fd, "wb", closefd=False) as file:
@@ -272,11 +237,7 @@ class FileStore:
     def sync(
         self, keys: Iterable[str], prefix: str, each: Callable[[Callable[[str], None], Sequence[str]], object]
     ) -> None:
-        """Wait until the values of `keys` and all names below `prefix`, a directory, are on disk.
-
-        ``each(function, arguments)`` calls a function with each of the arguments, perhaps in threads.
-        Of keys that were deleted it is the absence that is waited for.
-        """
+        """Wait until the values of `keys` and all names below `prefix`, a directory, are on disk."""
         files = [self._path(key) for key in keys]
         directories = {os.path.dirname(self.root + prefix)}
         for path in files:
@@ -299,13 +260,10 @@ class FileStore:
             raise file_error(e, "delete", path) from e
 
     def delete_range(self, start: str = "", stop: str = "") -> None:
-        """Delete the keys in ``[start, stop)``, and the directories that hold nothing else.
-
-        A directory goes if the range has all that begins with its path: ``[a/b, a/c)`` removes the
-        directory ``a/b``, ``[a/b/, a/b0)`` leaves it empty.
-        Lock files in the range go too, except those that a writer holds; with ``lockfile``, where a
-        living holder can't be told from a dead one, they stay.
-        """
+        """Delete the keys in ``[start, stop)``, and the directories that hold nothing else."""
+        # A directory goes if the range has all that begins with its path: ``[a/b, a/c)`` removes the
+        # directory ``a/b``, ``[a/b/, a/b0)`` leaves it empty.  Lock files go too, except those that a writer
+        # holds; with ``lockfile``, where a living holder can't be told from a dead one, they stay.
         try:
             touched = delete_files(self.root, KeyRange.between(start, stop), self._remove_lock)
             if self.writing.sync:
@@ -354,10 +312,8 @@ class FileStore:
             raise file_error(e, "list", str(e.filename or self.root)) from e
 
     def list_children(self, prefix: str) -> Children:
-        """List one level below `prefix`; keys and prefixes are whole, from the root.
-
-        A directory is listed even if it is empty; a symbolic link to one is a key, as in `list`.
-        """
+        """List one level below `prefix`; keys and prefixes are whole, from the root."""
+        # A directory is listed even if it is empty; a symbolic link to one is a key, as in `list`.
         try:
             return list_directory(self.root, prefix)
         except OSError as e:

@@ -44,10 +44,7 @@ _PRECONDITION = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
 
 
 def file_error(error: OSError, operation: str, path: str) -> ChunkwiseError:
-    """Return the exception that says that `operation` on the file `path` failed, and what to do.
-
-    ``errno`` of a StorageError is that of `error`.
-    """
+    """Return the exception for the failure of `operation` on the file `path`, with the same ``errno``."""
     code = error.errno
     text = f"Failed to {operation}: {dump(path)}: {os.strerror(code) if code else error}"
     if code is not None:

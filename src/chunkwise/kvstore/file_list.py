@@ -22,13 +22,8 @@ __all__ = ["delete_files", "list_directory", "walk"]
 
 
 def walk(root: str, keys: KeyRange) -> Iterator[str]:
-    """Yield the keys in `keys` of the store at `root`, looking only into directories that can have some.
-
-    Raises
-    ------
-    NotFoundError
-        If the directory to look into is a file.
-    """
+    """Yield the keys in `keys` of the store at `root`; raise NotFoundError if the directory is a file."""
+    # Only directories that can have such keys are looked into.
     base = _base(keys)
     pending = [] if base is None else [(base, keys.covers(base))]
     while pending:
@@ -46,10 +41,8 @@ def walk(root: str, keys: KeyRange) -> Iterator[str]:
 
 
 def list_directory(root: str, prefix: str) -> Children:
-    """Return the keys and the directories right below `prefix`, both as whole keys.
-
-    A directory counts even if there is no key below it: finding out would mean walking it.
-    """
+    """Return the keys and the directories right below `prefix`, both as whole keys."""
+    # A directory counts even if there is no key below it: finding out would mean walking it.
     # A prefix need not end at a directory: "a/b" stands for what is in "a" and begins with "b".
     directory = prefix[: prefix.rfind("/") + 1]
     stem = prefix[len(directory) :]
@@ -65,23 +58,10 @@ def list_directory(root: str, prefix: str) -> Children:
 
 
 def delete_files(root: str, keys: KeyRange, remove_lock: Callable[[str], None]) -> set[str]:
-    """Delete the files whose path below `root` is in `keys`, and the directories that were there for them.
-
-    Parameters
-    ----------
-    root : str
-        The store's directory, ending in ``/``; it stays.
-    keys : KeyRange
-        The range.  A directory goes if everything is in it that begins with its path, without a
-        ``/``: ``[a/b, a/c)`` removes ``a/b``, ``[a/b/, a/b0)`` and ``[a/b, a/b0)`` empty it.
-    remove_lock : callable
-        Called with the path of each lock file in the range; may leave it.
-
-    Returns
-    -------
-    set of str
-        The directories that names were removed from and that are still there.
-    """
+    """Delete the files and emptied directories in `keys`; return the directories that lost names and stay."""
+    # `root` ends in ``/`` and stays.  A directory goes if everything is in `keys` that begins with its path,
+    # without a ``/``: ``[a/b, a/c)`` removes ``a/b``, ``[a/b/, a/b0)`` and ``[a/b, a/b0)`` empty it.
+    # `remove_lock` gets the path of each lock file in the range, and may leave it.
     touched: set[str] = set()
 
     def clear(directory: str, *, top: bool) -> None:

@@ -112,13 +112,7 @@ def real_directory(root: str) -> str:
 
 
 def root_directory(path: str | os.PathLike[Any]) -> str:
-    """Return the absolute path of the directory `path`, ending in ``/``.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `path` has a component ``..`` or a NUL.
-    """
+    """Return the absolute path of a directory, ending in ``/``; ``..`` and NUL are invalid."""
     text = os.fspath(path)
     if isinstance(text, bytes):
         text = os.fsdecode(text)

@@ -100,26 +100,9 @@ def under_lock(
     sync: bool,
     stamped: Callable[[bytes], None] | None,
 ) -> None:
-    """Do what `attempt_under_lock` does, waiting for other holders of the lock.
-
-    Parameters
-    ----------
-    path : str
-    locking : {"os", "lockfile", "none"}
-    timeout : float
-        Seconds to wait.
-    work : callable
-    value : object
-    sync : bool
-    stamped : callable, optional
-
-    Raises
-    ------
-    DeadlineExceededError
-        If another holds the lock for too long.
-    FileNotFoundError
-        If the directory is missing, or was removed together with the lock file.
-    """
+    """Do what `attempt_under_lock` does; wait for other holders at most `timeout` seconds."""
+    # Raises DeadlineExceededError if another holds the lock for longer, FileNotFoundError if the directory is
+    # missing, or was removed together with the lock file.
     lock = path + (LOCK_SUFFIX if locking != "none" else f"_{os.urandom(8).hex()}{LOCK_SUFFIX}")
     flags, pauses = lock_flags(locking), _pauses(lock, timeout)
     while not attempt_under_lock(path, lock, flags, work, value, sync, stamped):

@@ -54,14 +54,9 @@ _Loader: TypeAlias = Callable[[int, int, int], Buffer]
 
 
 def open_file_reader(root: str) -> Reader:
-    """Return a reader of the files below the directory `root`, for one worker.
-
-    Returns
-    -------
-    callable
-        ``reader(key, start=0, stop=None)`` returns a view that is valid until the next call, or None
-        if the file is missing or a directory.
-    """
+    """Return a reader of the files below `root`, for one worker."""
+    # ``reader(key, start=0, stop=None)`` returns a view that is valid until the next call, or None if the
+    # file is missing or a directory.
     view = np.empty(_INITIAL, np.uint8).data
     buffers, capacity = [view], _INITIAL
     os_open, os_readv, os_lseek, os_close = os.open, os.readv, os.lseek, os.close
@@ -124,15 +119,10 @@ def open_file_reader(root: str) -> Reader:
 
 
 def open_into_reader(root: str) -> Callable[[str, memoryview], int | None]:
-    """Return a reader for one worker that fills the caller's memory with files of a known size.
-
-    Returns
-    -------
-    callable
-        ``reader(key, out)`` returns how many bytes it got, one more than `out` holds if the file is longer;
-        None if the file is missing or a directory.  Other numbers than ``len(out)`` may also mean that the
-        system was interrupted: the other reader tells what is the matter.
-    """
+    """Return a reader for one worker that fills the caller's memory with files of a known size."""
+    # ``reader(key, out)`` returns how many bytes it got, one more than `out` holds if the file is longer;
+    # None if the file is missing or a directory.  Other numbers than ``len(out)`` may also mean that the
+    # system was interrupted: the other reader finds out.
     spare = memoryview(bytearray(1))
     buffers = [spare, spare]
     os_open, os_readv, os_close = os.open, os.readv, os.close
@@ -182,10 +172,8 @@ def regular_status(fd: int) -> os.stat_result:
 
 
 def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-    """Return the bytes of each range of the file `path`, None if it is missing.
-
-    The file is opened once, and ranges that follow each other closely share a system call.
-    """
+    """Return the bytes of each range of the file `path`, None if it is missing."""
+    # The file is opened once, and ranges that follow each other closely share a system call.
     for start, stop in zip(starts, stops, strict=True):
         check_range(start, stop)
     try:

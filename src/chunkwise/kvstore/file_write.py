@@ -40,34 +40,19 @@ _PATIENCE = 0.002  # seconds
 
 
 class Writing(NamedTuple):
-    """Options of writing files.
+    """Options of writing files."""
 
-    Attributes
-    ----------
-    locking : str
-        ``os``, ``lockfile``, ``none`` or ``non_atomic``.
-    sync : bool
-        Whether a write is on disk when it returns.
-    timeout : float
-        Seconds to wait for a lock.
-    sync_directory : bool
-        Whether the name is on disk too then; if not, the caller sees to it.
-    """
-
-    locking: str
-    sync: bool
-    timeout: float
-    sync_directory: bool = True
+    locking: str  # ``os``, ``lockfile``, ``none`` or ``non_atomic``
+    sync: bool  # a write is on disk when it returns
+    timeout: float  # seconds to wait for a lock
+    sync_directory: bool = True  # so is its name; if not, the caller sees to it
 
 
 def replace_file(
     path: str, fill: Callable[[int, T], object], value: T, if_equal: bytes | None, how: Writing
 ) -> bytes | None:
-    """Make the file `path` of what ``fill(fd, value)`` writes; return its generation.
-
-    Directories are made as needed.  Returns None, writing nothing, if `if_equal` is neither empty nor the
-    current generation.
-    """
+    """Replace the file `path` by what ``fill(fd, value)`` writes; return its generation."""
+    # Returns None, writing nothing, if `if_equal` is neither empty nor the current generation.
     replace = _replace_in_place if how.locking == "non_atomic" else _replace_by_rename
     for attempt in range(_ATTEMPTS):
         try:
@@ -84,10 +69,8 @@ def replace_file(
 
 
 def delete_file(path: str, if_equal: bytes | None, how: Writing) -> bytes | None:
-    """Delete the file `path` if it is there; return MISSING_GENERATION.
-
-    Returns None, deleting nothing, if `if_equal` is neither empty nor the current generation.
-    """
+    """Delete the file `path` if it is there; return MISSING_GENERATION."""
+    # Returns None, deleting nothing, if `if_equal` is neither empty nor the current generation.
     matches = removed = False
 
     def work(_: int | None, __: None) -> bool:
@@ -155,11 +138,9 @@ def _unlink(path: str) -> bool:
 
 
 def make_directories(directory: str, *, sync: bool, attempts: int = 16) -> None:
-    """Make `directory` and those above it that are missing; with `sync` also their names are on disk.
-
-    Others may delete what was just made, hence `attempts`; but a file system that takes no new directories,
-    as /proc, says the same each time.
-    """
+    """Make `directory` and those above it that are missing; with `sync` also their names are on disk."""
+    # Others may delete what was just made, hence `attempts`; but a file system that takes no new directories,
+    # as /proc, says the same each time.
     try:
         os.mkdir(directory)
     except FileExistsError:
@@ -177,20 +158,10 @@ def make_directories(directory: str, *, sync: bool, attempts: int = 16) -> None:
 
 
 class FileWriter:
-    """Unconditional writes of one worker to the files below a directory: those of whole chunks.
+    """Unconditional writes of one worker to the files below a directory: those of whole chunks."""
 
-    The generation of the new value is not computed.  A directory is waited for once, when the writer is
-    flushed, and not after each file in it; the data of a file is on disk before it gets its name.
-
-    Parameters
-    ----------
-    root : str
-        The directory, ending in ``/``.
-    how : Writing
-        How files are written.
-    turn : Lock, optional
-        Shared with the other workers.
-    """
+    # Generations are not computed.  A directory is synced once, when the writer is flushed, not after each
+    # file in it; the data of a file is on disk before it gets its name.
 
     def __init__(self, root: str, how: Writing, turn: Lock | None = None) -> None:
         self._root = root

@@ -25,13 +25,7 @@ def is_obstore(value: object) -> bool:
 
 
 class ForeignBucket:
-    """The bucket of a store of obstore; its credentials are left out of pickles.
-
-    Parameters
-    ----------
-    store : object
-        obstore's ``S3Store``, ``GCSStore``, ``AzureStore``, ``HTTPStore``, ``LocalStore`` or ``MemoryStore``.
-    """
+    """The bucket of a store of obstore; its credentials are left out of pickles."""
 
     refused_characters = ""
     retries_itself = True

@@ -51,21 +51,12 @@ def is_fsspec(value: object) -> bool:
 
 
 class FsspecStore:
-    """The files below a path of a file system.
-
-    Parameters
-    ----------
-    fs : fsspec.AbstractFileSystem
-    root : str
-        Path of the directory.
-    single_writer : bool
-        Nobody else writes.
-    """
+    """The files below a path of a file system."""
 
     def __init__(self, fs: Any, root: str = "", *, single_writer: bool = False) -> None:
         self.fs = fs
         self.root = root.rstrip("/") + "/" if root.rstrip("/") else root
-        self.single_writer = single_writer
+        self.single_writer = single_writer  # the caller's promise that nobody else writes
 
     def __reduce__(self) -> tuple[Any, ...]:
         in_memory = "memory" in _protocols(self.fs) | _protocols(getattr(self.fs, "fs", None))
@@ -180,13 +171,7 @@ class FsspecStore:
         return b"\0" + " ".join([*told, f"size={info.get('size')}"]).encode()
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`.
-
-        Raises
-        ------
-        UnsafeWriteError
-            If the present value is to be replaced on condition, and others may write.
-        """
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         path = self._path(key)
         if if_equal:
             if not self.single_writer and if_equal != MISSING_GENERATION:

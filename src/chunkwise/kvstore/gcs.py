@@ -26,19 +26,11 @@ __all__ = ["GcsBucket"]
 
 @dataclass(frozen=True)
 class GcsBucket:
-    """A bucket, and the project that pays.
-
-    Attributes
-    ----------
-    bucket : str
-    user_project : str
-        Project that pays for the requests; empty for the bucket's own.
-    provider : callable or None
-        Gives ``token`` and ``expires_at`` in place of Google's default credentials; not pickled.
-    """
+    """A bucket, and the project that pays."""
 
     bucket: str
-    user_project: str = ""
+    user_project: str = ""  # pays for the requests; empty for the bucket's own
+    # Gives ``token`` and ``expires_at`` in place of Google's default credentials; not pickled.
     provider: Provider | None = field(default=None, repr=False)
 
     suffix_ranges = True

@@ -52,32 +52,14 @@ _MISSING = (404, 410)
 
 
 class _Part(NamedTuple):
-    """The bytes that were sent of a value.
+    """The bytes that were sent of a value."""
 
-    Attributes
-    ----------
-    value : buffer or None
-        None if it is missing or the one that is known.
-    generation : bytes
-    """
-
-    value: Buffer | None
+    value: Buffer | None  # None if it is missing or the one that is known
     generation: bytes
 
 
 class HttpStore:
-    """The values below `base_url`.
-
-    Parameters
-    ----------
-    base_url : str
-        With or without a path; a query is sent with each request.
-    headers : sequence of (str, str)
-        Sent with each request; left out of pickles if they look like credentials.
-    limits : Limits, optional
-    bounds : Bounds, optional
-        Of each answer.
-    """
+    """The values below `base_url`, to read."""
 
     def __init__(
         self,
@@ -86,8 +68,8 @@ class HttpStore:
         limits: Limits | None = None,
         bounds: Bounds | None = None,
     ) -> None:
-        self.base_url = base_url
-        self.headers = tuple(headers)
+        self.base_url = base_url  # a query is sent with each request
+        self.headers = tuple(headers)  # left out of pickles if they look like credentials
         self.limits = limits or Limits(RequestSlots())
         self.bounds = bounds or Bounds()
         self._shard_indexes = ShardIndexCache()

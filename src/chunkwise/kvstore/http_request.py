@@ -42,52 +42,27 @@ _NOT_CONNECTED = (
 
 
 class Bounds(NamedTuple):
-    """Bounds of an answer.
+    """Bounds of an answer."""
 
-    Attributes
-    ----------
-    largest : int
-        Bytes of an answer that does not say how long it is.
-    seconds : float
-        Time that the body of an answer may take; obstore gives a server as long.
-    """
-
-    largest: int = 1 << 30
-    seconds: float = 900.0
+    largest: int = 1 << 30  # bytes of an answer that doesn't say how long it is
+    seconds: float = 900.0  # that the body of an answer may take; obstore gives a server as long
 
 
 class Answer(NamedTuple):
-    """An answer, read to its end.
-
-    Attributes
-    ----------
-    status : int
-    headers : mapping
-        Case of names does not matter.
-    body : bytes
-    url : str
-        Where the answer came from, after redirects.
-    """
+    """An answer, read to its end."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[str, str]  # the case of names doesn't matter
     body: bytes
-    url: str
+    url: str  # after redirects
 
 
 class NoAnswerError(Exception):
-    """No answer came, or it broke off; the request may be made again.
-
-    Attributes
-    ----------
-    connected : bool
-        Whether there was a connection to the server.
-    timed_out : bool
-    """
+    """No answer came, or it broke off; the request may be made again."""
 
     def __init__(self, why: str, *, connected: bool = True, timed_out: bool = False) -> None:
         super().__init__(why)
-        self.connected = connected
+        self.connected = connected  # there was a connection to the server
         self.timed_out = timed_out
 
 
@@ -99,29 +74,9 @@ def send(
     bounds: Bounds,
     part: int | None = None,
 ) -> Answer:
-    """Make a request once and return the answer, whatever its status; follow redirects.
-
-    Headers with credentials do not follow a redirect to another host.
-
-    Parameters
-    ----------
-    method, url : str
-    headers : iterable of (str, str)
-    retries : Retries
-        Of which the timeouts hold.
-    bounds : Bounds
-    part : int, optional
-        How many bytes of the value are asked for.
-
-    Raises
-    ------
-    NoAnswerError
-        If no answer comes, or not all of it.
-    StorageError
-        If the server sends more than it may, or redirects to where it may not.
-    DeadlineExceededError
-        If the answer doesn't end in time.
-    """
+    """Make a request once and return the answer, whatever its status; follow redirects."""
+    # Headers with credentials do not follow a redirect to another host.  `part` is the number of bytes asked
+    # for.
     sent, there = HTTPHeaderDict(list(headers)), url
     for _ in range(_MOST_REDIRECTS + 1):
         answer = _exchange(method, there, sent, retries, bounds, part)

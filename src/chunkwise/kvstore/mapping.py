@@ -31,13 +31,7 @@ _lock = new_lock()  # of all mappings: two stores may have the same
 
 
 class MappingStore:
-    """The items of a mapping.
-
-    Parameters
-    ----------
-    mapping : MutableMapping
-        From text to bytes.
-    """
+    """The items of a mapping from text to bytes."""
 
     traits: ClassVar[StoreTraits] = DEFAULT_TRAITS
 

@@ -115,10 +115,8 @@ class MemoryStore:
     def write(
         self, key: str, value: Buffer, *, if_equal: bytes | None = None, copy: bool = True
     ) -> bytes | None:
-        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`.
-
-        Without `copy` the store refers to `value`, which must not change any more.
-        """
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
+        # Without `copy` the store refers to `value`, which must not change any more.
         kept = bytes(value) if copy else memoryview(value).cast("B").toreadonly()
         with self._lock:
             if if_equal and self._generation(key) != if_equal:
@@ -143,13 +141,7 @@ class MemoryStore:
         conditions: Mapping[str, bytes],
         deleted: Sequence[KeyRange] = (),
     ) -> str | None:
-        """Delete the keys in `deleted`, then write `values`, all at once if all `conditions` hold.
-
-        Returns
-        -------
-        str or None
-            None if it is done; else a key whose generation is not the one in `conditions`.
-        """
+        """Delete, then write, all at once if all `conditions` hold; return None, or a key whose doesn't."""
         copies = {key: None if value is None else bytes(value) for key, value in values.items()}
         with self._lock:
             for key, generation in conditions.items():

@@ -31,25 +31,14 @@ _ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 
 class Learned:
-    """Facts about a bucket that this process has found out.
-
-    Attributes
-    ----------
-    access : Access or None
-        The way that worked.
-    stores : dict
-        obstore's stores, which keep connections open, by process, access and retries.
-    exists : bool
-        Whether the bucket is known to be there.
-    conditional : ConditionalWrites or None
-        What was found when conditional writes were tried; see `chunkwise.kvstore.object_probe`.
-    """
+    """Facts about a bucket that this process has found out."""
 
     def __init__(self) -> None:
-        self.access: Access | None = None
+        self.access: Access | None = None  # the way that worked
+        # Stores of obstore, which keep connections open, by process, access and retries.
         self.stores: dict[Any, Any] = {}
-        self.exists = False
-        self.conditional: Any = None
+        self.exists = False  # the bucket is known to be there
+        self.conditional: Any = None  # see `chunkwise.kvstore.object_probe`
         self.lock = new_lock()
 
     def forget_access(self) -> None:
@@ -77,14 +66,7 @@ def learned(bucket: Bucket) -> Learned:
 
 
 class Connection:
-    """Requests to `bucket`, made anew in each process.
-
-    Parameters
-    ----------
-    bucket : Bucket
-    retries : Retries
-        Those that obstore makes.
-    """
+    """Requests to `bucket`, made anew in each process."""
 
     def __init__(self, bucket: Bucket, retries: Retries) -> None:
         self.bucket = bucket
@@ -99,10 +81,8 @@ class Connection:
         return learned(self.bucket)
 
     def run(self, request: Callable[[Any, Any], T]) -> T:
-        """Make a request, ``request(library, store)``; raise what it raises.
-
-        The exception of a request that was denied both ways has a note about the first.
-        """
+        """Make a request, ``request(library, store)``; raise what it raises."""
+        # The exception of a request that was denied both ways has a note about the first.
         library, known = object_library(), self.known
         access = known.access or self.bucket.accesses()[0]
         try:

@@ -80,27 +80,13 @@ _REDIRECT = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The failure of a request.
-
-    Attributes
-    ----------
-    kind : Kind
-    detail : str
-        What the server or the network said, on one line.
-    region : str
-        Where the bucket is, if the server told so.
-    again : Again
-        Whether the request may succeed if it is made again.  One that depends on what is stored isn't if the
-        server may have carried it out.
-    connected : bool
-        Whether there was a connection to a server.
-    """
+    """The failure of a request."""
 
     kind: Kind
-    detail: str
-    region: str = ""
-    again: Again = "never"
-    connected: bool = True
+    detail: str  # message of the server or the network, on one line
+    region: str = ""  # of the bucket, if the server named it
+    again: Again = "never"  # never for a conditional request that may have been carried out
+    connected: bool = True  # there was a connection to a server
 
     def error(self, operation: str, url: str, advice: str = "") -> ChunkwiseError:
         """Return the exception: what was done to which URL, why it failed, and what to do."""

@@ -18,13 +18,8 @@ def is_object_key(key: str, refused: str = "") -> bool:
 
 
 def check_object_key(key: str, refused: str = "") -> None:
-    """Raise for a key that can't be stored under its own name.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is empty, has an empty component, ``.`` or ``..``, a control character, or is not UTF-8.
-    """
+    """Raise InvalidArgumentError for a key that can't be stored under its own name."""
+    # It is empty, has an empty component, ``.`` or ``..``, a control character, or is not UTF-8.
     if not is_object_key(key, refused):
         raise InvalidArgumentError(
             f"Invalid key: {dump(key)}: object stores take UTF-8 without control characters"

@@ -28,13 +28,7 @@ _owner: list[int] = []
 
 
 def object_library() -> Any:
-    """Return obstore's extension module, fit for use in this process.
-
-    Raises
-    ------
-    UnsupportedError
-        If obstore is not installed.
-    """
+    """Return obstore's extension module for this process; raise UnsupportedError if not installed."""
     with _lock:
         return _library(os.getpid())
 

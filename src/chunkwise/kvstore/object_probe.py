@@ -16,21 +16,11 @@ __all__ = ["ConditionalWrites", "probe", "update_mode"]
 
 
 class ConditionalWrites(NamedTuple):
-    """Conditions that a server honours.
+    """Conditions that a server honours."""
 
-    Attributes
-    ----------
-    create : bool
-        A value is written only if there is none.
-    replace : bool
-        A value is written only if the present one is the expected.
-    quoted : bool
-        ETags are sent back in quotation marks.
-    """
-
-    create: bool
-    replace: bool
-    quoted: bool
+    create: bool  # write only if there is no value
+    replace: bool  # write only if the present value is the expected
+    quoted: bool  # ETags are sent back in quotation marks
 
     @property
     def safe(self) -> bool:

@@ -47,27 +47,8 @@ def fetch(
     retries: Retries,
     unless: str | None = None,
 ) -> Found:
-    """Return a part of the object `key`; raise what obstore raises.
-
-    Parameters
-    ----------
-    library, store : object
-        obstore, and its store.
-    key : str
-    start, stop : int, optional
-        The part, as `chunkwise.kvstore.byte_range.resolve_range` takes it.
-    suffix_ranges : bool
-        Whether the server knows ranges that count from the end.
-    retries : Retries
-        For answers that break off.
-    unless : str, optional
-        ETag: of this version nothing is sent.
-
-    Raises
-    ------
-    OutOfRangeError
-        If the part does not lie inside the object.
-    """
+    """Return a part of the object `key`; raise what obstore raises, OutOfRangeError outside the object."""
+    # Of the version with the ETag `unless` nothing is sent.  `retries` are for answers that break off.
     check_range(start, stop)
     extra: dict[str, Any] = {} if unless is None else {"if_none_match": unless}
     if start == 0 and stop is None:
@@ -126,15 +107,8 @@ def _get(library: Any, store: Any, key: str, options: dict[str, Any], retries: R
 
 
 def generation_of(meta: Any, *, by_version: bool) -> bytes:
-    """Return the generation of an object.
-
-    Parameters
-    ----------
-    meta : mapping
-        What obstore tells of it: ``e_tag``, ``version``, and in place of an ETag ``last_modified``, ``size``.
-    by_version : bool
-        Whether conditional writes go by the version.
-    """
+    """Return the generation of an object from its metadata in obstore."""
+    # In place of an ETag there are ``last_modified`` and ``size``; with `by_version` the version counts.
     e_tag, version = meta["e_tag"], meta["version"]
     if by_version and version is not None:
         return b"\0" + f"{e_tag or ''}\n{version}".encode()
@@ -157,15 +131,7 @@ def version_in(generation: bytes) -> str | None:
 
 
 class Pages:
-    """Requests for the pages of one listing, one at a call.
-
-    Parameters
-    ----------
-    prefix : str
-        Directory whose keys are listed; empty for all.
-    after : str, optional
-        Key after which the listing begins.
-    """
+    """Requests for the pages of one listing of a directory, one at a call."""
 
     def __init__(self, prefix: str, after: str | None = None) -> None:
         self._prefix = prefix

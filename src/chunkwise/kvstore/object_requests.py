@@ -19,13 +19,7 @@ T = TypeVar("T")
 
 
 class Requests:
-    """Makes the requests of `chunkwise.kvstore.object_store.ObjectStore`.
-
-    Parameters
-    ----------
-    bucket : Bucket
-    limits : Limits
-    """
+    """Maker of the requests of `chunkwise.kvstore.object_store.ObjectStore`."""
 
     def __init__(self, bucket: Bucket, limits: Limits) -> None:
         self._bucket = bucket
@@ -45,25 +39,9 @@ class Requests:
         conditional: bool = False,
         parts: bool = False,
     ) -> tuple[T | None, Failure | None]:
-        """Make a request; return its result, or a failure of one of the `expected` kinds.
-
-        Parameters
-        ----------
-        operation, key : str
-            For messages.
-        request : callable
-            Takes obstore and its store.
-        expected : sequence of Kind
-        conditional : bool
-            It isn't made again if the server may have carried it out.
-        parts : bool
-            A large value is sent in parts.
-
-        Raises
-        ------
-        ChunkwiseError
-            For a failure of any other kind.
-        """
+        """Make a request; return its result, or a failure of one of the `expected` kinds."""
+        # A `conditional` request isn't made again if the server may have carried it out.  With `parts` a
+        # large value is sent in parts.
         pace = self._limits.read_pace if operation in ("read", "list") else self._limits.write_pace
         if pace is not None:
             pace.wait()

@@ -54,20 +54,7 @@ _DELETE_BATCH = 1000
 
 
 class ObjectStore:
-    """The objects of one bucket.
-
-    Parameters
-    ----------
-    bucket : Bucket
-        Which one, and how to get there.
-    limits : Limits, optional
-    single_writer : bool
-        The caller's promise that nobody else writes: where the server can't do conditional writes, they
-        are then done without its help.
-    use_conditional_write : bool, optional
-        False if the server is not to be asked for conditional writes, True if nothing else will do; by
-        default whether it can do them is tried out.
-    """
+    """The objects of one bucket."""
 
     def __init__(
         self,
@@ -80,7 +67,9 @@ class ObjectStore:
         self.bucket = bucket
         self.limits = limits or Limits(RequestSlots())
         self._shard_indexes = ShardIndexCache()
+        # False doesn't ask the server for them, True takes nothing else, None tries them out.
         self.use_conditional_write = use_conditional_write
+        # The caller's promise; where the server can't do conditional writes they are then done without.
         self.single_writer = single_writer and not use_conditional_write
         self._requests = Requests(bucket, self.limits)
 
@@ -161,10 +150,8 @@ class ObjectStore:
         )
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
-        """Return the bytes of each range of the value of `key`, None if that is missing.
-
-        Ranges that are close share a request, and the requests are made at the same time.
-        """
+        """Return the bytes of each range of the value of `key`, None if that is missing."""
+        # Ranges that are close share a request, and the requests are made at the same time.
         check_object_key(key, self.bucket.refused_characters)
         for pair in zip(starts, stops, strict=True):
             check_range(*pair)
@@ -209,13 +196,7 @@ class ObjectStore:
     # -- writing --------------------------------------------------------------------------------------
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`.
-
-        Raises
-        ------
-        UnsafeWriteError
-            If the present value is to be replaced on condition, and the server can't promise to look at it.
-        """
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         check_object_key(key, self.bucket.refused_characters)
         view = memoryview(value).cast("B")
         if not if_equal:

@@ -30,18 +30,12 @@ T = TypeVar("T")
 
 
 class Retries(NamedTuple):
-    """Number of further attempts, after delays, in seconds, that double up to `max_delay`.
-
-    Attributes
-    ----------
-    request_timeout : float
-        Seconds that a server may be silent during a request.
-    """
+    """Number of further attempts, after delays, in seconds, that double up to `max_delay`."""
 
     max_retries: int = 32
     initial_delay: float = 1.0
     max_delay: float = 32.0
-    request_timeout: float = 60.0
+    request_timeout: float = 60.0  # seconds that a server may be silent during a request
 
     @property
     def connect_timeout(self) -> float:
@@ -127,18 +121,10 @@ class Pace:
 
 
 class Coalescing(NamedTuple):
-    """Distance and size up to which byte ranges of one value share a request.
+    """Distance and size up to which byte ranges of one value share a request."""
 
-    Attributes
-    ----------
-    gap : int
-        Largest hole, in bytes, that is read rather than skipped.
-    largest : int
-        Size of a request, in bytes, beyond which nothing is joined to it.
-    """
-
-    gap: int = 1 << 20
-    largest: int = 1 << 26
+    gap: int = 1 << 20  # largest hole, in bytes, that is read rather than skipped
+    largest: int = 1 << 26  # size of a request, in bytes, beyond which nothing is joined to it
 
 
 class Limits(NamedTuple):

@@ -35,30 +35,15 @@ __all__ = ["S3Bucket"]
 
 @dataclass(frozen=True)
 class S3Bucket:
-    """A bucket, its server, and the credentials to use.
+    """A bucket, its server, and the credentials to use."""
 
-    Attributes
-    ----------
-    bucket : str
-        Its name; empty if the endpoint is the bucket.
-    region, endpoint : str
-        Empty for what the environment says, or AWS.
-    requester_pays : bool
-        Whether who asks pays.
-    credentials : str
-        Type of credentials; see `chunkwise.kvstore.s3_credentials`.
-    options : tuple of (str, str)
-        Options that go with the type.
-    provider : callable or None
-        Gives keys in place of `credentials`; is left out of pickles.
-    """
-
-    bucket: str
+    bucket: str  # empty if the endpoint is the bucket
     region: str = ""
-    endpoint: str = ""
-    requester_pays: bool = False
-    credentials: str = "default"
-    options: tuple[tuple[str, str], ...] = ()
+    endpoint: str = ""  # empty, as the region, for the environment's, or AWS
+    requester_pays: bool = False  # the requests are charged to the reader
+    credentials: str = "default"  # type; see `chunkwise.kvstore.s3_credentials`
+    options: tuple[tuple[str, str], ...] = ()  # of the type
+    # Gives keys in place of `credentials`; left out of pickles.
     provider: Provider | None = field(default=None, repr=False)
 
     suffix_ranges = True

@@ -46,44 +46,19 @@ _PROFILE_AGE = timedelta(minutes=5)
 
 
 class Credentials(NamedTuple):
-    """A source of keys.
+    """A source of keys."""
 
-    Attributes
-    ----------
-    config : mapping
-        What obstore's store is told of it.
-    provider : callable or None
-        Gives keys in place of obstore.
-    region : str
-        The region that comes with them, empty if none does.
-    """
-
-    config: Mapping[str, Any] = {}
-    provider: Provider | None = None
-    region: str = ""
+    config: Mapping[str, Any] = {}  # of obstore's store
+    provider: Provider | None = None  # gives keys in place of obstore
+    region: str = ""  # that comes with the keys; empty if none does
 
 
 def find_credentials(
     type: str, options: Mapping[str, str], *, ask_machine: bool = True
 ) -> Credentials | None:
-    """Return where keys come from, None if requests are to be made without.
-
-    Parameters
-    ----------
-    type : str
-    options : mapping
-        The members that go with the type.
-    ask_machine : bool
-        Whether ``default`` asks the instance's metadata service too, which takes a second where there
-        is none.
-
-    Raises
-    ------
-    CredentialsError
-        If there are no keys where `type` says they should be; ``default`` is content without.
-    UnsupportedError
-        If boto3 is needed and not installed.
-    """
+    """Return where keys come from, None for unsigned requests; raise CredentialsError if there are none."""
+    # ``default`` is content without keys.  With `ask_machine` it asks the instance's metadata service too,
+    # which takes a second where there is none.
     first, names = _first_in_environment()
     if type == "default":
         profile = _profile(options) if first != "environment" and _reads_profile(options) else None

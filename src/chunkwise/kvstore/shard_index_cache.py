@@ -31,13 +31,7 @@ class ShardIndexes(Protocol):
 
 
 class ShardIndexCache:
-    """Entries by key, the least recently used of which are evicted first.
-
-    Parameters
-    ----------
-    limit : int
-        Bytes of all entries together.
-    """
+    """Entries by key, up to a limit in bytes; the least recently used are evicted first."""
 
     def __init__(self, limit: int = 1 << 26) -> None:
         self.limit = limit
@@ -78,14 +72,7 @@ class ShardIndexCache:
 
 
 class RenamedShardIndexes:
-    """The indexes of a store, by the keys of an adapter of it.
-
-    Parameters
-    ----------
-    base : ShardIndexes
-    rename : callable
-        From a key of the adapter to the key of the store.
-    """
+    """The indexes of a store by the keys of an adapter of it, which `rename` takes to the store's."""
 
     def __init__(self, base: ShardIndexes, rename: Callable[[str], str]) -> None:
         self._base = base

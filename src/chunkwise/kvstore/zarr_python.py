@@ -81,14 +81,7 @@ def synchronous(fs: Any) -> Any:
 
 
 class ZarrPythonStore:
-    """The keys of a store of zarr-python.
-
-    Parameters
-    ----------
-    store : zarr.abc.store.Store
-    single_writer : bool
-        Nobody else writes.
-    """
+    """The keys of a store of zarr-python."""
 
     def __init__(self, store: Any, *, single_writer: bool = False) -> None:
         from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
@@ -96,7 +89,7 @@ class ZarrPythonStore:
         from zarr.core.sync import sync
 
         self.store = store
-        self.single_writer = single_writer
+        self.single_writer = single_writer  # the caller's promise that nobody else writes
         self._kind = store_class(store)
         self._in_memory = self._kind in _IN_MEMORY
         self._fixed = self._kind in _NEVER_CHANGED or (
@@ -249,15 +242,7 @@ class ZarrPythonStore:
     # -- writing --------------------------------------------------------------------------------------
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`.
-
-        Raises
-        ------
-        UnsafeWriteError
-            If the present value is to be replaced on condition, and others may write.
-        UnsupportedError
-            If the store is for reading only.
-        """
+        """Replace the value of `key`; return its new generation, None if the current is not `if_equal`."""
         self._check_writable("write", key)
         if if_equal and if_equal != MISSING_GENERATION and not self._excludes:
             raise UnsafeWriteError(

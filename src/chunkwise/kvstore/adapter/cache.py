@@ -31,27 +31,16 @@ __all__ = ["CacheStore"]
 
 
 class CacheStore:
-    """`base` with its values in `cache`.
-
-    Parameters
-    ----------
-    base : KvStoreDriver
-    cache : ValueCache
-        May be shared with other stores.
-    oldest : callable
-        Gives the earliest time, in seconds since the epoch, at which a cached value has to have been
-        current for a reader to use it unasked.
-    prefix : str
-        What all keys begin with that this store is used for.
-    """
+    """A store with its values in a cache, which other stores may share."""
 
     def __init__(
         self, base: KvStoreDriver, cache: ValueCache, oldest: Callable[[], float], prefix: str = ""
     ) -> None:
         self.base = base
         self._cache = cache
+        # Gives the earliest time, in seconds since the epoch, of which a value is used unasked.
         self._oldest = oldest
-        self._prefix = prefix
+        self._prefix = prefix  # of all keys that this store is used for
         self._identity = base.identity
 
     @property
@@ -112,11 +101,8 @@ class CacheStore:
         return read
 
     def find_chunk(self, key: str, decoding: Hashable, *, ask: bool = True) -> tuple[CacheEntry, Any] | None:
-        """Return the value of `key` as a reader sees it, and what was decoded from it as `decoding`.
-
-        The latter is None if it is not cached.  Without `ask` the base is not asked: None is returned if the
-        entry is not fresh.
-        """
+        """Return the value of `key` as a reader sees it, and what was decoded from it, None if not cached."""
+        # Without `ask` the base is not asked: the result is None if the entry is not fresh.
         found = self._cache.get_chunk(self._identity, key, decoding)
         if found is not None and found[0].time >= self._oldest():
             return found

@@ -33,43 +33,20 @@ _ACTIONS = ("fail", "fail_after", "miss", "truncate", "corrupt", "conflict", "de
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A failure on schedule.
+    """A failure on schedule; raises InvalidArgumentError for an unknown action."""
 
-    Parameters
-    ----------
-    action : str
-        ``fail``: the request raises, and nothing is done.  ``fail_after``: it raises, but is done.
-        ``miss``: a read finds nothing.  ``truncate``: a read lacks the last `amount` bytes.
-        ``corrupt``: the byte at `amount` of what is read, counted from the end if negative, is
-        inverted.  ``conflict``: a conditional write or delete finds another generation, and is not
-        done.  ``delay``: the request takes `amount` seconds longer.
-    operation : str
-        Kind of request (``read``, ``read_ranges``, ``write``, ``delete``, ``delete_range``, ``list``,
-        ``list_children``); empty for all.
-    key : str, optional
-        The key, or what the request names in its place; None for all.
-    skip : int
-        How many matching requests go well first.
-    times : int, optional
-        How many go wrong then; None for all.
-    amount : float
-        See `action`.
-    error : Exception, optional
-        What is raised; by default a StorageError with EIO.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no such action.
-    """
-
+    # ``fail``: the request raises, and nothing is done.  ``fail_after``: it raises, but is done.
+    # ``miss``: a read finds nothing.  ``truncate``: a read lacks the last `amount` bytes.
+    # ``corrupt``: the byte at `amount` of what is read, counted from the end if negative, is inverted.
+    # ``conflict``: a conditional write or delete finds another generation, and is not done.
+    # ``delay``: the request takes `amount` seconds longer.
     action: str = "fail"
-    operation: str = ""
-    key: str | None = None
-    skip: int = 0
-    times: int | None = 1
+    operation: str = ""  # such as ``read_ranges``; empty for all
+    key: str | None = None  # or what the request names in its place; None for all
+    skip: int = 0  # matching requests that succeed first
+    times: int | None = 1  # matching requests that fail then; None for all
     amount: float = 1
-    error: Exception | None = None
+    error: Exception | None = None  # by default a StorageError with EIO
 
     def __post_init__(self) -> None:
         if self.action not in _ACTIONS:
@@ -79,20 +56,7 @@ class Fault:
 
 
 class FaultStore:
-    """`base`, of which some requests go wrong.
-
-    Parameters
-    ----------
-    base : KvStoreDriver
-        What answers the others.
-    *faults : Fault
-        What goes wrong.  Of several that concern a request, all happen, in this order.
-
-    Attributes
-    ----------
-    n_requests, n_faults : int
-        How many requests there were, and how often one of them went wrong.
-    """
+    """A store of which some requests fail; of several faults that match one, all happen in order."""
 
     def __init__(self, base: KvStoreDriver, *faults: Fault) -> None:
         self.base = base

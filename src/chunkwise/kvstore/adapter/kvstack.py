@@ -28,23 +28,12 @@ __all__ = ["Layer", "StackStore", "disjoint"]
 
 
 class Layer(NamedTuple):
-    """Keys that one store has.
-
-    Attributes
-    ----------
-    keys : KeyRange
-    strip : int
-        How many bytes at the begin of a key are left out in the store.
-    base : object
-        The store, or what describes it.
-    path : str
-        What is put in front of the rest of the key in the store.
-    """
+    """Keys that one store has."""
 
     keys: KeyRange
-    strip: int
-    base: Any
-    path: str = ""
+    strip: int  # bytes at the begin of a key that are left out in the store
+    base: Any  # the store, or what describes it
+    path: str = ""  # put in front of the rest of the key in the store
 
     def inner(self, key: str) -> str:
         """Return what `key` is called in the store."""
@@ -87,13 +76,7 @@ def disjoint(layers: Sequence[Layer]) -> list[Layer]:
 
 
 class StackStore:
-    """Stores that have a part of the keys each.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        Later ones have the keys that several claim.
-    """
+    """Stores that have a range of the keys each; where ranges overlap, the later has the keys."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self.layers = tuple(disjoint(layers))

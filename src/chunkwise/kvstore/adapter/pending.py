@@ -36,21 +36,7 @@ _numbers = count()
 
 
 class Change:
-    """The change of one key.
-
-    Attributes
-    ----------
-    start : bytes or None
-        The value to begin with; None is a missing key.
-    from_base : bool
-        Begin with what the base has at the time of the commit instead.
-    modifications : tuple of callable
-        What is then done to it, in this order.
-    condition : bytes or None
-        Generation that the base must have.
-    generation : bytes
-        Of the changed value, inside the transaction.
-    """
+    """The change of one key."""
 
     __slots__ = ("condition", "from_base", "generation", "modifications", "start")
 
@@ -62,10 +48,11 @@ class Change:
         from_base: bool = False,
         modifications: tuple[Modification, ...] = (),
     ) -> None:
-        self.start = start
-        self.condition = condition
-        self.from_base = from_base
-        self.modifications = modifications
+        self.start = start  # value to begin with; None is a missing key
+        self.condition = condition  # generation that the base must have
+        self.from_base = from_base  # begin with the base's value at the commit instead
+        self.modifications = modifications  # then applied, in this order
+        # Of the changed value, inside the transaction.
         self.generation = b"\x04" + next(_numbers).to_bytes(8, "little")
 
     def apply(self, stored: Buffer | None) -> Buffer | None:
@@ -77,26 +64,7 @@ class Change:
 
 
 class PendingStore:
-    """`base` with changes that are not made yet; every thread of the transaction may use it.
-
-    Parameters
-    ----------
-    base : KvStoreDriver
-        What is changed in the end.
-    admit : callable
-        ``admit(store, key or range, writes)`` is called before every operation, and raises if the
-        transaction is over or can't have it.
-    repeatable_read : bool
-        Fail if a value that was read has changed when it is read again, or at the commit.
-
-    Attributes
-    ----------
-    changes : dict of str to Change
-    deleted : list of KeyRange
-        Deleted before the changes are made.
-    read_generations : dict of str to bytes
-        With `repeatable_read`, what has been read of the base.
-    """
+    """A store with changes that are not made yet, for all threads of the transaction."""
 
     def __init__(
         self,
@@ -107,10 +75,12 @@ class PendingStore:
     ) -> None:
         self.base = base
         self.changes: dict[str, Change] = {}
-        self.deleted: list[KeyRange] = []
+        self.deleted: list[KeyRange] = []  # deleted before the changes are made
+        # Of all that was read of the base, with `repeatable_read`.
         self.read_generations: dict[str, bytes] = {}
+        # Called before every operation; raises if the transaction is over or can't have it.
         self._admit = admit
-        self._repeatable_read = repeatable_read
+        self._repeatable_read = repeatable_read  # fail if a value that was read has changed since
         self._lock = new_rlock()
 
     def __repr__(self) -> str:
@@ -196,13 +166,8 @@ class PendingStore:
         return [view[begin:end] for begin, end in pairs]
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
-        """Yield the keys in ``[start, stop)``, those of the base first.
-
-        Raises
-        ------
-        UnsupportedError
-            If reads are to be repeatable: what a listing has not found can't be pinned.
-        """
+        """Yield the keys in ``[start, stop)``, those of the base first."""
+        # What a listing has not found can't be pinned, so repeatable reads exclude listings.
         keys = KeyRange.between(start, stop)
         self._admit(self, keys, False)
         if self._repeatable_read:
@@ -229,11 +194,8 @@ class PendingStore:
     # -- changing ---------------------------------------------------------------------------------
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:
-        """Note the value of `key`; return a generation that holds inside the transaction.
-
-        With `if_equal` returns None, changing nothing, if a change of this transaction has another
-        generation; that of the base is looked at when the transaction is committed.
-        """
+        """Set the value of `key`; return a generation that holds inside the transaction."""
+        # A condition is compared with changes of this transaction now, with the base at the commit.
         return self._replace(key, bytes(value), if_equal)
 
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:

@@ -11,13 +11,7 @@ __all__ = ["check_reads", "commit_all", "commit_key"]
 
 
 def check_reads(store: PendingStore) -> None:
-    """Raise unless what was read, and is not going to be changed, is what the base has now.
-
-    Raises
-    ------
-    AbortedError
-        If another writer has changed it.
-    """
+    """Raise AbortedError if another writer has changed what was read and isn't going to be changed."""
     for key, generation in store.read_generations.items():
         if (
             key not in store.changes
@@ -29,13 +23,7 @@ def check_reads(store: PendingStore) -> None:
 
 
 def commit_key(base: KvStoreDriver, key: str, change: Change) -> None:
-    """Make one change, whatever other writers do meanwhile.
-
-    Raises
-    ------
-    GenerationMismatchError
-        If the condition of the change does not hold.
-    """
+    """Make one change beside other writers; raise GenerationMismatchError if its condition fails."""
     try:
         while True:
             if not change.modifications and not change.from_base:
@@ -64,13 +52,7 @@ def _put(base: KvStoreDriver, key: str, value: Buffer | None, if_equal: bytes | 
 
 
 def commit_all(store: PendingStore, base: AtomicWritable) -> None:
-    """Make all changes of `store` at once, in its base, or none.
-
-    Raises
-    ------
-    GenerationMismatchError
-        If a condition does not hold.
-    """
+    """Make all changes of `store` at once or none; raise GenerationMismatchError if a condition fails."""
     while True:
         conditions = dict(store.read_generations)
         values: dict[str, Buffer | None] = {}

@@ -28,15 +28,7 @@ __all__ = ["PrefixStore", "whole_store"]
 
 
 class PrefixStore:
-    """`base` below `prefix`.
-
-    Parameters
-    ----------
-    base : KvStoreDriver
-        Where the values are.
-    prefix : str
-        What every key of `base` that is in this store begins with.
-    """
+    """The keys of `base` that begin with `prefix`."""
 
     def __init__(self, base: KvStoreDriver, prefix: str) -> None:
         self.base = base
@@ -121,10 +113,8 @@ class PrefixStore:
 
 
 def whole_store(store: KvStoreDriver) -> tuple[KvStoreDriver, str]:
-    """Return the largest store that `store` is a part of, and what its keys begin with there.
-
-    Two directories may be one inside the other, so for files that is the whole file system.
-    """
+    """Return the largest store that `store` is a part of, and the prefix of its keys there."""
+    # Two directories may be one inside the other, so for files that is the whole file system.
     if isinstance(store, FileStore):
         drive, path = os.path.splitdrive(store.real_root)
         options: dict[str, Any] = {

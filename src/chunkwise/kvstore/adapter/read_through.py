@@ -19,27 +19,13 @@ __all__ = ["ReadThroughStore"]
 
 
 class ReadThroughStore:
-    """`base`, with what was read of it kept in `entries`.
-
-    Parameters
-    ----------
-    base : KvStoreDriver
-    entries : Entries
-        `chunkwise.kvstore.adapter.read_through_memory.MemoryEntries` or
-        `chunkwise.kvstore.adapter.read_through_disk.DiskEntries`.
-    max_age : float
-        Seconds; 0 asks `base` every time, infinity never again.
-
-    Attributes
-    ----------
-    n_hits, n_confirmed, n_misses : int
-        Reads that needed no request, that needed one without the value, and others.
-    """
+    """A store with what was read of it kept in `entries`, in memory or on disk."""
 
     def __init__(self, base: KvStoreDriver, entries: Entries, *, max_age: float = 0.0) -> None:
         self.base = base
         self.entries = entries
-        self.max_age = max_age
+        self.max_age = max_age  # seconds; 0 asks the base every time, infinity never again
+        # Reads that needed no request, that needed one without the value, and others.
         self.n_hits = self.n_confirmed = self.n_misses = 0
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -30,27 +30,12 @@ _KEEP = 0.9
 
 
 class DiskEntries:
-    """Entries in files.
-
-    Parameters
-    ----------
-    directory : str
-        Made if it is not there.
-    limit : int
-        Bytes that the files may have together; exceeded by a tenth for a while.
-    namespace : str
-        What the values belong to; several caches with different ones can share a directory.
-
-    Raises
-    ------
-    StorageError
-        If the directory can't be made.
-    """
+    """Entries in files of a directory, which is made; raises StorageError if it can't be."""
 
     def __init__(self, directory: str, limit: int, namespace: str) -> None:
         self.directory = os.path.abspath(os.path.expanduser(directory))
-        self.limit = limit
-        self.namespace = namespace
+        self.limit = limit  # bytes of all files together; exceeded by a tenth for a while
+        self.namespace = namespace  # of the values; caches with different ones can share a directory
         self._unchecked = limit  # look at the directory with the first write
         try:
             os.makedirs(self.directory, exist_ok=True)

@@ -21,20 +21,11 @@ class Part(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Bytes that were read.
-
-    Attributes
-    ----------
-    value : bytes
-    generation : bytes
-        Of the value that it is a part of.
-    time : float
-        Seconds since the epoch at which it was known to be current.
-    """
+    """Bytes that were read."""
 
     value: bytes
-    generation: bytes
-    time: float
+    generation: bytes  # of the value that they are a part of
+    time: float  # seconds since the epoch at which it was known to be current
 
 
 class Entries(Protocol):
@@ -58,13 +49,7 @@ class Entries(Protocol):
 
 
 class MemoryEntries:
-    """Entries in memory.
-
-    Parameters
-    ----------
-    limit : int
-        Bytes to keep at most, with what keeping them costs.
-    """
+    """Entries in memory, up to a limit in bytes that counts their overhead."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

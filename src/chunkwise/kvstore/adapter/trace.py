@@ -13,44 +13,22 @@ __all__ = ["Request", "TraceStore"]
 
 
 class Request(NamedTuple):
-    """A request.
+    """A request."""
 
-    Attributes
-    ----------
-    operation : str
-        ``read``, ``read_ranges``, ``write``, ``delete``, ``delete_range``, ``list`` or ``list_children``.
-    key : str
-        The key; for a range of keys its start, for ``list_children`` the prefix.
-    start, stop : int, str or None
-        The byte range read, where not the whole value; for a range of keys `stop` is its end.
-    n_bytes : int
-        Size of the value written or received; 0 if there was none.
-    """
-
+    # ``read``, ``read_ranges``, ``write``, ``delete``, ``delete_range``, ``list``, ``list_children``.
     operation: str
-    key: str
-    start: int = 0
-    stop: int | str | None = None
-    n_bytes: int = 0
+    key: str  # for a range of keys its start, for ``list_children`` the prefix
+    start: int = 0  # of the byte range
+    stop: int | str | None = None  # of the byte range, None for the end of the value; or of the range of keys
+    n_bytes: int = 0  # size of the value written or received; 0 if there was none
 
 
 class TraceStore:
-    """`base`, with all requests that went to it.
-
-    Parameters
-    ----------
-    base : KvStoreDriver
-        What answers.
-
-    Attributes
-    ----------
-    requests : list of Request
-        Those that were answered without an error, in the order in which they were; clear it at will.
-    """
+    """A store with a record of all requests that it answered."""
 
     def __init__(self, base: KvStoreDriver) -> None:
         self.base = base
-        self.requests: list[Request] = []
+        self.requests: list[Request] = []  # answered without an error, in this order; may be cleared
 
     def __repr__(self) -> str:
         return f"TraceStore({self.base!r})"

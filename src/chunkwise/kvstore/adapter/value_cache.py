@@ -39,15 +39,10 @@ class _Record:
 
 
 class ValueCache:
-    """Values of any number of stores; those that were not used for longest go first.
-
-    Parameters
-    ----------
-    total_bytes_limit : int
-        Size of all values and of what was decoded from them, with some bytes for each key.
-    """
+    """Values of any number of stores, the least recently used of which are evicted first."""
 
     def __init__(self, total_bytes_limit: int) -> None:
+        # Of all values and of what was decoded from them, with some bytes for each key.
         self.total_bytes_limit = total_bytes_limit
         self._entries: OrderedDict[tuple[Any, str], _Record] = OrderedDict()
         self._nbytes = 0
@@ -94,21 +89,8 @@ class ValueCache:
     def put_chunk(
         self, store: Any, key: str, value: bytes | None, decoding: Hashable, chunk: Any, nbytes: int
     ) -> None:
-        """Store what was decoded from `value`, if that is the value of `key` and there is room for both.
-
-        Parameters
-        ----------
-        store, key
-            Where the value is from.
-        value : bytes
-            The object that `get` returned.
-        decoding : hashable
-            How it was decoded.
-        chunk : object
-            Immutable.
-        nbytes : int
-            Memory it takes, besides that of `value`.
-        """
+        """Store an immutable `chunk` decoded from `value`, if that is the value of `key` and both fit."""
+        # `value` is the very object that `get` returned.
         size = _OVERHEAD + nbytes
         with self._lock:
             record = self._entries.get((store, key))

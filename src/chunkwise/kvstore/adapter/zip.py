@@ -55,39 +55,24 @@ class _ReplacedError(Exception):
 
 
 class _Archive(NamedTuple):
-    """The table of contents of one version of the archive, known to be current at `time`.
-
-    `positions` are those of data that were found behind their headers.
-    """
+    """The table of contents of one version of the archive, known to be current at `time`."""
 
     members: Mapping[str, Member]
     generation: bytes
     time: float
-    positions: dict[int, int]
+    positions: dict[int, int]  # of data that were found behind their headers
 
 
 class ZipStore:
-    """The archive `key` of `base`.
+    """The members of the archive that is the value `key` of `base`."""
 
-    Parameters
-    ----------
-    base : KvStoreDriver
-        Where the archive is.
-    key : str
-        Its key.
-    compression : {"deflate", "store", "zstd", "xz"}
-        How members are written, all of them whenever one is.
-
-    Notes
-    -----
-    The generation of every member is that of the archive.  A reader goes on with the table of contents
-    that there was when it was opened, until it finds that the archive was replaced.
-    """
+    # The generation of every member is that of the archive.  A reader goes on with the table of contents that
+    # there was when it was opened, until it finds that the archive was replaced.
 
     def __init__(self, base: KvStoreDriver, key: str, *, compression: Compression = "deflate") -> None:
         self.base = base
         self.key = key
-        self.compression = compression
+        self.compression = compression  # of all members, whenever one is written
         self._lock = new_lock()
         self._known: _Archive | None = None
 

@@ -42,27 +42,9 @@ def export_archive(
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Exported:
-    """Write all of `source` as a ZIP archive, members in order, to the value `key` of `target`.
-
-    Parameters
-    ----------
-    source, target : KvStoreDriver
-    key : str
-    compression : {"store", "deflate", "zstd", "xz"}
-    overwrite : bool
-        Whether a value that is there may be replaced.
-    progress : callable, optional
-        Is told the bytes of each value.
-
-    Raises
-    ------
-    AlreadyExistsError
-        If `key` has a value and `overwrite` is false; nothing is changed.
-    AbortedError
-        If a key of `source` is deleted meanwhile.
-    InvalidArgumentError
-        For a key that would be no safe name of a member, before anything is written.
-    """
+    """Write all of `source` as a ZIP archive, members in order, to the value `key` of `target`."""
+    # Raises AlreadyExistsError unless `overwrite`, AbortedError if a key of `source` is deleted meanwhile,
+    # and InvalidArgumentError for a key that would be no safe name of a member, before anything is written.
     keys = sorted(source.list(), key=encode_key)
     for name in keys:
         check_member_name(name)

@@ -34,19 +34,10 @@ _ZSTD_RATIO = 1 << 15  # a block of 128 KiB takes at least 4 bytes
 
 
 class Method(NamedTuple):
-    """A compression method.
+    """A compression method."""
 
-    Attributes
-    ----------
-    number : int
-        In the archive.
-    version : int
-        Of the specification that a reader needs, times ten.
-    encode : callable
-    """
-
-    number: int
-    version: int
+    number: int  # in the archive
+    version: int  # of the specification that a reader needs, times ten
     encode: Callable[[Buffer], Buffer]
 
 
@@ -73,15 +64,7 @@ def method_named(name: str) -> Method:
 
 
 def decode(method: int, data: Buffer, nbytes: int) -> Buffer:
-    """Return the decoded `data`, at most one byte more than the `nbytes` that they should be.
-
-    Raises
-    ------
-    DataCorruptionError
-        If they can't be decoded.
-    UnsupportedError
-        If the method is not known.
-    """
+    """Return the decoded `data`, at most one byte more than the `nbytes` that they should be."""
     if method == STORED:
         return data
     decoder = _DECODERS.get(method)

@@ -50,48 +50,20 @@ Get: TypeAlias = Callable[[int, int], Buffer]
 
 
 class Member(NamedTuple):
-    """A file in the archive.
+    """A file in the archive."""
 
-    Attributes
-    ----------
-    header : int
-        Where its local header is, in bytes from the begin of the archive.
-    n_header : int
-        Likely size of that header in bytes; it may have another extra field than the directory.
-    stored_nbytes, nbytes : int
-        Its size in the archive, and decoded.
-    method : int
-        How it is compressed; see `chunkwise.kvstore.adapter.zip_method`.
-    crc : int
-        CRC-32 of the decoded bytes.
-    encrypted : bool
-        Whether it needs a password.
-    """
-
-    header: int
-    n_header: int
-    stored_nbytes: int
-    nbytes: int
-    method: int
-    crc: int
-    encrypted: bool
+    header: int  # position of its local header in bytes
+    n_header: int  # likely size of that header; its extra field may differ from the directory's
+    stored_nbytes: int  # its size in the archive
+    nbytes: int  # decoded
+    method: int  # number in `zip_method`
+    crc: int  # CRC-32 of the decoded bytes
+    encrypted: bool  # needs a password
 
 
 def read_directory(tail: bytes, get: Get) -> dict[str, Member]:
-    """Return the members by name, directories left out; of two with one name the later.
-
-    Parameters
-    ----------
-    tail : bytes
-        The last `TAIL_SIZE` bytes of the archive, or all of it.
-    get : callable
-        Reads other bytes of the archive.
-
-    Raises
-    ------
-    DataCorruptionError
-        If this is no archive, is damaged, or has a name that would lead out of a directory.
-    """
+    """Return the members by name, without directories; of two with one name the later."""
+    # `tail` is the last `TAIL_SIZE` bytes of the archive, or all of it; `get` reads others.
     at, n_entries, n_bytes, start = _find_end(tail, get)
     table = tail[at - n_bytes : at] if n_bytes <= at else bytes(get(start, start + n_bytes))
     entries = _parse_entries(table)
@@ -165,26 +137,9 @@ def _member(entry: ZipInfo) -> tuple[str, Member]:
 
 
 def read_member(member: Member, start: int, stop: int | None, get: Get, positions: dict[int, int]) -> Buffer:
-    """Return a part of a member; the whole is compared with its checksum.
-
-    Parameters
-    ----------
-    member : Member
-        Which one.
-    start, stop : int, optional
-        The part, as `chunkwise.kvstore.byte_range.resolve_range` takes it.
-    get : callable
-        Reads the archive.  What is returned here may be its memory.
-    positions : dict
-        Where the data of members begin, by the position of their header; is added to.
-
-    Raises
-    ------
-    DataCorruptionError
-        If size or checksum are not what the directory says.
-    UnsupportedError
-        If the member is encrypted, or compressed in a way that is not known.
-    """
+    """Return a part of a member; the whole is compared with its checksum."""
+    # What is returned may be memory of `get`.  `positions` has where the data of members begin, by the
+    # position of their header, and is added to.
     if member.encrypted:
         raise UnsupportedError("ZIP encryption is not supported")
     begin, end = resolve_range(start, stop, member.nbytes)

@@ -30,18 +30,9 @@ _LONGEST_NAME = 0xFFFF
 
 
 class ArchiveWriter:
-    """Writes an archive to an empty file.
+    """Writer of an archive to an empty, seekable file."""
 
-    Parameters
-    ----------
-    file : binary file
-        Has to be seekable.
-    compression : {"store", "deflate", "zstd", "xz"}
-
-    Notes
-    -----
-    Members are dated 1980-01-01, so the same members in the same order are the same bytes.
-    """
+    # Members are dated 1980-01-01, so the same members in the same order are the same bytes.
 
     def __init__(self, file: IO[bytes], *, compression: Compression = "store") -> None:
         self._file = file
@@ -49,13 +40,7 @@ class ArchiveWriter:
         self._entries: dict[str, ZipInfo] = {}
 
     def add(self, name: str, value: Buffer) -> None:
-        """Write a member.
-
-        Raises
-        ------
-        InvalidArgumentError
-            For a name that is there already, or one that a reader would refuse or see changed.
-        """
+        """Write a member; raise InvalidArgumentError for a name that is there or refused by readers."""
         check_member_name(name)
         if name in self._entries:
             raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it is there twice")
@@ -87,23 +72,8 @@ def write_archive(
     *,
     compression: Compression = "store",
 ) -> bytes:
-    """Write a ZIP archive of `items` as the value `key` of `base`; return its generation.
-
-    Parameters
-    ----------
-    base : Writable
-        Where it is written, as one value: all of it is in memory once.
-    key : str
-        Its key.
-    items : iterable of (str, bytes-like)
-        Names and values.
-    compression : {"store", "deflate", "zstd", "xz"}
-
-    Raises
-    ------
-    InvalidArgumentError
-        For a name twice, or one that a reader would refuse or see changed.
-    """
+    """Write a ZIP archive of names and values as the value `key` of `base`; return its generation."""
+    # All of it is in memory once, since it is one value.
     generation = base.write(key, make_archive(items, compression=compression))
     if generation is None:
         raise AbortedError(f"Error writing {dump(key)}: an unconditional write was refused")
@@ -121,13 +91,7 @@ def make_archive(items: Iterable[tuple[str, Buffer]], *, compression: Compressio
 
 
 def check_member_name(name: str) -> None:
-    """Raise for a name that a reader would refuse or see changed.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a component of it is empty or "..", or it has NUL, is too long, or is not UTF-8.
-    """
+    """Raise InvalidArgumentError for a name that a reader would refuse or see changed."""
     parts = name.split("/")
     if (
         "\0" in name
