@@ -16,7 +16,7 @@ from chunkwise.hdmf.conventions.base import Convention, NewArray
 from chunkwise.hdmf.conventions.zarr3 import text_of
 from chunkwise.hdmf.model.codecs import Settings
 from chunkwise.hdmf.model.element import Element, number
-from chunkwise.hdmf.model.n5_encoded import as_items, encode_items, store_number
+from chunkwise.hdmf.model.n5_encoded import encode_items, store_number
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.reference import join_path
 from chunkwise.hdmf.model.tree import Format, StoredNode, Tree
@@ -107,7 +107,7 @@ class N5Convention(Convention):
             head = self.group(path, {**attributes, "_ENCODED": kind})
             if not values.size:
                 return [(head, None)]
-            data, offsets = encode_items(as_items(values, lambda value: _item(value, element)))
+            data, offsets = encode_items(_items(values, element))
             plain = Settings(compressor=settings.compressor)
             out: list[tuple[StoredNode, npt.NDArray[Any] | None]] = [(head, None)]
             for name, column in (("data", data), ("offsets", offsets)):
@@ -132,7 +132,11 @@ class N5Convention(Convention):
         return out
 
 
-def _item(value: Any, element: Element) -> bytes:
+def _items(values: npt.NDArray[Any], element: Element) -> list[bytes]:
+    """Return the bytes of each value, in C order."""
+    flat = values.reshape(-1).tolist()
+    if element.kind == "text" and set(map(type, flat)) == {str}:  # as most columns are
+        return list(map(str.encode, flat))
     if element.kind == "bytes":
-        return bytes(value)
-    return text_of(value, element).encode()
+        return list(map(bytes, flat))
+    return [text_of(value, element).encode() for value in flat]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from chunkwise.errors import DataCorruptionError
 from chunkwise.hdmf.model.element import Element
-from chunkwise.hdmf.model.logical import map_objects, to_logical
+from chunkwise.hdmf.model.logical import to_logical
 
 __all__ = ["decode_items", "encode_items", "encoded_shape", "restore_number", "store_number"]
 
@@ -48,24 +49,22 @@ def decode_items(
     raw = read("data", first, last).tobytes() if last > first else b""
     if len(raw) != last - first:
         raise DataCorruptionError(f"encoded values end at {last}, but there are {first + len(raw)} bytes")
-    items = np.empty(n_items, object)
     bounds = (offsets - first).tolist()
-    for i in range(n_items):
-        item = raw[bounds[i] : bounds[i + 1]]
-        if element.kind == "bytes":
-            items[i] = item
-            continue
+    parts: list[Any] = [raw[start:stop] for start, stop in itertools.pairwise(bounds)]
+    if element.kind != "bytes":
         try:
-            items[i] = item.decode()
+            parts = list(map(bytes.decode, parts))
         except UnicodeDecodeError as e:
-            raise DataCorruptionError(f"item {i}: {e}") from None
+            raise DataCorruptionError(f"item {parts.index(e.object)}: {e}") from None
+    items = np.empty(n_items, object)
+    items[:] = parts
     return to_logical(items, element)
 
 
 def encode_items(items: list[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
     """Return ``data`` and ``offsets`` of items."""
     offsets = np.zeros(len(items) + 1, np.uint64)
-    np.cumsum([len(item) for item in items], out=offsets[1:])
+    np.cumsum(list(map(len, items)), out=offsets[1:])
     return np.frombuffer(b"".join(items), np.uint8), offsets
 
 
@@ -84,8 +83,3 @@ def store_number(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype.kind == "b":
         return values.astype(np.uint8)
     return np.ascontiguousarray(values).view(np.uint16) if values.dtype == np.float16 else values
-
-
-def as_items(values: npt.NDArray[Any], encode: Callable[[Any], bytes]) -> list[bytes]:
-    """Return the bytes of each value, in C order."""
-    return list(map_objects(values, encode).reshape(-1))

@@ -1,11 +1,9 @@
 """One stored array: its document, its chunks through the engine, nothing of HDMF's meaning."""
 
-# An array is opened when it is first used.  What has to be worked out from a document is shared by all
-# arrays of a store whose documents differ in the shape only, of which there are many.
+# An array is opened when it is first used.  What follows from its document is in the metadata cache.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import Members
+from chunkwise.cached import put_bounded
 from chunkwise.codec.protocol import DecodeInto
+from chunkwise.driver.chunked.metadata_cache import cached_metadata, layout_of
 from chunkwise.driver.n5.format import N5Format
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.driver.zarr2.format import Zarr2Format
@@ -38,7 +38,9 @@ __all__ = ["DOCUMENT_KEYS", "PhysicalArray", "object_filter"]
 DOCUMENT_KEYS: dict[str, str] = {"zarr2": ".zarray", "zarr3": "zarr.json", "n5": "attributes.json"}
 """Key of an array's document in each format."""
 
-_FORMATS: dict[str, Any] = {"zarr2": Zarr2Format(), "zarr3": Zarr3Format(), "n5": N5Format()}
+_HDMF_MEMBERS = ("hdmf_attributes", "hdmf_n5")
+"""Members of N5 documents that are none of the format's business."""
+
 _SHAPES = {"zarr2": "shape", "zarr3": "shape", "n5": "dimensions"}
 
 
@@ -61,23 +63,11 @@ def _has_object(fields: list[Any], depth: int = 0) -> bool:
     )
 
 
-class _Shared:
-    """State shared by arrays whose documents differ in the shape only."""
-
-    __slots__ = ("decoders", "metadata", "stored")
-
-    def __init__(self, metadata: Any, stored: StoredArray) -> None:
-        self.metadata = metadata
-        self.stored = stored
-        self.decoders: list[DecodeInto] = []  # that nobody uses at the moment
-
-
 class PhysicalArray:
     """An array of a store."""
 
     __slots__ = (
-        "_known",
-        "_shared",
+        "_decoders",
         "_stored",
         "_values",
         "format",
@@ -92,17 +82,16 @@ class PhysicalArray:
         format: Format,
         node: StoredNode,
         pool: Pool,
-        shared: dict[str, Any],
+        decoders: dict[int, Any],
         values: Mapping[str, bytes | None],
     ) -> None:
         self.location = location
         self.format = format
         self.node = node
         self.pool = pool
-        self._shared = shared
+        self._decoders = decoders
         self._values = values
         self._stored: StoredArray | None = None
-        self._known: _Shared | None = None
 
     @property
     def prefix(self) -> str:
@@ -153,35 +142,11 @@ class PhysicalArray:
         return self._stored
 
     def _open(self) -> None:
-        format = _FORMATS[self.format]
+        format, options = _FORMATS[self.format]
         document = self.node.document
-        shape = document.get(_SHAPES[self.format])
-        common = {
-            k: v
-            for k, v in document.items()
-            if k not in (_SHAPES[self.format], "attributes", "hdmf_attributes", "consolidated_metadata")
-        }
-        key = json.dumps(common, sort_keys=True) + f"/{len(shape) if isinstance(shape, list) else shape}"
-        known = self._shared.get(key)
-        if known is None or not isinstance(shape, list) or not _is_shape(shape):
-            metadata = self._parse(document)
-            options = format.parse_options(Members({}))
-            known = self._shared[key] = _Shared(metadata, format.stored_array(metadata, "", options))
-        stored = known.stored
-        self._known = known
-        self._stored = replace(
-            stored,
-            shape=tuple(shape) if isinstance(shape, list) else stored.shape,
-            keys=stored.keys.under(self.prefix),
-            document=document,
-        )
-
-    def _parse(self, document: dict[str, Any]) -> Any:
-        if self.format == "zarr2":
-            return _parse_zarr2(document)
-        if self.format == "n5":  # attributes of HDMF are none of the format's business
-            document = {k: v for k, v in document.items() if k not in ("hdmf_attributes", "hdmf_n5")}
-        return _FORMATS[self.format].parse_metadata(document)
+        if self.format == "n5":
+            document = {k: v for k, v in document.items() if k not in _HDMF_MEMBERS}
+        self._stored = layout_of(format, cached_metadata(format, document), self.prefix, options).stored
 
     # -- data -------------------------------------------------------------------------------------
 
@@ -219,7 +184,7 @@ class PhysicalArray:
         """Return all values of an array of one chunk."""
         stored = self.stored
         chunk = stored.grid.chunk_shape
-        assert self._known is not None and chunk is not None
+        assert chunk is not None
         out = np.empty(chunk, stored.numpy_dtype)
         relative = key[len(self.location.path) :]
         try:
@@ -228,7 +193,7 @@ class PhysicalArray:
             if raw is None:
                 out[...] = stored.fill_value
             else:
-                spare = self._known.decoders
+                spare = self._spare_decoders()
                 decode = spare.pop() if spare else stored.chain.open_decoder()
                 decode(raw, out)
                 spare.append(decode)
@@ -238,6 +203,16 @@ class PhysicalArray:
         if stored.shape != chunk:
             out = out[tuple(slice(0, n) for n in stored.shape)]
         return out.T if self.format == "n5" else out
+
+    def _spare_decoders(self) -> list[DecodeInto]:
+        """Return decoders that nobody uses at the moment, of arrays of this store with the same codecs."""
+        chain = self.stored.chain
+        known = self._decoders.get(id(chain))
+        if known is None:
+            known = chain, []  # with the chain, so that its identity is not given to another
+            put_bounded(self._decoders, id(chain), known)
+        spare: list[DecodeInto] = known[1]
+        return spare
 
     def read_selection(self, selection: Selection) -> npt.NDArray[Any]:
         """Return what a selection names."""
@@ -301,7 +276,7 @@ def _is_shape(shape: list[Any]) -> bool:
 
 def _parse_zarr2(document: dict[str, Any]) -> Any:
     """Return the metadata of a Zarr v2 array, with pickles and structures with objects as JSON objects."""
-    format = _FORMATS["zarr2"]
+    format = Zarr2Format()
     codec = object_filter(document)
     for where in ("compressor", *range(1, len(document.get("filters") or ()))):
         step = document.get("compressor") if where == "compressor" else document["filters"][where]
@@ -327,9 +302,26 @@ def _parse_zarr2(document: dict[str, Any]) -> Any:
     return replace(metadata, codecs=codecs)
 
 
+class _HdmfZarr2Format(Zarr2Format):
+    """Zarr v2 with objects as HDMF stores them."""
+
+    driver = "zarr with HDMF's objects"  # in the metadata cache these are other documents
+
+    def parse_metadata(self, document: Any) -> Any:
+        """Read a ``.zarray``; pickles are never unpickled."""
+        return _parse_zarr2(document)
+
+
 def _record(fields: list[Any]) -> np.dtype[Any]:
     """Return the type of records with objects; `_has_object` has limited how deep they are nested."""
     try:
         return np.dtype([(f[0], _record(f[1]) if isinstance(f[1], list) else f[1]) for f in fields])
     except (TypeError, ValueError, IndexError, KeyError, RecursionError) as e:
         raise FailedPreconditionError(f"Unsupported zarr dtype: {fields!r:.100}: {e}") from None
+
+
+_FORMATS: dict[str, tuple[Any, Any]] = {
+    name: (format, format.parse_options(Members({})))
+    for name, format in (("zarr2", _HdmfZarr2Format()), ("zarr3", Zarr3Format()), ("n5", N5Format()))
+}
+"""The format of each storage format, and its options, which are at their defaults."""

@@ -54,7 +54,7 @@ class HdmfStore:
         self.pool = pool
         self.replace_encoded = replace_encoded
         self.convention: Convention = convention_of(tree.format)
-        self.shared: dict[str, Any] = {}
+        self._decoders: dict[int, Any] = {}
         self._datasets: dict[str, Dataset] = {}
         self._links: dict[str, dict[str, Reference]] = {}
         self._own_names: frozenset[str] | None = None
@@ -201,7 +201,7 @@ class HdmfStore:
 
     def array_of(self, node: StoredNode) -> PhysicalArray:
         """Return the array of a node, which need not be in the tree yet."""
-        return PhysicalArray(self.location, self.format, node, self.pool, self.shared, self.tree.values)
+        return PhysicalArray(self.location, self.format, node, self.pool, self._decoders, self.tree.values)
 
     def contains(self, path: str) -> bool:
         """Return True if there is a group, a dataset or a link on the way at a canonical path."""
