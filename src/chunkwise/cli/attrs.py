@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from chunkwise.binding import MISSING, dump
-from chunkwise.cli.command import UsageError, print_json
+from chunkwise.cli.command import UsageError, print_json, show
 from chunkwise.cli.options import parse_json
 from chunkwise.driver.n5.attribute_path import parse_attribute_path, set_attribute
 from chunkwise.errors import InvalidArgumentError, NotFoundError
@@ -56,18 +56,15 @@ def run(arguments: argparse.Namespace) -> int:
         return _done(arguments, location)
     if arguments.action == "get":
         value = _get(location, arguments.key)
-        if arguments.json:
-            print_json(value)
-        else:
-            print(json.dumps(value, ensure_ascii=False))
+        show(arguments, value, _text(value))
         return 0
     attributes = read_attributes(location)
-    if arguments.json:
-        print_json(attributes)
-        return 0
-    for name, value in attributes.items():
-        print(f"{name} = {json.dumps(value, ensure_ascii=False)}")
+    show(arguments, attributes, *(f"{name} = {_text(value)}" for name, value in attributes.items()))
     return 0
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _done(arguments: argparse.Namespace, location: Location) -> int:

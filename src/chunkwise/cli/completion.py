@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chunkwise.cli.command import UsageError
-from chunkwise.extras import needs
+from chunkwise.cli.command import required
 
 __all__ = ["SHELLS", "add_arguments", "run"]
 
@@ -23,10 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    try:
+    with required("completion", "shtab"):
         import shtab
-    except ImportError:
-        raise UsageError(needs("completion", "shtab")) from None
     from chunkwise.cli.main import COMMANDS, make_parser  # which loads this module
 
     parser = make_parser(COMMANDS)

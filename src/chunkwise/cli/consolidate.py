@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.command import UsageError, message, show
 from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.consolidated_tree import check_consolidated, consolidate, remove_consolidated
 from chunkwise.hierarchy.location import locate
@@ -52,10 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = f"metadata of {plural(out['nodes'], 'node')}"
         for path in gathered.left_out:
             message(f"{path} is left out: it has another format")
-    if arguments.json:
-        print_json(out)
-    else:
-        print(f"{arguments.path}: {text}")
+    show(arguments, out, f"{arguments.path}: {text}")
     return 0
 
 
@@ -64,11 +61,6 @@ def _check(arguments: argparse.Namespace, node: Any) -> int:
     raw = node.location.store.read(node.location.path + key).value
     there = raw is not None and (node.format == "zarr2" or "consolidated_metadata" in node.document)
     problems = check_consolidated(node) if there else ["there are none"]
-    if arguments.json:
-        print_json({"path": arguments.path, "format": node.format, "exists": there, "problems": problems})
-    else:
-        for problem in problems:
-            print(f"{arguments.path}: {problem}")
-        if not problems:
-            print(f"{arguments.path}: all true")
+    out = {"path": arguments.path, "format": node.format, "exists": there, "problems": problems}
+    show(arguments, out, *(f"{arguments.path}: {problem}" for problem in problems or ["all true"]))
     return 1 if problems else 0

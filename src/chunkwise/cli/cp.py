@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.cp_tree import run_copy_tree
-from chunkwise.cli.options import add_on, parse_nbytes
+from chunkwise.cli.options import add_on, memory_of, workers_of
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.region import index_of
@@ -23,7 +23,6 @@ from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, source_in_file, stored_source
-from chunkwise.tools.executors import named_workers
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, measure
 from chunkwise.tools.parts import parse_part
 from chunkwise.tools.prices import PRICES, parse_prices, price_json, price_lines
@@ -152,11 +151,11 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         options,
         resume=arguments.resume,
         overwrite=arguments.overwrite,
-        memory=None if arguments.memory is None else parse_nbytes(arguments.memory, "memory"),
+        memory=memory_of(arguments),
         sync=not arguments.no_sync,
         cast=cast,
         extent=extent,
-        workers=None if arguments.on is None else named_workers(arguments.on),
+        workers=workers_of(arguments),
         part=None if arguments.part is None else parse_part(arguments.part),
     )
     if arguments.dry_run:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.options import parse_nbytes
+from chunkwise.cli.options import memory_of, workers_of
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.template_options import choose_format, template_options
@@ -15,7 +15,6 @@ from chunkwise.groups.copy_tree import copy_tree, open_target
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
 from chunkwise.hierarchy.walk import walk
-from chunkwise.tools.executors import named_workers
 from chunkwise.tools.stored_node import array_nbytes
 from chunkwise.tools.tree_copy import CopyReport
 
@@ -45,8 +44,8 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     root = require_node(source)
     if arguments.layout is not None:
         return _copy_image(arguments, source, destination)
-    memory = None if arguments.memory is None else parse_nbytes(arguments.memory, "memory")
-    workers = None if arguments.on is None else named_workers(arguments.on)
+    memory = memory_of(arguments)
+    workers = workers_of(arguments)
     format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 
 from chunkwise.cli.command import message, print_json
-from chunkwise.cli.options import add_on
+from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import ChunkwiseError
 from chunkwise.tools.difference import Difference, diff
-from chunkwise.tools.executors import named_workers
 
 __all__ = ["add_arguments", "run"]
 
@@ -49,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
                 attributes=not arguments.no_attributes,
                 values=not arguments.no_values,
                 layout=arguments.layout,
-                executor=None if arguments.on is None else named_workers(arguments.on),
+                executor=workers_of(arguments),
                 progress=progress.advance,
             ):
                 found.append(difference)

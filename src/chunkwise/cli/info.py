@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arrays.stack import StackArray
+from chunkwise.cli.command import UsageError, message, print_json, print_rows
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
-from chunkwise.cli.spec_info import show_spec
 from chunkwise.cli.system_info import system_info
 from chunkwise.errors import ChunkwiseError
 from chunkwise.groups.open_group import open_group
@@ -18,7 +20,8 @@ from chunkwise.hierarchy.walk import walk
 from chunkwise.multiscale.describe import describe_images
 from chunkwise.multiscale.ome_groups import Options
 from chunkwise.multiscale.open import find_images, locate_image
-from chunkwise.tools.spec_file import read_spec_file
+from chunkwise.tools.spec_file import open_source, read_spec_file
+from chunkwise.tools.stack_report import report_stack
 from chunkwise.tools.stored_node import Occupancy, occupancy, stored_array
 from chunkwise.tools.summary import ArraySummary, summarize
 
@@ -53,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     spec = read_spec_file(arguments.path)
     if spec is not None:
-        show_spec(arguments.path, spec, json=arguments.json)
+        _spec(arguments.path, spec, json=arguments.json)
         return 0
     # Of another archive the error says what to type, as for all commands.
     is_image = arguments.path.endswith(".ozx")
@@ -73,8 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_as_json(arguments.path, node, summary, attributes, stored, error))
     else:
-        for label, value in _rows(node, summary, attributes, stored):
-            print(f"{label:<12} {value}")
+        print_rows(_rows(node, summary, attributes, stored))
     if error:
         message(f"this array can't be read: {error}")
         return 1
@@ -101,6 +103,60 @@ def _system(*, json: bool) -> None:
         print(f"  {extra:<14} {found}")
 
 
+def _spec(path: str, spec: dict[str, Any], *, json: bool) -> None:
+    """Print what the array is; of a stack also how its layers lie, of which none is opened."""
+    store = open_source(path)
+    stacked = isinstance(store._array, StackArray)
+    layers = spec["layers"] if stacked else []
+    drivers = Counter(_driver(layer) for layer in layers)
+    report = report_stack(store) if stacked else None
+    if json:
+        out: dict[str, Any] = {
+            "path": path,
+            "kind": "array",
+            "driver": spec["driver"],
+            "dtype": store.dtype.name,
+            "domain": store.domain.to_json(),
+            "shape": list(store.shape),
+            "dimension_units": [None if unit is None else str(unit) for unit in store.dimension_units],
+        }
+        if report is not None:
+            out.update(drivers=dict(drivers), **report.to_json())
+        print_json(out)
+        return
+    kinds = ", ".join(f"{n} {name}" for name, n in drivers.most_common())
+    what = f"stack of {plural(len(layers), 'layer')} ({kinds})" if stacked else f"view ({spec['driver']})"
+    rows = [("format", what), ("shape", format_shape(store.shape)), ("data type", store.dtype.name)]
+    if any(store.origin):
+        rows.append(("origin", ", ".join(map(str, store.origin))))
+    rows += _spec_dimensions(store)
+    if report is not None:
+        if store.fill_value is not None:
+            rows.append(("fill value", str(store.fill_value)))
+        rows.append(("gaps", plural(report.n_missing, "element") if report.n_missing else "none"))
+        overlapping = f"{plural(report.n_overlaps, 'pair')} of layers, {report.n_hidden:,} hidden"
+        rows.append(("overlaps", overlapping if report.n_overlaps else "none"))
+    print_rows(rows)
+
+
+def _spec_dimensions(store: TensorStore) -> list[tuple[str, str]]:
+    rows = []
+    if any(store.domain.labels):
+        rows.append(("dimensions", ", ".join(label or "-" for label in store.domain.labels)))
+    if any(unit is not None for unit in store.dimension_units):
+        units = ("-" if unit is None else str(unit) for unit in store.dimension_units)
+        rows.append(("units", ", ".join(units)))
+    return rows
+
+
+def _driver(layer: Any) -> str:
+    if isinstance(layer, str):
+        return layer.rpartition("|")[2].partition(":")[0]
+    while isinstance(layer.get("base"), dict):
+        layer = layer["base"]
+    return str(layer.get("driver"))
+
+
 def _group(node: Node, arguments: argparse.Namespace) -> int:
     nodes = [walked.node for walked in walk(node)][1:]
     n_arrays = sum(1 for below in nodes if below.kind == "array")
@@ -121,11 +177,12 @@ def _group(node: Node, arguments: argparse.Namespace) -> int:
         )
         return 0
     format = FORMATS[node.format] if node.format else "directory"
-    print(f"{'format':<12} {format} group{' (implicit)' if node.implicit else ''}")
-    print(f"{'contains':<12} {plural(n_arrays, 'array')}, {plural(n_groups, 'group')}")
-    print(f"{'attributes':<12} {len(attributes)}")
-    for label, text in image:
-        print(f"{label:<12} {text}")
+    rows = [
+        ("format", f"{format} group{' (implicit)' if node.implicit else ''}"),
+        ("contains", f"{plural(n_arrays, 'array')}, {plural(n_groups, 'group')}"),
+        ("attributes", str(len(attributes))),
+    ]
+    print_rows(rows + image)
     return 0
 
 

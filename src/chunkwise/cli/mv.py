@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.cli.command import UsageError, print_json
+from chunkwise.cli.command import UsageError, show
 from chunkwise.errors import AlreadyExistsError, NotFoundError
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.change import relocate
@@ -43,10 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         tree.move(source.path[len(root.path) :], destination.path[len(root.path) :])
     else:
         _move_alone(source, destination)
-    if arguments.json:
-        print_json({"source": arguments.source, "destination": arguments.destination})
-    else:
-        print(f"{arguments.source} -> {arguments.destination}")
+    done = {"source": arguments.source, "destination": arguments.destination}
+    show(arguments, done, f"{arguments.source} -> {arguments.destination}")
     return 0
 
 

@@ -7,12 +7,11 @@ import os
 import warnings
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.command import UsageError, message, print_json, required
 from chunkwise.cli.options import parse_codec
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
 from chunkwise.cli.servers import add_server_arguments
-from chunkwise.extras import needs
 
 __all__ = ["add_arguments", "run"]
 
@@ -81,10 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; `validate` exits with 1 if anything is wrong."""
-    try:
+    with required("this command", "hdmf"):
         import hdmf  # noqa: F401
-    except ImportError:
-        raise UsageError(needs("this command", "hdmf")) from None
     return int(
         {"info": _info, "validate": _validate, "convert": _convert, "repack": _repack}[arguments.action](
             arguments
@@ -151,10 +148,8 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _schema_errors(io: Any) -> list[str]:
-    try:
+    with required("validate", "pynwb"):
         import pynwb
-    except ImportError:
-        raise UsageError(needs("validate", "pynwb")) from None
     from chunkwise.hdmf.backend.io import ZarrIO
 
     typed = not isinstance(io, ZarrIO) or "neurodata_type" in io.store.attributes("/")

@@ -9,8 +9,18 @@ from typing import Any
 
 from chunkwise.arguments import as_nbytes
 from chunkwise.cli.command import UsageError
+from chunkwise.tools.executors import Workers, named_workers
 
-__all__ = ["add_on", "parse_codec", "parse_json", "parse_names", "parse_nbytes", "parse_sizes"]
+__all__ = [
+    "add_on",
+    "memory_of",
+    "parse_codec",
+    "parse_json",
+    "parse_names",
+    "parse_nbytes",
+    "parse_sizes",
+    "workers_of",
+]
 
 _SEPARATORS = re.compile(r"\s*[,x×]\s*")
 
@@ -22,6 +32,16 @@ def add_on(parser: argparse.ArgumentParser) -> None:
         metavar="WORKERS",
         help="who does it: threads:N, processes:N, or the address of a Dask scheduler, such as tcp://host:8786",
     )
+
+
+def workers_of(arguments: argparse.Namespace) -> Workers | None:
+    """Return the workers that --on names; None for this process."""
+    return None if arguments.on is None else named_workers(arguments.on)
+
+
+def memory_of(arguments: argparse.Namespace) -> int | None:
+    """Return the bytes that --memory names, if it is given."""
+    return None if arguments.memory is None else parse_nbytes(arguments.memory, "memory")
 
 
 def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:

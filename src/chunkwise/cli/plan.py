@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.cli.command import print_json
+from chunkwise.cli.command import show
 from chunkwise.cli.region import select
 from chunkwise.tools.spec_file import open_source
 
@@ -28,8 +28,5 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     view = select(open_source(arguments.path), arguments.region)
     explanation = view.explain()
-    if arguments.json:
-        print_json(explanation.to_json())
-    else:
-        print(explanation)
+    show(arguments, explanation.to_json(), explanation)
     return 0

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.options import add_on, parse_codec, parse_names, parse_nbytes, parse_sizes
+from chunkwise.cli.options import add_on, memory_of, parse_codec, parse_names, parse_sizes, workers_of
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, format_shape
 from chunkwise.cli.region import select
@@ -21,7 +21,6 @@ from chunkwise.pyramid.downsample_pyramid import (
     downsample_pyramid,
 )
 from chunkwise.spec.unit import Unit
-from chunkwise.tools.executors import named_workers
 from chunkwise.tools.spec_file import open_source, read_spec_file
 
 __all__ = ["add_arguments", "run"]
@@ -125,8 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
         units=units,
         codec=None if arguments.codec is None else parse_codec(arguments.codec),
         name=arguments.name,
-        executor=None if arguments.on is None else named_workers(arguments.on),
-        memory=None if arguments.memory is None else parse_nbytes(arguments.memory, "memory"),
+        executor=workers_of(arguments),
+        memory=memory_of(arguments),
         sync=not arguments.no_sync,
         resume=arguments.resume,
         overwrite=arguments.overwrite,

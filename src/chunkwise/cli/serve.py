@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.command import UsageError, message, print_json, required
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.extras import needs
 from chunkwise.server.app import MAX_MEMORY, MAX_REQUESTS
 from chunkwise.server.running import Server, serve
 
@@ -60,16 +59,15 @@ def start(arguments: argparse.Namespace, what: list[Any]) -> Server:
     if arguments.no_token and arguments.token is not None:
         raise UsageError("--token and --no-token exclude each other")
     try:
-        return serve(
-            *what,
-            host=arguments.host,
-            port=arguments.port,
-            token=False if arguments.no_token else arguments.token,
-            max_requests=arguments.max_requests,
-            max_memory=arguments.max_memory,
-        )
-    except ImportError:
-        raise UsageError(needs("a server", "uvicorn")) from None
+        with required("a server", "uvicorn"):
+            return serve(
+                *what,
+                host=arguments.host,
+                port=arguments.port,
+                token=False if arguments.no_token else arguments.token,
+                max_requests=arguments.max_requests,
+                max_memory=arguments.max_memory,
+            )
     except InvalidArgumentError as e:
         if e.message.startswith(("port:", "token:", "max_requests:", "max_memory:")):
             raise UsageError(f"--{e.message.replace('_', '-', 1)}") from None

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ import numpy.typing as npt
 
 from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.command import UsageError, message, print_json, replacing, required
 from chunkwise.cli.quantities import format_nbytes
 from chunkwise.cli.region import select
 from chunkwise.engine.blockwise import work_through
-from chunkwise.extras import needs
 from chunkwise.index_space import IndexDomain
 from chunkwise.server.grey import PERCENTILES
 from chunkwise.tools.spec_file import open_source
@@ -62,24 +60,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.orthogonal and arguments.depth != 8:
         raise UsageError("--orthogonal pictures have a --depth of 8")
     if arguments.png is not None:
-        try:
+        with required("--png", "Pillow", "cli"):
             import PIL  # noqa: F401
-        except ImportError:
-            raise UsageError(needs("--png", "Pillow", "cli")) from None
     percentiles = PERCENTILES if arguments.contrast is None else _percentiles(arguments.contrast)
     view = select(open_source(arguments.path), arguments.region)
     if arguments.npy is not None:
         _save_npy(view, arguments.npy)
         return _saved(arguments, arguments.npy, view)
     if arguments.png is not None:
-        from chunkwise.cli.slice_picture import orthogonal_picture, plain_picture
+        from chunkwise.cli.picture import orthogonal_picture, plain_picture
 
         title = "/".join(arguments.path.rstrip("/").split("/")[-2:])
         if arguments.orthogonal:
             png = orthogonal_picture(view, title, percentiles)
         else:
             png = plain_picture(view, title, percentiles, arguments.depth)
-        _write(Path(arguments.png), png)
+        with replacing(arguments.png) as part:
+            part.write_bytes(png)
         return _saved(arguments, arguments.png, view)
     values = view.read().result()
     if arguments.json:
@@ -107,8 +104,7 @@ def _save_npy(view: TensorStore, path: str) -> None:
     dtype = view.dtype.memory_dtype
     if dtype.hasobject:
         raise UsageError(f"elements of type {view.dtype.name} can't be saved as .npy")
-    part = Path(f"{path}.part")
-    try:
+    with replacing(path) as part:
         if view.size == 0:
             with part.open("wb") as file:
                 np.lib.format.write_array(file, np.empty(view.shape, dtype))
@@ -126,18 +122,6 @@ def _save_npy(view: TensorStore, path: str) -> None:
             work_through(divide(view, view).domains(), work).result()
             out.flush()
             del out
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    part = Path(f"{path}.part")
-    try:
-        part.write_bytes(data)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _saved(arguments: argparse.Namespace, path: str, view: TensorStore) -> int:

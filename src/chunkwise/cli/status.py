@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chunkwise.cli.command import message, print_json
+from chunkwise.cli.command import message, print_json, show
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.journal import read_journal
@@ -33,15 +33,13 @@ def run(arguments: argparse.Namespace) -> int:
     journal = read_journal(location)
     if journal is None:
         node = require_node(location)
-        if arguments.json:
-            print_json({"path": arguments.path, "unfinished": False, "kind": node.kind})
-        else:
-            print(f"{arguments.path}: {node.kind}, with no unfinished copy")
+        out: dict[str, Any] = {"path": arguments.path, "unfinished": False, "kind": node.kind}
+        show(arguments, out, f"{arguments.path}: {node.kind}, with no unfinished copy")
         return 0
     parts = dict(part_journals(location, journal).read())
     owner = journal.get("owner")
     passes = _passes([journal, *parts.values()])
-    out: dict[str, Any] = {
+    out = {
         "path": arguments.path,
         "unfinished": True,
         "passes": passes,

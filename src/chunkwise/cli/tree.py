@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chunkwise.cli.command import UsageError, print_json
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
-from chunkwise.cli.tree_nodes import ShownNode, shown_nodes
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, UnavailableError
 from chunkwise.groups.drawing import branch, rails
+from chunkwise.groups.open_group import open_group
+from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.link import parse_links, without_links
-from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.hierarchy.node import Node, find_node, nothing_at
+from chunkwise.hierarchy.tree import Tree
+from chunkwise.hierarchy.walk import walk
 from chunkwise.tools.stored_node import Occupancy, array_nbytes, occupancy, stored_array
 from chunkwise.tools.summary import shape_text, summarize
 
-__all__ = ["add_arguments", "draw_tree", "run"]
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if arguments.depth is not None and arguments.depth < 0:
         raise UsageError("--depth: expected 0 or more levels")
-    nodes = shown_nodes(locate(arguments.path), consolidated=not arguments.no_consolidated)
+    nodes = _shown_nodes(locate(arguments.path), consolidated=not arguments.no_consolidated)
     walked = [
         shown
         for shown in nodes
@@ -50,9 +53,54 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json([line.json for line in lines])
     else:
-        for text in draw_tree(arguments.path.rstrip("/") or arguments.path, walked, lines):
+        for text in _draw(arguments.path.rstrip("/") or arguments.path, walked, lines):
             print(text)
     return 1 if nodes[0].node.error else 0
+
+
+class _ShownNode(NamedTuple):
+    """A node of the tree."""
+
+    name: str
+    node: Node
+    known: Mapping[str, Any] | None = None  # attributes, if nothing has to be read for them
+
+    def attributes(self) -> Mapping[str, Any]:
+        """Return the attributes; none of what has none, or none that can be read."""
+        if self.known is not None:
+            return self.known
+        if self.node.error or not self.node.key:
+            return {}
+        try:
+            return node_attributes(self.node)
+        except ChunkwiseError:
+            return {}  # that they can't be read is what `attrs` and `verify` say
+
+
+def _shown_nodes(location: Location, *, consolidated: bool) -> list[_ShownNode]:
+    """Return a node and all below it, each group before its children."""
+    if consolidated:
+        try:
+            tree = open_group(location, "r", consolidated=True)._tree
+            return list(_from_snapshot(tree, ()))
+        except UnavailableError:
+            raise
+        except ChunkwiseError:
+            pass  # there are none, or they are damaged: the nodes themselves are read
+    root = find_node(location)
+    if root is None:
+        raise nothing_at(location)
+    return [_ShownNode(name, node) for name, node in walk(root)]
+
+
+def _from_snapshot(tree: Tree, names: tuple[str, ...]) -> Iterator[_ShownNode]:
+    node = tree.find(names)
+    if node is None:
+        return
+    yield _ShownNode("/".join(names), node, tree.attributes(names, node).asdict())
+    if node.kind == "group":
+        for child in tree.children(names, node):
+            yield from _from_snapshot(tree, (*names, child))
 
 
 class _Line(NamedTuple):
@@ -63,7 +111,7 @@ class _Line(NamedTuple):
     json: dict[str, Any]
 
 
-def _line(shown: ShownNode, arguments: argparse.Namespace) -> _Line:
+def _line(shown: _ShownNode, arguments: argparse.Namespace) -> _Line:
     node = shown.node
     text, out, below = _describe(node), _as_json(shown.name, node), []
     attributes = shown.attributes() if arguments.attributes or node.kind == "group" else {}
@@ -100,7 +148,7 @@ def _size_text(counted: Occupancy) -> str:
     return f"{text} stored in {format_nbytes(counted.stored_nbytes)}"
 
 
-def draw_tree(title: str, walked: Sequence[ShownNode], lines: Sequence[_Line]) -> Iterator[str]:
+def _draw(title: str, walked: Sequence[_ShownNode], lines: Sequence[_Line]) -> Iterator[str]:
     """Yield the lines of a tree of nodes, each group before its children, with `lines` beside them."""
     ends = _ends([shown.name for shown in walked])
     left = [branch(end) + shown.name.rpartition("/")[2] for shown, end in zip(walked, ends, strict=True)]

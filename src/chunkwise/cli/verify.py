@@ -7,13 +7,12 @@ import sys
 import time
 
 from chunkwise.cli.command import print_json
-from chunkwise.cli.options import add_on
+from chunkwise.cli.options import add_on, workers_of
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import find_node, nothing_at
-from chunkwise.tools.executors import named_workers
 from chunkwise.tools.verify import NodeReport, verify_nodes
 
 __all__ = ["add_arguments", "run"]
@@ -32,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     root = find_node(location)
     if root is None:
         raise nothing_at(location)
-    workers = None if arguments.on is None else named_workers(arguments.on)
+    workers = workers_of(arguments)
     started = time.monotonic()
     reports: list[NodeReport] = []
     with open_progress("verifying", None, show=not arguments.quiet) as progress:

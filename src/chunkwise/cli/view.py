@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import webbrowser
-from pathlib import Path
+from importlib import import_module
 
-from chunkwise.cli.command import UsageError, message
+from chunkwise.cli.command import message, replacing, required
 from chunkwise.cli.serve import add_server_options, show_urls, start
 from chunkwise.errors import InvalidArgumentError, NotFoundError
-from chunkwise.extras import load, needs
 from chunkwise.server.image import ServedImage, image_at
 from chunkwise.server.running import Server
 from chunkwise.server.sources import ServedGroup, Sources, sources_of
@@ -56,20 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _draw(arguments: argparse.Namespace) -> int:
-    try:
+    with required("--headless", "Pillow", "view"):
         from chunkwise.server.drawing import draw_first_view
-    except ImportError:
-        raise UsageError(needs("--headless", "Pillow", "view")) from None
     sources = sources_of(tuple(arguments.paths))
     name, image = _first_image(sources)
-    out = Path(arguments.headless)
-    part = out.with_name(out.name + ".part")
-    try:
+    with replacing(arguments.headless) as part:
         draw_first_view(image).save(part, "PNG")
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
-    message(f"{out}: {name}")
+    message(f"{arguments.headless}: {name}")
     return 0
 
 
@@ -93,10 +85,8 @@ def _first_image(sources: Sources) -> tuple[str, ServedImage]:
 
 def _neuroglancer(server: Server) -> str:
     """Start neuroglancer's own server, and return the URL of a viewer of what is served."""
-    try:
-        neuroglancer = load("neuroglancer", "--neuroglancer")
-    except ImportError:
-        raise UsageError(needs("--neuroglancer", "neuroglancer")) from None
+    with required("--neuroglancer", "neuroglancer"):
+        neuroglancer = import_module("neuroglancer")
     layers = neuroglancer_sources(server.url, server.sources)
     if not layers:
         raise InvalidArgumentError("there is no image here that neuroglancer can show")

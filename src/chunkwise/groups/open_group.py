@@ -148,7 +148,7 @@ def _open_other(location: Location, tree: Tree) -> Tree:
 def _opened(node: Node, wanted: FormatName | None, options: dict[str, Any], *, writable: bool) -> Group:
     location = node.location
     if node.error:
-        raise FailedPreconditionError(f"{location.store.describe(location.path + node.key)}: {node.error}")
+        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
     holds_nodes = node.is_container and not writable  # a container, as found
     if node.kind == "array" and not holds_nodes:
         raise InvalidArgumentError(f"{location.text} is an array, not a group ({node.format})")

@@ -14,8 +14,8 @@ consolidated metadata follow.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from chunkwise.binding import MISSING, dump
 from chunkwise.driver.n5.attribute_path import (
@@ -24,22 +24,20 @@ from chunkwise.driver.n5.attribute_path import (
     remove_attribute,
     set_attribute,
 )
-from chunkwise.errors import InvalidArgumentError, NotFoundError
-from chunkwise.hierarchy.attribute_change import (
-    ATTRIBUTES_KEYS,
-    DATASET_NAMES,
-    change_members,
-    changeable,
-    expect_object,
-    n5_names,
-    refuse_name,
-)
-from chunkwise.hierarchy.document import change_document, read_document
+from chunkwise.driver.n5.document import is_dataset, load_document
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from chunkwise.hierarchy.consolidated import update_consolidated
+from chunkwise.hierarchy.document import change_document, load_json, read_document
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.kvstore.protocol import ByteRange
 
 __all__ = [
+    "ATTRIBUTES_KEYS",
+    "DATASET_NAMES",
+    "change_attributes",
     "get_attribute_value",
+    "n5_names",
     "node_attributes",
     "read_attributes",
     "remove_attribute_value",
@@ -47,6 +45,14 @@ __all__ = [
     "user_attributes",
     "write_first_attributes",
 ]
+
+DATASET_NAMES = ("dimensions", "blockSize", "dataType", "compression", "compressionType", "codecs")
+"""Members of ``attributes.json`` that say how the blocks of an N5 dataset are stored."""
+
+ATTRIBUTES_KEYS = {"zarr2": ".zattrs", "zarr1": "attrs"}
+"""Keys of the documents that attributes are in, where that is not the node's own."""
+
+_Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def read_attributes(place: str | os.PathLike[str] | Location) -> dict[str, Any]:
@@ -61,7 +67,7 @@ def node_attributes(node: Node) -> dict[str, Any]:
         return user_attributes(node)
     location = node.location
     attributes = read_document(location.store, location.path + key, missing={})
-    return expect_object(attributes, location, key)
+    return _expect_object(attributes, location, key)
 
 
 def user_attributes(node: Node) -> dict[str, Any]:
@@ -90,17 +96,17 @@ def get_attribute_value(place: str | os.PathLike[str] | Location, name: str) -> 
 
 def set_attribute_value(place: str | os.PathLike[str] | Location, name: str, value: Any) -> None:
     """Set one attribute to a JSON value; raise InvalidArgumentError for members of N5's own."""
-    node = changeable(require_node(locate(place)))
+    node = _changeable(require_node(locate(place)))
     if node.format == "n5":
         _check_name(node, name)
-        change_members(node, lambda document: _set_n5(document, name, value))
+        _change_members(node, lambda document: _set_n5(document, name, value))
     else:
-        change_members(node, lambda attributes: {**attributes, name: value})
+        _change_members(node, lambda attributes: {**attributes, name: value})
 
 
 def remove_attribute_value(place: str | os.PathLike[str] | Location, name: str) -> None:
     """Remove one attribute; raise NotFoundError if it is missing."""
-    node = changeable(require_node(locate(place)))
+    node = _changeable(require_node(locate(place)))
     missing = NotFoundError(f"{node.location.text} has no attribute {dump(name)}")
     if node.format == "n5":
         _check_name(node, name)
@@ -117,7 +123,7 @@ def remove_attribute_value(place: str | os.PathLike[str] | Location, name: str) 
                 raise missing
             return {key: value for key, value in document.items() if key != name}
 
-    change_members(node, remove)
+    _change_members(node, remove)
 
 
 def write_first_attributes(location: Location, format: str, attributes: Mapping[str, Any]) -> None:
@@ -127,12 +133,113 @@ def write_first_attributes(location: Location, format: str, attributes: Mapping[
         change_document(location.store, location.path + key, lambda _: dict(attributes))
 
 
+def _changeable(node: Node) -> Node:
+    """Return `node` if it can have attributes, else raise; a group of an N5 container gets a document."""
+    if node.undeclared:
+        raise FailedPreconditionError(
+            f"{node.location.text} is a directory without metadata, which can't have attributes"
+        )
+    return node
+
+
+def n5_names(node: Node) -> tuple[str, ...]:
+    """Return the members of ``attributes.json`` that are not attributes, for a node of that kind."""
+    return (*DATASET_NAMES, "n5") if node.kind == "array" else ("n5",)
+
+
+def _refuse_name(name: str) -> None:
+    """Raise InvalidArgumentError for the name of a member that is no attribute."""
+    what = "the version of the container" if name == "n5" else "how blocks are stored"
+    raise InvalidArgumentError(f"{dump(name)} says {what} and can't be changed as an attribute")
+
+
+def change_attributes(node: Node, change: _Change) -> dict[str, Any]:
+    """Replace the attributes by what `change` makes of them, again if they changed meanwhile; return them."""
+    node = _changeable(node)
+    out: dict[str, Any] = {}
+
+    def replace(attributes: dict[str, Any]) -> dict[str, Any]:
+        nonlocal out
+        out = change(attributes)
+        return out
+
+    def replace_n5(document: dict[str, Any]) -> dict[str, Any]:
+        own = {name: value for name, value in document.items() if name in n5_names(node)}
+        after = replace({name: value for name, value in document.items() if name not in own})
+        for name in after:
+            if name in n5_names(node):
+                _refuse_name(name)
+        both = {**own, **after}
+        merged = {**{name: both[name] for name in document if name in both}, **both}
+        if node.kind == "group" and is_dataset(merged):
+            raise InvalidArgumentError(
+                f"{node.location.text}: these attributes would make a dataset of an N5 group: "
+                f"{dump([name for name in merged if name in DATASET_NAMES])}"
+            )
+        return merged
+
+    _change_members(node, replace_n5 if node.format == "n5" else replace)
+    return out
+
+
+def _change_members(node: Node, change: _Change) -> None:
+    """_Change the members of the document that attributes are in, and of N5 whatever else is in it."""
+    location = node.location
+    if node.format == "n5":
+        change_document(
+            location.store,
+            location.path + "attributes.json",
+            lambda document: change(_n5_members(node, document)),
+            load=load_document,
+        )
+        return
+    key = ATTRIBUTES_KEYS.get(node.format or "")
+    if key is not None:
+        nothing = ByteRange(0, 0)  # reading it says if the key is there
+        if node.key and location.store.read(location.path + node.key, byte_range=nothing).value is None:
+            raise FailedPreconditionError(f"{location.text} was deleted meanwhile")
+        change_document(
+            location.store,
+            location.path + key,
+            lambda attributes: change(attributes or {}),
+            load=lambda raw: _expect_object(load_json(raw), location, key),
+        )
+    else:
+        change_document(
+            location.store, location.path + "zarr.json", lambda d: _with_attributes(location, d, change)
+        )
+    update_consolidated(location.store, location.path)
+
+
+def _n5_members(node: Node, document: Any) -> dict[str, Any]:
+    if document is None and node.key:
+        raise FailedPreconditionError(f"{node.location.text} was deleted meanwhile")
+    return _expect_object({} if document is None else document, node.location, "attributes.json")
+
+
+def _with_attributes(location: Location, document: Any, change: _Change) -> Any:
+    if not isinstance(document, dict):
+        raise FailedPreconditionError("zarr.json was deleted or replaced meanwhile")
+    attributes = change(dict(_expect_object(document.get("attributes", {}), location, "zarr.json")))
+    if "attributes" in document or attributes:
+        document = {**document, "attributes": attributes}
+    return document
+
+
+def _expect_object(value: Any, location: Location, key: str) -> dict[str, Any]:
+    """Return the value of a document if it is a JSON object."""
+    if not isinstance(value, dict):
+        name = location.describe(key)
+        raise FailedPreconditionError(f"{name}: Expected object, but received: {dump(value)[:80]}")
+    return value
+
+
 def _check_name(node: Node, name: str) -> None:
     tokens = parse_attribute_path(name)
     if not tokens:
         raise InvalidArgumentError("the attribute path is empty; name one attribute")
     if tokens[0] in n5_names(node):
-        refuse_name(str(tokens[0]))
+        _refuse_name(str(tokens[0]))
 
 
 def _set_n5(document: dict[str, Any], name: str, value: Any) -> dict[str, Any]:

@@ -64,9 +64,7 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
     def mark(document: Any) -> Any:
         document = {} if document is None else document
         if not isinstance(document, dict):
-            raise FailedPreconditionError(
-                f"{location.store.describe(location.path + 'attributes.json')}: Expected object"
-            )
+            raise FailedPreconditionError(f"{location.describe('attributes.json')}: Expected object")
         if parse_version(document.get("n5")) is None:
             return {
                 "n5": STRING_VERSION if text else NUMERIC_VERSION,

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.attribute_change import change_attributes
-from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.attributes import change_attributes, node_attributes
 from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.node_name import is_name
 

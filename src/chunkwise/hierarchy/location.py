@@ -65,6 +65,10 @@ class Location(NamedTuple):
         """Return the node of the same store with another path."""
         return self._replace(path=path, text=self.store.describe(path))
 
+    def describe(self, key: str) -> str:
+        """Return the name of a key of the node for messages."""
+        return self.store.describe(self.path + key)
+
     def kvstore_json(self) -> dict[str, Any]:
         """Return the ``kvstore`` member of a spec for the node."""
         return {**self.base, "path": self.base.get("path", "") + self.path}
@@ -75,7 +79,7 @@ class Location(NamedTuple):
         try:
             return self.kvstore().url
         except (ValueError, NotImplementedError):
-            return self.store.describe(self.path)
+            return self.describe("")
 
     def kvstore(self) -> KvStoreSpec:
         """Return the bound spec of a kvstore with the keys of the node."""

@@ -131,7 +131,7 @@ def require_node(location: Location) -> Node:
     if node is None:
         raise nothing_at(location)
     if node.error:
-        raise FailedPreconditionError(f"{location.store.describe(location.path + node.key)}: {node.error}")
+        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
     return node
 
 

@@ -19,9 +19,8 @@ from chunkwise.driver.n5.attribute_path import (
     set_attribute,
 )
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.hierarchy.attribute_change import change_attributes, n5_names
 from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite, to_json_value
-from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.attributes import change_attributes, n5_names, node_attributes
 from chunkwise.hierarchy.node import Node, require_node
 
 __all__ = ["Attributes"]

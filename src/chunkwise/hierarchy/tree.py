@@ -71,9 +71,7 @@ class Tree:
         if node is None or (node.implicit and self._in_array(names)):
             return None
         if node.error:
-            raise FailedPreconditionError(
-                f"{location.store.describe(location.path + node.key)}: {node.error}"
-            )
+            raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
         if node.kind == "group":
             check_group(node)
         return node
@@ -165,7 +163,7 @@ def check_format(name: str, *, group: bool = False) -> FormatName:
 def check_group(node: Node) -> None:
     """Raise for a document that isn't that of a group, or has a member that must be understood and isn't."""
     # Zarr core v3.1, "Group metadata", "Extension points"; Zarr v2, "Groups".
-    name = node.location.store.describe(node.location.path + node.key)
+    name = node.location.describe(node.key)
     document = node.document
     if node.format == "zarr2" and node.key and document.get("zarr_format") != 2:
         raise FailedPreconditionError(

@@ -269,7 +269,7 @@ def _stores(group: Group) -> list[TensorStore]:
 
 def _file(group: Group, number: int) -> str:
     location = group.location
-    return location.store.describe(f"{location.path}s{number}/attributes.json")
+    return location.describe(f"s{number}/attributes.json")
 
 
 def _cosem_levels(

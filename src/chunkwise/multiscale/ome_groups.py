@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError, NodeNotFoundError, NotFoundError
 from chunkwise.groups.group import Group
-from chunkwise.hierarchy.attribute_change import ATTRIBUTES_KEYS
+from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS
 from chunkwise.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.multiscale.metadata import ImageMetadata, expect_list, expect_members, expect_text
 from chunkwise.multiscale.ome_zarr import ome_members, parse_ome_image
@@ -191,7 +191,7 @@ def metadata_file(group: Group) -> str:
     """Return the file that the attributes of a group are in, for errors."""
     node = group._node
     key = ATTRIBUTES_KEYS.get(node.format or "", node.key)
-    return node.location.store.describe(node.location.path + key)
+    return node.location.describe(key)
 
 
 def image_of(group: Group, options: Options, name: str | None = None) -> MultiscaleImage:

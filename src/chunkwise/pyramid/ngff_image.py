@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast, get_args
 
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.hierarchy.attribute_change import ATTRIBUTES_KEYS
-from chunkwise.hierarchy.attributes import node_attributes
+from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS, node_attributes
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import find_node, require_node
 from chunkwise.multiscale.image_axes import AxisKind, ImageAxis
@@ -43,7 +42,7 @@ def read_ngff_image(location: Location) -> NgffImage:
     """Return the image at `location`, of OME-NGFF 0.4 or 0.5; raise if there is none that is understood."""
     node = require_node(location)
     attributes = node_attributes(node)
-    where = location.store.describe(location.path + ATTRIBUTES_KEYS.get(node.format or "", node.key))
+    where = location.describe(ATTRIBUTES_KEYS.get(node.format or "", node.key))
     image = parse_ome_image(attributes, where)
     own, at = ome_members(attributes, where)
     if len(own["multiscales"]) > 1:

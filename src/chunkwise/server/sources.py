@@ -154,9 +154,7 @@ class StoredTree:
         if node is None:
             return None
         if node.error:
-            raise FailedPreconditionError(
-                f"{location.store.describe(location.path + node.key)}: {node.error}"
-            )
+            raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
         if before is not None and before.node is not None and _same(node, before.node):
             return before
         attributes = node_attributes(node)
@@ -331,7 +329,7 @@ def _stored(text: str) -> Source:
     if node is None:
         raise _nothing_at(text)
     if node.error:
-        raise FailedPreconditionError(f"{location.store.describe(location.path + node.key)}: {node.error}")
+        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
     if node.kind == "group" and node.undeclared and next(children("", node), None) is None:
         raise _nothing_at(text)
     tree = StoredTree(location)

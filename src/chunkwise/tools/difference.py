@@ -138,7 +138,7 @@ def _nodes(location: Location) -> dict[str, Node]:
     nodes = {}
     for name, node in walk(require_node(location)):
         if node.error:
-            where = node.location.store.describe(node.location.path + node.key)
+            where = node.location.describe(node.key)
             raise FailedPreconditionError(f"{where}: {node.error}")
         nodes[name] = node
     return nodes

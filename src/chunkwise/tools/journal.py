@@ -221,7 +221,7 @@ def read_journal(location: Location) -> dict[str, Any] | None:
     value = location.store.read(location.path + JOURNAL).value
     if value is None:
         return None
-    return parse_journal(value, location.store.describe(location.path + JOURNAL))
+    return parse_journal(value, location.describe(JOURNAL))
 
 
 def parse_journal(value: Buffer, where: str) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def _existing(location: Location, keys: tuple[str, ...]) -> Iterator[str]:
 def _describe(node: Node) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the new document of an array, and notes."""
     location = node.location
-    where = location.store.describe(location.path + node.key)
+    where = location.describe(node.key)
     stored = dict(node.document)
     try:
         old = parse_zarr2(to_zarr2(stored, stored=True) if node.format == "zarr1" else stored)

@@ -40,9 +40,7 @@ def stored_array(node: Node) -> StoredArray:
     try:
         return format.stored_array(format.parse_metadata(node.document), node.location.path, options)
     except Exception as e:
-        raise prefix(
-            e, f"Error reading {node.location.store.describe(node.location.path + node.key)}"
-        ) from None
+        raise prefix(e, f"Error reading {node.location.describe(node.key)}") from None
 
 
 def array_nbytes(node: Node) -> int | None:

@@ -24,8 +24,8 @@ from chunkwise.errors import (
     UnsupportedError,
     prefix,
 )
-from chunkwise.hierarchy.attribute_change import DATASET_NAMES, change_attributes
 from chunkwise.hierarchy.attribute_value import has_non_finite
+from chunkwise.hierarchy.attributes import DATASET_NAMES, change_attributes
 from chunkwise.hierarchy.change import make_link
 from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.link import Link, target_names, without_links

@@ -242,8 +242,7 @@ class VerifyStep:
         found = find_documented(location, node.format)
         if found is None or dict(found.document) != dict(node.document):
             raise FailedPreconditionError(
-                f"a worker doesn't see the array: {location.store.describe(location.path + node.key)} isn't "
-                "there, or is another"
+                f"a worker doesn't see the array: {location.describe(node.key)} isn't there, or is another"
             )
 
     def run(self, tasks: Iterable[int]) -> _Found:

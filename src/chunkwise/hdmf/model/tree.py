@@ -159,7 +159,7 @@ def _stored_node(path: str, node: Node, attributes: Any = None) -> StoredNode:
     """Return a node of the hierarchy as one of a store; its attributes are read if they are not given."""
     if node.error:
         location = node.location
-        raise FailedPreconditionError(f"{location.store.describe(location.path + node.key)}: {node.error}")
+        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
     document = dict(node.document)
     if node.format == "zarr2":
         attributes = node_attributes(node) if attributes is None else attributes
