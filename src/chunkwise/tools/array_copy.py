@@ -46,7 +46,7 @@ from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear, create_parents
-from chunkwise.hierarchy.node import JOURNAL
+from chunkwise.hierarchy.node import JOURNAL, require_node
 from chunkwise.index_space import IndexDomain
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.plan.blocks import Blocks
@@ -58,6 +58,7 @@ from chunkwise.tools.copy_source import CopySource, stored_source
 from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.executors import Workers, threads_here
 from chunkwise.tools.journal import Journal, read_journal
+from chunkwise.tools.kept_fingerprint import keep_fingerprint as note_fingerprint
 from chunkwise.tools.narrowing import Cast, MisfitError, narrowing
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.parts import Part, PartJournals
@@ -95,6 +96,7 @@ class ArrayCopy:
         cast: Cast = "error",
         extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
         part: Part | None = None,  # of a copy that several processes make; by default all of it
+        keep_fingerprint: bool = False,  # as an attribute, with which the copy is verified without its source
     ) -> None:
         self._location = destination
         self._format = format
@@ -125,7 +127,7 @@ class ArrayCopy:
             self._fill = (
                 self.target.fill_value if self.target.fill_value is not None else self.target.dtype.zero()
             )
-        self._memory, self._part = memory, part
+        self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
         begun = read_journal(destination) if (resume or part is not None) and not overwrite else None
         if plan is None and begun is not None:  # whoever goes on with it may have other memory and processors
             plan = _journalled_plan(begun, memory)
@@ -137,6 +139,7 @@ class ArrayCopy:
             if part is not None
             else (begun or {}).get("task", {}).get("number of parts"),
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
+            **({"fingerprint": "kept"} if keep_fingerprint else {}),
         }
         self._follow(plan or self._make_plan(memory), task)
         self.nbytes = blocks.nbytes(self.target.domain)
@@ -190,7 +193,8 @@ class ArrayCopy:
     def _copy_steps(self) -> list[CopyStep]:
         passes, between = self.plan.passes, self.plan.intermediate
         if between is None:
-            return [self._step("copy", self._aligned, self.target, passes[0], self._fill)]
+            summed = self._keep_fingerprint
+            return [self._step("copy", self._aligned, self.target, passes[0], self._fill, summed=summed)]
         middle = self._open_intermediate(between)
         return [
             self._step("copy", self._aligned, middle, passes[0], self._fill, summed=True),
@@ -448,6 +452,8 @@ class ArrayCopy:
             create_parents(location, self._format)
             write_first_attributes(location, self._format, self._attributes)
             open_spec({**self._spec, "open": True, "create": True}).result()
+            if self._keep_fingerprint:
+                note_fingerprint(require_node(location), self._journal.fingerprint(len(self._steps) - 1))
             self._journal.delete()
             update_consolidated(location.store, location.path)
         return open_array(location)
