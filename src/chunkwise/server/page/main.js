@@ -143,7 +143,8 @@ async function showImage(image, path, attributes, wanted) {
 }
 
 async function showPlate(found, path, wanted) {
-  const mine = plate = new PlateView(found, path, { ask, open, changed: redraw });
+  const enter = (field) => open(field, new URLSearchParams({ channels: channelText(plate.channels) }));
+  const mine = plate = new PlateView(found, path, { ask, open: enter, changed: redraw });
   title(found.name, `plate of ${found.wells.length} wells, ${found.rows.length} × ${found.columns.length}`);
   $("panels").className = "n1";
   $("panels").replaceChildren(plate.build());
@@ -160,6 +161,8 @@ async function showPlate(found, path, wanted) {
   choice.addEventListener("change", () => { plate.show(choice.value); save(); });
   $("sliders").replaceChildren(make("h2", { textContent: "Fields" }), make("label", {}, make("span", { textContent: "field" }), choice));
   channels();
+  const from = plate.wells.get(wanted.get("well"));
+  if (from) from.cell.focus();
   const { labels } = plate.lead.image;
   await Promise.all(plate.channels.filter((c) => c.active && !labels).map((channel) => contrast(plate.lead, channel, channel.window !== null)));
 }
@@ -244,7 +247,12 @@ function wellLinks({ path, plate: above, fields, field, acquisitions }) {
   const nodes = [make("h2", { textContent: `Well ${path.split("/").slice(-2).join("/")}` }), make("label", {}, make("span", { textContent: "field" }), choice)];
   if (above !== null) {
     const back = make("button", { id: "to-plate", textContent: "Plate", title: "All wells of the plate (P)" });
-    back.addEventListener("click", () => open(above, keep()));
+    back.addEventListener("click", () => {
+      const state = keep();
+      state.set("well", path.slice(above.length + 1));
+      if (field !== fields[0]) state.set("field", field);
+      open(above, state);
+    });
     nodes.push(back);
   }
   return nodes;
