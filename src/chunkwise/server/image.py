@@ -10,9 +10,9 @@ from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, memory_order, unit_symbol
 from chunkwise.multiscale.metadata import Axis, Channel
 from chunkwise.multiscale.open import Multiscale, open_multiscale
-from chunkwise.server.sources import KNOWN_FOR, Served, ServedArray, ServedGroup, Sources, at_zero
+from chunkwise.server.sources import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, Sources, at_zero
 
-__all__ = ["ServedImage", "image_at", "multiscale_at", "shown_dims"]
+__all__ = ["ServedImage", "image_at", "image_of_group", "multiscale_at", "shown_dims"]
 
 _LABEL_TYPES = ("uint64", "int64", "bool")
 
@@ -34,9 +34,14 @@ class ServedImage:
 
 def image_at(sources: Sources, path: tuple[str, ...], found: Served) -> ServedImage | None:
     """Return the image at a path, None if a group there is none."""
-    if isinstance(found, ServedArray):
-        return _of_array(sources, path, found)
-    return _of_levels(found) if found.members else _of_group(path[-1], found)
+    return _of_array(sources, path, found) if isinstance(found, ServedArray) else image_of_group(found)
+
+
+def image_of_group(found: ServedGroup) -> ServedImage | None:
+    """Return the image that a group is, None if it is none."""
+    if found.members:
+        return None if found.name == FIELDS else _of_levels(found)
+    return _of_group(found.name, found)
 
 
 def multiscale_at(found: Served | None) -> Multiscale | None:

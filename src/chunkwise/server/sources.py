@@ -80,6 +80,11 @@ class ServedArray:
         array = self.view._array
         return array if self.node is not None and isinstance(array, ChunkedArray) else None
 
+    @property
+    def is_computed(self) -> bool:
+        """True if it is put together from others, or computed."""
+        return not isinstance(self.view._array, ChunkedArray)
+
 
 @dataclass(frozen=True, eq=False)
 class ServedGroup:
