@@ -90,6 +90,8 @@ locks: Any = fcntl
 for flag in ("O_DIRECT", "preadv", "pwritev", "sched_getaffinity", "memfd_create", "fdatasync"):
     if hasattr(os, flag):
         delattr(os, flag)
+if hasattr(os, "process_cpu_count"):  # on Linux it asks sched_getaffinity
+    system.process_cpu_count = os.cpu_count
 del locks.F_OFD_SETLK, locks.F_OFD_GETLK, locks.F_OFD_SETLKW
 locks.F_FULLFSYNC, locks.fcntl = _FULL_SYNC, _counted
 system.n_full_syncs = 0

@@ -282,6 +282,8 @@ def _install() -> None:
         if hasattr(os, name):
             delattr(os, name)
     system: Any = os
+    if hasattr(os, "process_cpu_count"):  # on Linux it asks sched_getaffinity
+        system.process_cpu_count = os.cpu_count
     system.O_BINARY = _BINARY
     system.O_NOINHERIT = 0
     system.open, system.write, system.read = _open, _write, _read
