@@ -100,4 +100,6 @@ for name in ("open", "stat", "lstat", "mkdir", "rmdir", "scandir", "listdir", "u
 for name in ("rename", "replace", "link"):
     setattr(os, name, _by_any_name(name, 2))
 shutil._use_fd_functions = False  # type: ignore[attr-defined]
+if hasattr(shutil, "_rmtree_impl"):  # of Python 3.14
+    shutil._rmtree_impl = shutil._rmtree_unsafe
 sys.meta_path.insert(0, _Finder())

@@ -294,6 +294,8 @@ def _install() -> None:
     for functions in (os.supports_fd, os.supports_dir_fd):
         functions.clear()
     shutil._use_fd_functions = False  # type: ignore[attr-defined]
+    if hasattr(shutil, "_rmtree_impl"):  # of Python 3.14
+        shutil._rmtree_impl = shutil._rmtree_unsafe
     sys.modules["fcntl"] = None  # type: ignore[assignment]
     sys.meta_path.insert(0, _Finder())
 
