@@ -1,18 +1,21 @@
-"""The examples of docs/coming-from.md, the drawings of the pages, and the pages of the reference."""
+"""The examples of two pages, the drawings, and the pages of the reference."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "coming-from.md").read_text()
+DOCS = ROOT / "docs"
 
 
-def test_examples(tmp_path):
+@pytest.mark.parametrize(("page", "n_asserts"), [("coming-from", 11), ("zarr", 4)])
+def test_examples(page, n_asserts, tmp_path):
     """All examples run, one after the other, as they stand."""
-    code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
-    assert code.count("assert") >= 11
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), flags=re.DOTALL))
+    assert code.count("assert") >= n_asserts
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
