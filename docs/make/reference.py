@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from make.examples import EXAMPLES
+
 import chunkwise
 from chunkwise import errors
 from chunkwise.dtypes.data_type import dtypes
@@ -63,7 +65,11 @@ def error_page() -> str:
 
 
 def _page(name: str) -> str:
-    return f"---\ntitle: {name.rsplit('.', 1)[1]}\n---\n\n::: {name}\n"
+    title = name.rsplit(".", 1)[1]
+    text = f"---\ntitle: {title}\n---\n\n::: {name}\n"
+    if title in EXAMPLES:
+        text += f"\n## Example\n\n```python\n{EXAMPLES[title].strip()}\n```\n"
+    return text
 
 
 def _index(names: list[str]) -> str:
