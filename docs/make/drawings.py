@@ -162,6 +162,44 @@ def speed() -> str:
     )
 
 
+def cells() -> str:
+    """Return how many times as fast as TensorStore each whole read and write is."""
+    return _dots("compare", "Whole reads and writes beside TensorStore, by format, codec and chunk")
+
+
+def remote_cells() -> str:
+    """Return the same for arrays on a server that speaks S3."""
+    return _dots("remote", "Reads and writes on S3 beside TensorStore, by codec and chunk")
+
+
+def _dots(name: str, title: str) -> str:
+    """Draw the ratios to TensorStore in a file of results, on a logarithmic axis from 1/4 to 4."""
+    results = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())["results"]
+    kinds = {"read": "read", "write": "hit"}
+    shown = [r for r in results if r["peer"] == "tensorstore" and r["operation"] in kinds]
+    rows = list(dict.fromkeys(r["row"] for r in shown))
+
+    def at(ratio: float) -> float:
+        return 170 + 420 * (log(min(4, max(0.25, ratio))) - log(0.25)) / log(16)
+
+    bottom = 30 + len(rows) * 20
+    parts = []
+    for tick in (0.25, 0.5, 1, 2, 4):
+        parts.append(f'<path class="line" d="M{at(tick):g},24 L{at(tick):g},{bottom}"/>')
+        parts.append(label(at(tick), bottom + 16, f"{tick:g}", 11))
+    for number, row in enumerate(rows):
+        parts.append(label(160, 44 + number * 20, row, 11, "end"))
+    for result in shown:
+        y = 40 + rows.index(result["row"]) * 20
+        x = at(result["theirs"] / result["ours"])
+        parts.append(f'<circle class="{kinds[result["operation"]]}" cx="{x:.1f}" cy="{y}" r="5"/>')
+    for number, (operation, kind) in enumerate(kinds.items()):
+        parts.append(f'<circle class="{kind}" cx="{300 + number * 90}" cy="11" r="5"/>')
+        parts.append(label(310 + number * 90, 15, operation, 12, "start"))
+    parts.append(label(at(1), bottom + 32, "how many times as fast as TensorStore; 1: as fast", 12))
+    return svg(620, bottom + 42, title, parts)
+
+
 def codecs() -> str:
     """Return the stored sizes and speeds of codecs and levels, for each kind of data."""
     results = json.loads((ROOT / "benchmarks" / "results" / "codecs.json").read_text())
@@ -226,5 +264,6 @@ def layers() -> str:
 
 
 _DRAWINGS: dict[str, Callable[[], str]] = {
-    f.__name__: f for f in (chunks, shards, pyramid, stack, volume, speed, codecs, layers)
+    f.__name__: f
+    for f in (chunks, shards, pyramid, stack, volume, speed, cells, remote_cells, codecs, layers)
 } | diagrams.ALL
