@@ -36,6 +36,14 @@ def install_as_hdmf_zarr() -> None:
         If hdmf-zarr was imported already: there would be classes of both.
     ImportError
         If hdmf or pynwb is missing.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.install_as_hdmf_zarr()
+    >>> from hdmf_zarr import NWBZarrIO
+    >>> NWBZarrIO.__module__.split(".")[0]
+    'chunkwise'
     """
     found = sys.modules.get("hdmf_zarr")
     if isinstance(found, _StandIn):
