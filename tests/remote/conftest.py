@@ -144,10 +144,19 @@ def proxy(run_server: Callable[..., str]) -> Callable[[str], Proxy]:
     return lambda url: Proxy(run_server("proxy.py", url))
 
 
+@pytest.fixture(scope="session")
+def proxy_of_moto(moto: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    port = free_port()
+    command = [sys.executable, str(HERE / "proxy.py"), str(port), moto]
+    with server(command, port, tmp_path_factory.mktemp("proxy") / "log"):
+        yield Proxy(f"http://127.0.0.1:{port}")
+
+
 @pytest.fixture
-def between(moto: str, proxy: Callable[[str], Proxy]) -> Proxy:
-    """A proxy in front of the S3 server."""
-    return proxy(moto)
+def between(proxy_of_moto: Proxy) -> Proxy:
+    """A proxy in front of the S3 server, which lets all requests pass until it is told otherwise."""
+    proxy_of_moto.set()
+    return proxy_of_moto
 
 
 @pytest.fixture(scope="session")

@@ -62,8 +62,9 @@ def test_a_silent_server_is_given_the_request_timeout(silent: str) -> None:
             ts.KvStore.open(spec).result().read("a").result()
 
 
-def test_the_timeout_holds_for_a_server_that_has_answered(s3_bucket: S3Bucket, between: Any) -> None:
+def test_the_timeout_holds_for_a_server_that_has_answered(s3_bucket: S3Bucket, proxy: Any) -> None:
     """A value that was read before doesn't make a later request wait longer."""
+    between = proxy(s3_bucket.endpoint)  # of its own: a request stays in it
     limits = Limits(RequestSlots(), Retries(1, 0.02, 0.02, request_timeout=0.3))
     store = ObjectStore(replace(s3_bucket, endpoint=between.url), limits)
     store.write("k", b"v")
