@@ -1,4 +1,4 @@
-"""``chunkwise.zarr.CodecPipeline``: arrays of zarr-python by chunkwise, and the others by its own pipeline."""
+"""``chunkwise.zarr.CodecPipeline``: arrays of zarr-python by chunkwise, and others by its own pipeline."""
 
 from __future__ import annotations
 

@@ -232,6 +232,7 @@ def _axes(
         if not isinstance(inside, tuple) or not isinstance(outside, tuple) or len(inside) != len(axes):
             return None
         rest = list(reversed(outside))
+        pair: tuple[Any, Any]
         for axis, number, part in zip(axes, cell, inside, strict=True):
             if isinstance(part, slice):
                 if not rest or not isinstance(rest[-1], slice):
