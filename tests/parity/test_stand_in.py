@@ -11,7 +11,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_tensorstore_is_chunkwise() -> None:
-    """Modules and names are those of chunkwise, also if it is installed twice, and there is no other module."""
+    """Modules and names are those of chunkwise, also if installed twice, and there is no other module."""
     found = run(
         "import chunkwise; chunkwise.install_as_tensorstore(); chunkwise.install_as_tensorstore()\n"
         "import tensorstore as ts, importlib.util\n"
