@@ -39,7 +39,9 @@ class Project:
         self.folder = work / archive.name.removesuffix(".tar.gz")
         self._work = work
         venv.create(work / "env")
-        self._python = next((work / "env").glob("*/python*"))
+        self._python = next(
+            path for name in ("bin", "Scripts") for path in (work / "env" / name).glob("python*")
+        )
         (site,) = (work / "env").rglob("site-packages")
         (site / "base.pth").write_text("\n".join(path for path in sys.path if path))
         if packages:
@@ -88,6 +90,7 @@ def test_zarr_python_with_our_pipeline(tmp_path: Path) -> None:
 
 PYDANTIC = ["pydantic", "pydantic-core", "pydantic-extra-types", "annotated-types", "typing-inspection"]
 IOHUB = "natsort ndtiff blosc2 ndindex numexpr tqdm ome_zarr scikit-image lazy-loader deprecated wrapt rich"
+IOHUB += " ome-zarr-models pydantic-zarr networkx scipy"
 PROJECTS = {
     "ome-writers": (
         "==0.3.2",
