@@ -89,18 +89,11 @@ def test_zarr_python_with_our_pipeline(tmp_path: Path) -> None:
 
 
 PYDANTIC = ["pydantic", "pydantic-core", "pydantic-extra-types", "annotated-types", "typing-inspection"]
-IOHUB = "natsort ndtiff blosc2 ndindex numexpr tqdm ome_zarr scikit-image lazy-loader deprecated wrapt rich"
-IOHUB += " ome-zarr-models pydantic-zarr networkx scipy"
 PROJECTS = {
     "ome-writers": (
         "==0.3.2",
         [*PYDANTIC, "useq-schema", "ome-writers==0.3.2"],
         ["tests/test_integration.py", "tests/test_chunk_buffer.py"],
-    ),
-    "iohub": (
-        "==0.3.0a7",
-        [*PYDANTIC, *IOHUB.split(), "markdown-it-py", "mdurl", "pygments", "imageio", "iohub==0.3.0a7"],
-        ["--noconftest", "tests/ngff/test_ngff.py"],
     ),
 }
 
