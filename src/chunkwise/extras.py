@@ -22,6 +22,7 @@ _EXTRAS = {
     "starlette": "serve",
     "uvicorn": "serve",
     "xarray": "xarray",
+    "zarr": "zarr",
 }
 
 

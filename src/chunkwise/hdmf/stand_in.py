@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from typing import Any
 
-from chunkwise.errors import FailedPreconditionError
+from chunkwise.stand_in import stand_in_for
 
 __all__ = ["install_as_hdmf_zarr"]
 
@@ -23,8 +21,13 @@ _MODULES = {
 }
 
 
-class _StandIn(ModuleType):
-    """A module with classes of chunkwise.hdmf."""
+def _members() -> dict[str, dict[str, Any]]:
+    ours = import_module("chunkwise.hdmf")
+    readers = import_module("chunkwise.hdmf.backend.zarr2_readers")
+    classes = {name: getattr(ours, name) for name in ("NWBZarrIO", "ZarrDataIO", "ZarrIO")}
+    classes |= {name: getattr(readers, name) for name in _READERS}
+    classes["IncompleteConversionError"] = ours.BrokenLinkError
+    return {module: {name: classes[name] for name in names} for module, names in _MODULES.items()}
 
 
 def install_as_hdmf_zarr() -> None:
@@ -51,25 +54,4 @@ def install_as_hdmf_zarr() -> None:
     >>> NWBZarrIO.__module__.split(".")[0]
     'chunkwise'
     """
-    found = sys.modules.get("hdmf_zarr")
-    if isinstance(found, _StandIn):
-        return
-    if found is not None:
-        raise FailedPreconditionError(
-            "hdmf_zarr is imported already; install_as_hdmf_zarr() has to be called before that"
-        )
-    ours = import_module("chunkwise.hdmf")
-    readers = import_module("chunkwise.hdmf.backend.zarr2_readers")
-    classes = {name: getattr(ours, name) for name in ("NWBZarrIO", "ZarrDataIO", "ZarrIO")}
-    classes |= {name: getattr(readers, name) for name in _READERS}
-    classes["IncompleteConversionError"] = ours.BrokenLinkError
-    modules = {}
-    for name, members in _MODULES.items():
-        module = modules[name] = _StandIn(name, "Classes of chunkwise.hdmf.")
-        module.__spec__ = ModuleSpec(name, None, is_package=name == "hdmf_zarr")
-        module.__dict__.update({member: classes[member] for member in members})
-        parent, _, child = name.rpartition(".")
-        if parent:
-            setattr(modules[parent], child, module)
-    modules["hdmf_zarr"].__path__ = []
-    sys.modules.update(modules)
+    stand_in_for("hdmf_zarr", "install_as_hdmf_zarr", _members)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -12,28 +11,18 @@ from chunkwise.catalogue import DRIVERS
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.protocol import KvStoreDriver, is_store
 from chunkwise.spec.context import Context
-from chunkwise.spec.kvstore_spec import KvStoreSpec, is_kvstore_object, parse_kvstore_spec
+from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable, is_kvstore_object, parse_kvstore_spec
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.spec_members import kvstore_from_url
 from chunkwise.spec.url import is_url, spec_json_from_path, spec_json_from_url
 
-__all__ = ["Locatable", "Location", "LocationLike", "locate", "location_of"]
+__all__ = ["Location", "LocationLike", "locate", "location_of"]
 
 LocationLike: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, Any] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
 )
 """A path, a URL, a spec of an array or a kvstore or its JSON, an open kvstore, or a location."""
-
-
-class Locatable(ABC):
-    """An open kvstore that users have."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def _bound_spec(self) -> KvStoreSpec:
-        """Return the bound spec of the keys under its prefix; raise UnsupportedError in a transaction."""
 
 
 class Location(NamedTuple):
