@@ -153,6 +153,9 @@ DATA_TYPES: dict[str, Entry] = {
 
 CODEC_SPECS: dict[str, Entry] = {
     "n5": Entry("chunkwise.driver.n5.codec_spec:N5CodecSpec"),
+    "neuroglancer_precomputed": Entry(
+        "chunkwise.driver.neuroglancer_precomputed.codec_spec:PrecomputedCodecSpec"
+    ),
     "zarr": Entry("chunkwise.driver.zarr2.codec_spec:Zarr2CodecSpec"),
     "zarr2": Entry("chunkwise.driver.zarr2.codec_spec:Zarr2CodecSpec"),
     "zarr3": Entry("chunkwise.driver.zarr3.codec_spec:Zarr3CodecSpec"),
@@ -199,6 +202,7 @@ KVSTORES: dict[str, Entry] = {
     "zip": Entry("chunkwise.spec.kvstores.zip:ZipKvStoreSpec"),
     "object": Entry("chunkwise.spec.kvstores.object:ObjectKvStoreSpec"),
     "kvstack": Entry("chunkwise.spec.kvstores.kvstack:KvStackSpec"),
+    "neuroglancer_uint64_sharded": Entry("chunkwise.spec.kvstores.uint64_sharded:ShardedKvStoreSpec"),
     "cache": Entry("chunkwise.spec.kvstores.cache:CacheKvStoreSpec"),
 }
 
@@ -214,6 +218,9 @@ DRIVERS: dict[str, Entry] = {
     "downsample": Entry("chunkwise.driver.downsample.spec:parse_downsample"),
     "stack": Entry("chunkwise.driver.stack.spec:parse_stack"),
     "json": Entry("chunkwise.driver.json.spec:parse_json", url=("json",)),
+    "neuroglancer_precomputed": Entry(
+        "chunkwise.driver.neuroglancer_precomputed.spec:parse_precomputed", url=("neuroglancer-precomputed",)
+    ),
 }
 
 ARRAYS: dict[str, Entry] = {
@@ -227,6 +234,7 @@ ARRAYS: dict[str, Entry] = {
     "downsample": Entry("chunkwise.arrays.downsample:open_downsample"),
     "stack": Entry("chunkwise.arrays.stack:open_stack"),
     "json": Entry("chunkwise.arrays.json_value:open_json"),
+    "neuroglancer_precomputed": Entry("chunkwise.arrays.precomputed:open_precomputed"),
     "virtual_chunked": Entry("chunkwise.arrays.virtual_chunked:open_virtual_chunked"),
 }
 
