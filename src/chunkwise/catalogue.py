@@ -218,6 +218,12 @@ DRIVERS: dict[str, Entry] = {
     "downsample": Entry("chunkwise.driver.downsample.spec:parse_downsample"),
     "stack": Entry("chunkwise.driver.stack.spec:parse_stack"),
     "json": Entry("chunkwise.driver.json.spec:parse_json", url=("json",)),
+    "png": Entry("chunkwise.driver.image.spec:parse_png", url=("png",)),
+    "jpeg": Entry("chunkwise.driver.image.spec:parse_jpeg", url=("jpeg",)),
+    "tiff": Entry("chunkwise.driver.image.spec:parse_tiff", url=("tiff",)),
+    "webp": Entry("chunkwise.driver.image.spec:parse_webp", url=("webp",)),
+    "avif": Entry("chunkwise.driver.image.spec:parse_avif", url=("avif",)),
+    "bmp": Entry("chunkwise.driver.image.spec:parse_bmp", url=("bmp",)),
     "neuroglancer_precomputed": Entry(
         "chunkwise.driver.neuroglancer_precomputed.spec:parse_precomputed", url=("neuroglancer-precomputed",)
     ),
@@ -235,6 +241,12 @@ ARRAYS: dict[str, Entry] = {
     "stack": Entry("chunkwise.arrays.stack:open_stack"),
     "json": Entry("chunkwise.arrays.json_value:open_json"),
     "neuroglancer_precomputed": Entry("chunkwise.arrays.precomputed:open_precomputed"),
+    "png": Entry("chunkwise.arrays.image:open_image"),
+    "jpeg": Entry("chunkwise.arrays.image:open_image"),
+    "tiff": Entry("chunkwise.arrays.image:open_image"),
+    "webp": Entry("chunkwise.arrays.image:open_image"),
+    "avif": Entry("chunkwise.arrays.image:open_image"),
+    "bmp": Entry("chunkwise.arrays.image:open_image"),
     "virtual_chunked": Entry("chunkwise.arrays.virtual_chunked:open_virtual_chunked"),
 }
 

@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import Members, expect_int
+from chunkwise.codec.pictures import pillow, read_picture
 from chunkwise.codec.protocol import ArrayToBytes, Buffer, ChunkSpec, DecodeInto, Encode
 from chunkwise.errors import CodecError, DataCorruptionError, UnsupportedError
 from chunkwise.extras import needs
@@ -94,29 +95,21 @@ class ImagePlanes(ArrayToBytes):
     def open_decoder(self, item: ChunkSpec) -> DecodeInto:
         """Return a decoder, which looks at the size of a picture before it decodes it."""
         n_channels, n_pixels = item.shape[0], prod(item.shape[1:])
-        image = _pillow(self.format)
+        wide = item.dtype == np.dtype("u2") and n_channels > 1
 
-        def pixels(buffer: Buffer) -> npt.NDArray[Any]:
-            try:
-                with image.open(BytesIO(buffer), formats=[self.format.upper()]) as picture:
-                    if picture.width * picture.height != n_pixels:
-                        raise DataCorruptionError(
-                            f"{self.format}: picture has {picture.width} x {picture.height} pixels, "
-                            f"but the chunk has {n_pixels}"
-                        )
-                    if item.dtype == np.dtype("u2") and n_channels > 1:
-                        decoded: npt.NDArray[Any] = _imagecodecs("reading").png_decode(bytes(buffer))
-                        return decoded
-                    if picture.mode == "P":
-                        picture = picture.convert("RGB")
-                    return np.asarray(picture)
-            except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as e:
-                if isinstance(e, DataCorruptionError):
-                    raise
-                raise DataCorruptionError(f"{self.format}: {e}") from e
+        def pixels(buffer: Buffer, picture: Any) -> npt.NDArray[Any]:
+            if picture.width * picture.height != n_pixels:
+                raise DataCorruptionError(
+                    f"{self.format}: picture has {picture.width} x {picture.height} pixels, "
+                    f"but the chunk has {n_pixels}"
+                )
+            if wide:
+                decoded: npt.NDArray[Any] = _imagecodecs("reading").png_decode(bytes(buffer))
+                return decoded
+            return np.asarray(picture)
 
         def decode(buffer: Buffer, out: npt.NDArray[Any]) -> None:
-            found = pixels(buffer)
+            found = read_picture(self.format, buffer, lambda picture: pixels(buffer, picture))
             if found.size != n_pixels * n_channels or found.dtype.itemsize > item.dtype.itemsize:
                 raise DataCorruptionError(
                     f"{self.format}: picture has {found.shape[2:] or 1} channels of {found.dtype}, "
@@ -129,7 +122,7 @@ class ImagePlanes(ArrayToBytes):
     def open_encoder(self, item: ChunkSpec) -> Encode:
         """Return an encoder."""
         n_channels, nz, ny, nx = item.shape
-        image = _pillow(self.format)
+        image = pillow(f'encoding "{self.format}"')
         mode = _MODES.get((item.dtype.itemsize, n_channels))
         if self.format == "jpeg":
             options: dict[str, Any] = {"quality": 75 if self.level is None else self.level}
@@ -149,14 +142,6 @@ class ImagePlanes(ArrayToBytes):
             return into.getvalue()
 
         return encode
-
-
-def _pillow(what: str) -> Any:
-    try:
-        from PIL import Image
-    except ImportError as e:
-        raise UnsupportedError(needs(f'encoding "{what}"', "Pillow")) from e
-    return Image
 
 
 def _imagecodecs(doing: str) -> Any:
