@@ -9,10 +9,9 @@ As in TensorStore arrays are ``(y, x, channel)`` of ``uint8`` and can be read on
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
-from chunkwise.binding import Members, expect_bool, expect_int, expect_string
+from chunkwise.binding import JSON, Members, expect_bool, expect_int, expect_string
 from chunkwise.driver.chunked.spec import parse_recheck
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError, SpecError
@@ -26,14 +25,18 @@ from chunkwise.spec.spec_members import SpecMembers
 __all__ = ["ImageSpec", "parse_avif", "parse_bmp", "parse_jpeg", "parse_png", "parse_tiff", "parse_webp"]
 
 _UINT8 = DataType("uint8")
-_int32 = partial(expect_int, lo=-(2**31), hi=2**31 - 1)
 
-_MEMBERS: dict[str, dict[str, tuple[Any, Any]]] = {  # what reads each, and its default
-    "png": {"compression_level": (_int32, -1)},
-    "jpeg": {"quality": (_int32, 75)},
-    "tiff": {"page": (_int32, None)},
-    "webp": {"lossless": (expect_bool, True), "quality": (_int32, 95)},
-    "avif": {"quantizer": (_int32, 0), "speed": (_int32, 6)},
+
+def _int32(value: JSON) -> int:
+    return expect_int(value, -(2**31), 2**31 - 1)
+
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "png": {"compression_level": -1},
+    "jpeg": {"quality": 75},
+    "tiff": {"page": None},
+    "webp": {"lossless": True, "quality": 95},
+    "avif": {"quantizer": 0, "speed": 6},
     "bmp": {},
 }
 
@@ -65,7 +68,7 @@ class ImageSpec(DriverSpec):
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:
         """Return the members of the format that aren't at their default, and the staleness bound."""
-        defaults = {name: default for name, (_, default) in _MEMBERS[self.name].items()}
+        defaults = _DEFAULTS[self.name]
         out = {
             name: value
             for name, value in self.members.items()
@@ -111,7 +114,7 @@ class ImageSpec(DriverSpec):
         return f"{self.name}:"
 
 
-def _parse(name: str, members: Members, common: SpecMembers) -> ImageSpec:
+def _parse(name: str, members: Members, common: SpecMembers, **own: Any) -> ImageSpec:
     kvstore = common.take_kvstore(members)
     path = members.take("path", expect_string, None)
     if path is not None:
@@ -120,7 +123,6 @@ def _parse(name: str, members: Members, common: SpecMembers) -> ImageSpec:
                 'Error parsing object member "path": "path" must be specified in conjunction with "kvstore"'
             )
         kvstore = kvstore.joined(path)
-    own = {member: members.take(member, read, default) for member, (read, default) in _MEMBERS[name].items()}
     unbounded = IndexDomain(
         inclusive_min=[0] * 3, exclusive_max=[inf + 1] * 3, implicit_upper_bounds=[True] * 3
     )
@@ -142,9 +144,58 @@ def _parse(name: str, members: Members, common: SpecMembers) -> ImageSpec:
     )
 
 
-parse_png = partial(_parse, "png")
-parse_jpeg = partial(_parse, "jpeg")
-parse_tiff = partial(_parse, "tiff")
-parse_webp = partial(_parse, "webp")
-parse_avif = partial(_parse, "avif")
-parse_bmp = partial(_parse, "bmp")
+def parse_png(members: Members, common: SpecMembers) -> ImageSpec:
+    """Take the members of a spec of the driver ``png``."""
+    return _parse(
+        "png",
+        members,
+        common,
+        compression_level=members.take("compression_level", _int32, -1),
+    )
+
+
+def parse_jpeg(members: Members, common: SpecMembers) -> ImageSpec:
+    """Take the members of a spec of the driver ``jpeg``."""
+    return _parse(
+        "jpeg",
+        members,
+        common,
+        quality=members.take("quality", _int32, 75),
+    )
+
+
+def parse_tiff(members: Members, common: SpecMembers) -> ImageSpec:
+    """Take the members of a spec of the driver ``tiff``."""
+    return _parse(
+        "tiff",
+        members,
+        common,
+        page=members.take("page", _int32, None),
+    )
+
+
+def parse_webp(members: Members, common: SpecMembers) -> ImageSpec:
+    """Take the members of a spec of the driver ``webp``."""
+    return _parse(
+        "webp",
+        members,
+        common,
+        lossless=members.take("lossless", expect_bool, True),
+        quality=members.take("quality", _int32, 95),
+    )
+
+
+def parse_avif(members: Members, common: SpecMembers) -> ImageSpec:
+    """Take the members of a spec of the driver ``avif``."""
+    return _parse(
+        "avif",
+        members,
+        common,
+        quantizer=members.take("quantizer", _int32, 0),
+        speed=members.take("speed", _int32, 6),
+    )
+
+
+def parse_bmp(members: Members, common: SpecMembers) -> ImageSpec:
+    """Take the members of a spec of the driver ``bmp``."""
+    return _parse("bmp", members, common)
