@@ -33,7 +33,6 @@ from chunkwise.driver.stored_array import StoredArray
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain
-from chunkwise.kvstore.adapter.sharding_spec import Sharding
 from chunkwise.spec.schema import Schema
 
 __all__ = ["FORMAT", "PrecomputedFormat", "PrecomputedMetadata", "scale_directory"]
@@ -246,10 +245,6 @@ class PrecomputedFormat:
     def encode(self, metadata: PrecomputedMetadata) -> bytes:
         """Return the bytes of ``info``."""
         return dump_bytes(metadata.document)
-
-    def sharding(self, metadata: PrecomputedMetadata) -> Sharding | None:
-        """Return how chunks are spread over shards."""
-        return metadata.scale.sharding
 
     def stored_array(self, metadata: PrecomputedMetadata, prefix: str, options: None) -> StoredArray:
         """Return the scale as it lies in its kvstore, or in that of its shards; its origin is 0."""
