@@ -8,6 +8,7 @@ from typing import TypeVar
 from chunkwise.arrays.protocol import OpenArray, WrapStore
 from chunkwise.binding import Members
 from chunkwise.catalogue import arrays, drivers, kvstores
+from chunkwise.codec.pictures import sniff
 from chunkwise.driver.auto.detect import NoFormatError, detect_format
 from chunkwise.driver.auto.found_instead import archive_head, found_instead, group_instead
 from chunkwise.driver.auto.spec import AutoSpec
@@ -30,9 +31,12 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     assert spec.live is not None, "the spec is not bound"
     kvstore = _inside_archive(spec.kvstore, spec.live) or spec.kvstore.as_directory()
     store, path = kvstore.open_driver()
+    driver = _picture(spec.kvstore)
+    if driver is not None:
+        kvstore = spec.kvstore
     seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
     try:
-        driver = run(detect_format(path, store.describe), seen)
+        driver = driver or run(detect_format(path, store.describe), seen)
     except NoFormatError as e:
         raise _explained(e, spec.kvstore, found_instead) from None
     parsed = drivers.find(driver)(Members({}), SpecMembers(spec.schema, None))
@@ -62,16 +66,28 @@ def _explained(
     return error
 
 
-def _inside_archive(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
-    """Return the root of the ZIP archive that `kvstore` is the path of; None if it is no such path."""
+def _picture(kvstore: KvStoreSpec) -> str | None:
+    """Return the driver of the picture that `kvstore` is the path of; None if there is none."""
+    head = _head(kvstore, 12)
+    return None if head is None else sniff(head)
+
+
+def _head(kvstore: KvStoreSpec, n: int) -> bytes | None:
+    """Return the first `n` bytes of the value that `kvstore` is the path of; None if it has not as many."""
     if not kvstore.path or kvstore.path.endswith("/"):
         return None
     store, key = kvstore.open_driver()
     try:
-        head = store.read(key, byte_range=ByteRange(0, 4)).value
-    except OutOfRangeError:  # it is shorter than that
+        head = store.read(key, byte_range=ByteRange(0, n)).value
+    except OutOfRangeError:
         return None
-    if head is None or not archive_head(bytes(head)):
+    return None if head is None else bytes(head)
+
+
+def _inside_archive(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
+    """Return the root of the ZIP archive that `kvstore` is the path of; None if it is no such path."""
+    head = _head(kvstore, 4)
+    if head is None or not archive_head(head):
         return None
     archive: KvStoreSpec = kvstores.find("zip").parse(Members({"base": kvstore}))
     return archive.bind(live)

@@ -41,6 +41,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _KVSTORE_ADAPTERS = ("zip",)
 _ARRAY_ADAPTERS = ("cast",)
+_OF_ONE_KEY = ("auto", "png", "jpeg", "tiff", "webp", "avif", "bmp")
 
 
 class Component(NamedTuple):
@@ -214,7 +215,7 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
 
 def _format(part: Component, driver: str, kvstore: dict[str, Any]) -> dict[str, Any]:
     path = _path(part.rest.removeprefix("//"))
-    if path and driver == "auto":
+    if path and driver in _OF_ONE_KEY:
         raise InvalidArgumentError("Path not supported")
     if driver == "json":
         if path and not path.startswith("/"):
