@@ -197,6 +197,7 @@ KVSTORES: dict[str, Entry] = {
     "azure": Entry("chunkwise.spec.kvstores.azure:AzureKvStoreSpec", url=("az", "abfs", "abfss")),
     "http": Entry("chunkwise.spec.kvstores.http:HttpKvStoreSpec", url=("http", "https")),
     "zip": Entry("chunkwise.spec.kvstores.zip:ZipKvStoreSpec"),
+    "reference": Entry("chunkwise.spec.kvstores.reference:ReferenceKvStoreSpec"),
     "object": Entry("chunkwise.spec.kvstores.object:ObjectKvStoreSpec"),
     "kvstack": Entry("chunkwise.spec.kvstores.kvstack:KvStackSpec"),
     "cache": Entry("chunkwise.spec.kvstores.cache:CacheKvStoreSpec"),
