@@ -25,6 +25,8 @@ from chunkwise.errors import (
     UnsupportedError,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:The .fastparquet. engine:DeprecationWarning")
+
 
 @pytest.fixture
 def netcdf(tmp_path: Path) -> Path:
@@ -111,7 +113,7 @@ def test_parquet_of_kerchunk(netcdf: Path) -> None:
     place = netcdf.parent / "refs.parq"
     refs_to_dataframe(refs, str(place), record_size=5)
     group = ts.open_group(f"{place}|reference:")
-    oracle = fsspec.filesystem("reference", fo=str(place))
+    oracle = fsspec.filesystem("reference", fo=str(place), remote_protocol="file")
     expected = xarray.open_zarr(oracle.get_mapper(""), consolidated=False, decode_cf=False, zarr_format=2)
     np.testing.assert_array_equal(group["v"].read().result(), expected["v"].values)
     kv = ts.KvStore.open(f"file://{place}/|reference:").result()
@@ -153,7 +155,7 @@ def test_templates_and_inline_values(tmp_path: Path) -> None:
         },
     }
     place = _write(tmp_path / "refs.json", refs)
-    oracle = fsspec.filesystem("reference", fo=place)
+    oracle = fsspec.filesystem("reference", fo=place, simple_templates=False)
     kv = ts.KvStore.open(f"file://{place}|reference:").result()
     keys = [key.decode() for key in kv.list().result()]
     assert len(keys) == 5 + 10 + 2
@@ -237,7 +239,7 @@ def test_what_is_allowed(tmp_path: Path) -> None:
         (["{{9 ** 9 ** 9}}"], DataCorruptionError, "unsupported arithmetic"),
         (["{{''.__class__}}"], DataCorruptionError, "unsupported expression"),
         (["{{" + "(" * 400 + "}}"], DataCorruptionError, "invalid expression"),
-        (["{{" + "-" * 900 + "1}}"], None, ""),
+        (["{{" + "-" * 90 + "1}}"], NotFoundError, "which is missing"),
         (["ftp://host/x"], UnsupportedError, "unsupported URL scheme"),
         (["file:///etc/hostname|zip:x"], ChunkwiseError, "unsupported character"),
         (["http://169.254.169.254/latest"], PermissionDeniedError, "is refused"),
@@ -252,7 +254,7 @@ def test_hostile_references(tmp_path: Path, reference: Any, error: Any, match: s
     place = _write(tmp_path / "refs.json", document)
     kv = ts.KvStore.open(f"file://{place}|reference:").result()
     began = time.process_time()
-    with pytest.raises(error or ChunkwiseError, match=match):
+    with pytest.raises(error, match=match):
         kv["k"]
     assert time.process_time() - began < 1
 
@@ -267,8 +269,8 @@ def test_hostile_references(tmp_path: Path, reference: Any, error: Any, match: s
         ('{"version": 1, "refs": []}', ValueError, "Expected object"),
         (
             '{"version": 1, "gen": [{"key": "{{i}}", "url": "u", "dimensions": {"i": {"stop": 1e9}}}]}',
-            ValueError,
-            "Expected",
+            TooLargeError,
+            "more than 4000000 values",
         ),
         (
             '{"version": 1, "gen": [{"key": "{{i}}{{j}}", "url": "u", "dimensions":'

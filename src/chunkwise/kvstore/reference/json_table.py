@@ -57,14 +57,14 @@ class JsonTable:
         version = document["version"]
         if type(version) is not int or version != 1:
             raise UnsupportedError(f"reference file of version {repr(version)[:40]}, expected 0 or 1")
-        templates = expect_object(document.get("templates") or {})
+        templates = expect_object(document.get("templates", {}))
         for name, text in templates.items():
             if not isinstance(text, str):
                 raise SpecError(f"template {dump(name)}: expected string, received {repr(text)[:80]}")
         self._templates = dict(templates)
-        refs: dict[str, Any] = dict(expect_object(document.get("refs") or {}))
+        refs: dict[str, Any] = dict(expect_object(document.get("refs", {})))
         generated = 0
-        for number, entry in enumerate(expect_array(document.get("gen") or [])):
+        for number, entry in enumerate(expect_array(document.get("gen", []))):
             try:
                 for key, reference in _generate(entry, self._templates, _MOST_GENERATED - generated):
                     refs[key] = reference
