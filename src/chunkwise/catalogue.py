@@ -198,6 +198,7 @@ KVSTORES: dict[str, Entry] = {
     "http": Entry("chunkwise.spec.kvstores.http:HttpKvStoreSpec", url=("http", "https")),
     "zip": Entry("chunkwise.spec.kvstores.zip:ZipKvStoreSpec"),
     "reference": Entry("chunkwise.spec.kvstores.reference:ReferenceKvStoreSpec"),
+    "hdf5": Entry("chunkwise.spec.kvstores.hdf5:Hdf5KvStoreSpec"),
     "object": Entry("chunkwise.spec.kvstores.object:ObjectKvStoreSpec"),
     "kvstack": Entry("chunkwise.spec.kvstores.kvstack:KvStackSpec"),
     "cache": Entry("chunkwise.spec.kvstores.cache:CacheKvStoreSpec"),

@@ -89,6 +89,7 @@ class OutOfRangeError(ChunkwiseError, ValueError):
     """A position or byte range that is outside what is stored, found while reading or writing."""
 
     status = "OUT_OF_RANGE"
+    size: int | None = None  # of the value, in bytes, if that is what the range is outside of
 
 
 class NotFoundError(ChunkwiseError, ValueError, FileNotFoundError):

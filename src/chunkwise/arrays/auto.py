@@ -9,7 +9,7 @@ from chunkwise.arrays.protocol import OpenArray, WrapStore
 from chunkwise.binding import Members
 from chunkwise.catalogue import arrays, drivers, kvstores
 from chunkwise.driver.auto.detect import NoFormatError, detect_format
-from chunkwise.driver.auto.found_instead import archive_head, found_instead, group_instead
+from chunkwise.driver.auto.found_instead import file_kind, found_instead, group_instead
 from chunkwise.driver.auto.spec import AutoSpec
 from chunkwise.driver.flow import run
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix
@@ -28,7 +28,7 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     if spec.kvstore is None:
         raise InvalidArgumentError('"kvstore" must be specified')
     assert spec.live is not None, "the spec is not bound"
-    kvstore = _inside_archive(spec.kvstore, spec.live) or spec.kvstore.as_directory()
+    kvstore = _inside_file(spec.kvstore, spec.live) or spec.kvstore.as_directory()
     store, path = kvstore.open_driver()
     seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
     try:
@@ -62,8 +62,8 @@ def _explained(
     return error
 
 
-def _inside_archive(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
-    """Return the root of the ZIP archive that `kvstore` is the path of; None if it is no such path."""
+def _inside_file(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
+    """Return the root of what is in the file that `kvstore` is the path of; None if it is no such path."""
     if not kvstore.path or kvstore.path.endswith("/"):
         return None
     store, key = kvstore.open_driver()
@@ -71,7 +71,8 @@ def _inside_archive(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
         head = store.read(key, byte_range=ByteRange(0, 4)).value
     except OutOfRangeError:  # it is shorter than that
         return None
-    if head is None or not archive_head(bytes(head)):
+    kind = None if head is None else file_kind(bytes(head))
+    if kind is None:
         return None
-    archive: KvStoreSpec = kvstores.find("zip").parse(Members({"base": kvstore}))
-    return archive.bind(live)
+    inside: KvStoreSpec = kvstores.find(kind).parse(Members({"base": kvstore}))
+    return inside.bind(live)

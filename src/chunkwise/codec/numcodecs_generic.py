@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numcodecs.registry
 import numpy as np
@@ -33,6 +33,16 @@ from chunkwise.extras import needs
 __all__ = ["NumcodecsCompressor", "NumcodecsSerializer", "PCodec", "Zfpy", "find_numcodecs"]
 
 # Where the implementation of codecs with these beginnings comes from.
+# Codecs that know nothing of elements: they come after the bytes of them, wherever they stand.
+_OF_BYTES = {
+    f"imagecodecs_{name}"
+    for name in ("bitorder", "deflate", "lz4", "lz4h5", "lzf", "lzma", "lzw", "szip", "zlib", "zstd")
+}
+# Those whose data begin with their decoded size, in so many bytes: others can't make them take more memory.
+_CLAIMS: dict[str, tuple[int, Literal["big", "little"]]] = {
+    "imagecodecs_lz4h5": (8, "big"),
+    "imagecodecs_szip": (4, "little"),
+}
 _PACKAGES = {"imagecodecs_": "imagecodecs", "zfpy": "zfpy", "pcodec": "pcodec"}
 
 
@@ -67,7 +77,7 @@ def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Cod
         return None
     configuration = tuple(sorted((k, _freeze(v)) for k, v in members.rest().items()))
     _get(id, configuration)
-    if serialized:
+    if serialized or id in _OF_BYTES:
         return NumcodecsCompressor(configuration, id)
     if not is_compressor:
         raise UnsupportedError(f'"{id}" codec is supported as compressor only, not as filter')
@@ -94,7 +104,13 @@ class NumcodecsCompressor(BytesToBytes):
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         instance = _get(self.id, self.configuration)
 
+        claim = _CLAIMS.get(self.id)
+
         def decode(encoded: Buffer) -> Buffer:
+            if claim is not None and decoded_nbytes is not None:
+                claimed = int.from_bytes(memoryview(encoded)[: claim[0]], claim[1])
+                if claimed != decoded_nbytes:
+                    raise size_error(self.id, claimed, decoded_nbytes)
             decoded = _run(self.id, instance.decode, bytes(encoded), DataCorruptionError)
             view = byte_view(np.ascontiguousarray(np.asarray(memoryview(decoded))).data)
             if decoded_nbytes is not None and len(view) != decoded_nbytes:

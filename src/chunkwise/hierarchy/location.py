@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from chunkwise.catalogue import DRIVERS
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.kvstore.protocol import KvStoreDriver, is_store
+from chunkwise.binding import Members
+from chunkwise.catalogue import DRIVERS, kvstores
+from chunkwise.driver.auto.found_instead import file_kind
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, is_kvstore_object, parse_kvstore_spec
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
@@ -18,7 +20,7 @@ from chunkwise.spec.spec import Spec
 from chunkwise.spec.spec_members import kvstore_from_url
 from chunkwise.spec.url import is_url, spec_json_from_path, spec_json_from_url
 
-__all__ = ["Locatable", "Location", "LocationLike", "locate", "location_of"]
+__all__ = ["Locatable", "Location", "LocationLike", "inside_file", "locate", "location_of"]
 
 LocationLike: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, Any] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
@@ -158,3 +160,19 @@ def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
     store = spec.with_path(spec.path[: len(spec.path) - len(path)])
     base = {**store.strip().to_json(), "path": store.path}
     return Location(kv, path, text or kv.describe(path), base, store)
+
+
+def inside_file(location: Location, context: Context | None = None) -> Location | None:
+    """Return the root of what is in the file at a location; None if there is no file that has nodes in it."""
+    if not location.path:
+        return None
+    try:
+        head = location.store.read(location.path[:-1], byte_range=ByteRange(0, 4)).value
+    except ChunkwiseError:  # it is shorter, or a directory
+        return None
+    kind = None if head is None else file_kind(bytes(head))
+    if kind is None:
+        return None
+    base = location.kvstore()
+    spec: KvStoreSpec = kvstores.find(kind).parse(Members({"base": base.with_path(base.path[:-1])}))
+    return location_of(spec.bind(context or Context()), f"{location.text.rstrip('/')}|{kind}:")

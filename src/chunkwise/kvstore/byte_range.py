@@ -31,9 +31,11 @@ def resolve_range(start: int, stop: int | None, size: int) -> tuple[int, int]:
     end = size if stop is None else stop
     if not 0 <= begin <= end <= size:
         until = "?" if stop is None else stop
-        raise OutOfRangeError(
+        error = OutOfRangeError(
             f"Requested byte range [{start}, {until}) is not valid for value of size {size}"
         )
+        error.size = size
+        raise error
     return begin, end
 
 

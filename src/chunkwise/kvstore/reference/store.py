@@ -49,14 +49,14 @@ class Loaded(NamedTuple):
     generation: bytes
 
 
-LoadTable: TypeAlias = Callable[[KvStoreDriver, str], Loaded]
-"""``load(base, key)``: read the table of a file."""
-
-
 class OpenTarget(Protocol):
     """Return the store and the key of a URL in a reference; raise PermissionDeniedError if not allowed."""
 
     def __call__(self, url: str) -> tuple[KvStoreDriver, str]: ...
+
+
+LoadTable: TypeAlias = Callable[[KvStoreDriver, str, OpenTarget], Loaded]
+"""``load(base, key, open_target)``: read the table of a file."""
 
 
 class ReferenceStore:
@@ -138,7 +138,7 @@ class ReferenceStore:
                     self._time = now
                     return known
             try:
-                loaded = self._load_table(self.base, self.key)
+                loaded = self._load_table(self.base, self.key, self._open_target)
             except (ChunkwiseError, ImportError) as e:
                 raise prefix(e, f"Error reading {self.base.describe(self.key)}") from e.__cause__
             self._known, self._time, self._traits = loaded, now, None

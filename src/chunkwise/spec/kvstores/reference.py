@@ -11,7 +11,7 @@ from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.reference.json_table import JsonTable
 from chunkwise.kvstore.reference.parquet_table import METADATA, load_parquet
-from chunkwise.kvstore.reference.store import Loaded, LoadTable, ReferenceStore
+from chunkwise.kvstore.reference.store import Loaded, LoadTable, OpenTarget, ReferenceStore
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
 from chunkwise.spec.reference_targets import Allowed, ReferenceTargets, expect_allowed
@@ -94,7 +94,7 @@ class ReferenceKvStoreSpec(TableKvStoreSpec):
         return _load
 
 
-def _load(base: KvStoreDriver, key: str) -> Loaded:
+def _load(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
     if key and not key.endswith("/"):
         found = base.read(key)
         if found.value is not None:
