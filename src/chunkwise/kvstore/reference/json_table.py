@@ -108,6 +108,10 @@ class JsonTable:
             self._keys = SortedKeys(list(self._refs))
         return self._keys
 
+    def note(self, prefix: str) -> str:
+        """Return an empty text: nothing is read by another library."""
+        return ""
+
     def some_url(self) -> str | None:
         """Return the URL of the first reference that has one."""
         for key, value in self._refs.items():

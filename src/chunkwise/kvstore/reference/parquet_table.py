@@ -230,6 +230,10 @@ class ParquetTable:
                 if rows.raw[at].is_valid or rows.paths[at].as_py():
                     yield front + variable.separator.join(map(str, _cell(first + at, variable.grid)))
 
+    def note(self, prefix: str) -> str:
+        """Return an empty text: nothing is read by another library."""
+        return ""
+
     def some_url(self) -> str | None:
         """Return None: that is in files that have not been read."""
         with self._lock:

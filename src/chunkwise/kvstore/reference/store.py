@@ -226,6 +226,10 @@ class ReferenceStore:
                     out[numbers[i]] = bytes(data[start - first : stop - first])
         return out
 
+    def note(self, prefix: str) -> str:
+        """Return why the values of an array's keys are made by a library; empty if they lie somewhere."""
+        return self.table.note(prefix)
+
     def target(self, url: str) -> tuple[KvStoreDriver, str]:
         """Return the store and the key that a URL of a reference means."""
         return self._open_target(url) if url else (self.base, self.key)

@@ -47,6 +47,10 @@ class Table(Protocol):
         """List one level below `prefix`, which is empty or ends in "/"."""
         ...
 
+    def note(self, prefix: str) -> str:
+        """Return why the array whose keys have a prefix is read by a library; empty if it isn't."""
+        ...
+
     def some_url(self) -> str | None:
         """Return where chunks are, for instance; None if that can't be told without reading."""
         ...
