@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numcodecs.registry
 import numpy as np
@@ -37,11 +38,6 @@ __all__ = ["NumcodecsCompressor", "NumcodecsSerializer", "PCodec", "Zfpy", "find
 _OF_BYTES = {
     f"imagecodecs_{name}"
     for name in ("bitorder", "deflate", "lz4", "lz4h5", "lzf", "lzma", "lzw", "szip", "zlib", "zstd")
-}
-# Those whose data begin with their decoded size, in so many bytes: others can't make them take more memory.
-_CLAIMS: dict[str, tuple[int, Literal["big", "little"]]] = {
-    "imagecodecs_lz4h5": (8, "big"),
-    "imagecodecs_szip": (4, "little"),
 }
 _PACKAGES = {"imagecodecs_": "imagecodecs", "zfpy": "zfpy", "pcodec": "pcodec"}
 
@@ -104,14 +100,14 @@ class NumcodecsCompressor(BytesToBytes):
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         instance = _get(self.id, self.configuration)
 
-        claim = _CLAIMS.get(self.id)
+        # Into memory of the size that is expected, and a byte to see that there is more.
+        bounded = self.id in _OF_BYTES and decoded_nbytes is not None
 
         def decode(encoded: Buffer) -> Buffer:
-            if claim is not None and decoded_nbytes is not None:
-                claimed = int.from_bytes(memoryview(encoded)[: claim[0]], claim[1])
-                if claimed != decoded_nbytes:
-                    raise size_error(self.id, claimed, decoded_nbytes)
-            decoded = _run(self.id, instance.decode, bytes(encoded), DataCorruptionError)
+            work = instance.decode
+            if bounded:
+                work = partial(work, out=np.empty((decoded_nbytes or 0) + 1, np.uint8))
+            decoded = _run(self.id, work, bytes(encoded), DataCorruptionError)
             view = byte_view(np.ascontiguousarray(np.asarray(memoryview(decoded))).data)
             if decoded_nbytes is not None and len(view) != decoded_nbytes:
                 raise size_error(self.id, len(view), decoded_nbytes)

@@ -402,6 +402,6 @@ def _object(value: Any, dataset: Any) -> JSON:
         return [_object(value[name], dataset) for name in value.dtype.names]
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | tuple):
         return [_object(item, dataset) for item in value]
     return value.item() if isinstance(value, np.generic) else value
