@@ -199,6 +199,7 @@ KVSTORES: dict[str, Entry] = {
     "zip": Entry("chunkwise.spec.kvstores.zip:ZipKvStoreSpec"),
     "reference": Entry("chunkwise.spec.kvstores.reference:ReferenceKvStoreSpec"),
     "hdf5": Entry("chunkwise.spec.kvstores.hdf5:Hdf5KvStoreSpec"),
+    "tiff": Entry("chunkwise.spec.kvstores.tiff:TiffKvStoreSpec"),
     "object": Entry("chunkwise.spec.kvstores.object:ObjectKvStoreSpec"),
     "kvstack": Entry("chunkwise.spec.kvstores.kvstack:KvStackSpec"),
     "cache": Entry("chunkwise.spec.kvstores.cache:CacheKvStoreSpec"),

@@ -95,8 +95,7 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
             strategies[strategy] = None
         note = getattr(store, "note", None)
         why = "" if note is None else note(stored.keys.prefix)
-        read_by = f", read by h5py, one chunk at a time: {why}" if why else ""
-        storages[store.describe(stored.keys.prefix) + read_by] = None
+        storages[store.describe(stored.keys.prefix) + (f", {why}" if why else "")] = None
     first, n_others = next(iter(storages), "memory"), max(0, len(storages) - 1)
     return Explanation(
         counts[0] if len(counts) == 1 else _total(counts),

@@ -74,5 +74,6 @@ def _inside_file(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
     kind = None if head is None else file_kind(bytes(head))
     if kind is None:
         return None
-    inside: KvStoreSpec = kvstores.find(kind).parse(Members({"base": kvstore}))
+    path = {"path": "0/"} if kind == "tiff" else {}  # of a pyramid the largest level
+    inside: KvStoreSpec = kvstores.find(kind).parse(Members({"base": kvstore, **path}))
     return inside.bind(live)

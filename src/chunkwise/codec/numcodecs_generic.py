@@ -37,7 +37,7 @@ __all__ = ["NumcodecsCompressor", "NumcodecsSerializer", "PCodec", "Zfpy", "find
 # Codecs that know nothing of elements: they come after the bytes of them, wherever they stand.
 _OF_BYTES = {
     f"imagecodecs_{name}"
-    for name in ("bitorder", "deflate", "lz4", "lz4h5", "lzf", "lzma", "lzw", "szip", "zlib", "zstd")
+    for name in ("bitorder", "delta", "deflate", "lz4", "lz4h5", "lzf", "lzma", "lzw", "szip", "zlib", "zstd")
 }
 _PACKAGES = {"imagecodecs_": "imagecodecs", "zfpy": "zfpy", "pcodec": "pcodec"}
 
@@ -101,7 +101,7 @@ class NumcodecsCompressor(BytesToBytes):
         instance = _get(self.id, self.configuration)
 
         # Into memory of the size that is expected, and a byte to see that there is more.
-        bounded = self.id in _OF_BYTES and decoded_nbytes is not None
+        bounded = self.id in _OF_BYTES and self.id != "imagecodecs_delta" and decoded_nbytes is not None
 
         def decode(encoded: Buffer) -> Buffer:
             work = instance.decode

@@ -40,7 +40,7 @@ Kind: TypeAlias = Literal[
 _DRIVE = re.compile(r"[A-Za-z]:(/|\Z)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_KVSTORE_ADAPTERS = ("zip", "reference", "hdf5")
+_KVSTORE_ADAPTERS = ("zip", "reference", "hdf5", "tiff")
 _CHAINED = re.compile(rf"({'|'.join(_KVSTORE_ADAPTERS)}):(?://([^|]*?):)?:(?!$)")
 _ARRAY_ADAPTERS = ("cast",)
 

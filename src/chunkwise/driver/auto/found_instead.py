@@ -17,8 +17,12 @@ _KINDS = {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",  # the end of an archive without members
     b"\x89HDF": "hdf5",
+    b"II*\0": "tiff",
+    b"MM\0*": "tiff",
+    b"II+\0": "tiff",  # BigTIFF
+    b"MM\0+": "tiff",
 }
-_CALLED = {"zip": "a ZIP archive", "hdf5": "an HDF5 file"}
+_CALLED = {"zip": "a ZIP archive", "hdf5": "an HDF5 file", "tiff": "a TIFF file"}
 _SHOWN = 3
 
 

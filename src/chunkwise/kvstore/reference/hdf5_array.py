@@ -20,7 +20,7 @@ from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.reference.hdf5_attributes import reference_json
 from chunkwise.kvstore.reference.hdf5_filters import Filter, add_filters, filter_documents, is_suffix
-from chunkwise.kvstore.reference.table import Part, Reference
+from chunkwise.kvstore.reference.table import Part, Reference, blocks_of
 
 __all__ = ["ChunkSource", "Hdf5Array", "Origin", "describe_dataset"]
 
@@ -106,7 +106,9 @@ def describe_dataset(
         if any(not is_suffix(int(mask), filters) for mask in np.unique(records.masks) if mask):
             why = "chunks without some of the filters"
     itemsize = max(1, element.stored.itemsize * prod(element.inner))
-    blocks = chunks or _blocks(outer, itemsize, _BLOCK_ITEMS * itemsize if element.filters else _BLOCK_NBYTES)
+    blocks = chunks or blocks_of(
+        outer, itemsize, _BLOCK_ITEMS * itemsize if element.filters else _BLOCK_NBYTES
+    )
     grid = tuple(-(-n // c) for n, c in zip(outer, blocks, strict=True))
     inner_grid = grid + (1,) * len(element.inner)
     nbytes = prod(blocks) * itemsize
@@ -189,21 +191,6 @@ def _filters(properties: Any) -> list[Filter]:
         number, _, values, name = properties.get_filter(i)
         out.append(Filter(int(number), tuple(map(int, values)), name.decode("utf-8", "replace")))
     return out
-
-
-def _blocks(shape: tuple[int, ...], itemsize: int, largest: int) -> tuple[int, ...]:
-    """Return the shape of blocks that lie in one piece in data without chunks, of `largest` bytes or less."""
-    out = [1] * len(shape)
-    left = max(1, largest // itemsize)
-    for dim in range(len(shape) - 1, -1, -1):
-        n = max(1, shape[dim])
-        if n > left:
-            # A number that divides the length, if there is a large one: no block is then cut off.
-            fits = [k for k in range(left, max(0, left // 4), -1) if n % k == 0][:1] if left < 1 << 16 else []
-            out[dim] = fits[0] if fits else left
-            break
-        out[dim], left = n, left // n
-    return tuple(out)
 
 
 class _Chunks:

@@ -7,7 +7,6 @@ caller allows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy.typing as npt
 
 from chunkwise.binding import dump
 from chunkwise.errors import (
-    ChunkwiseError,
     DataCorruptionError,
     OutOfRangeError,
     UnsupportedError,
@@ -26,7 +24,7 @@ from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.kvstore.reference.store import OpenTarget
 from chunkwise.kvstore.value_file import ValueFile
 
-__all__ = ["Hdf5File", "Hdf5Files", "hdf5_errors"]
+__all__ = ["Hdf5File", "Hdf5Files"]
 
 _MOST_LINKS = 32  # followed for one path
 _MOST_FILES = 64
@@ -240,22 +238,3 @@ def _load_filters(dataset: Any) -> None:
             f"dataset {dump(dataset.name)}: HDF5 filter {missing[0]} is not available; the package "
             "hdf5plugin may have it: pip install hdf5plugin"
         )
-
-
-def hdf5_errors(what: str, work: Callable[[], Any]) -> Any:
-    """Return what `work` does; errors of HDF5, which are of many types, are those of a damaged file."""
-    try:
-        return work()
-    except (ChunkwiseError, ImportError, MemoryError, NotImplementedError):
-        raise
-    except (
-        OSError,
-        RuntimeError,
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        OverflowError,
-    ) as e:
-        raise DataCorruptionError(f"HDF5 can't read {what}: {type(e).__name__}: {e}") from e

@@ -24,9 +24,9 @@ from chunkwise.kvstore.reference.hdf5_attributes import (
     dimension_names,
     is_mere_dimension,
 )
-from chunkwise.kvstore.reference.hdf5_file import Hdf5File, Hdf5Files, hdf5_errors
+from chunkwise.kvstore.reference.hdf5_file import Hdf5File, Hdf5Files
 from chunkwise.kvstore.reference.store import Loaded, OpenTarget
-from chunkwise.kvstore.reference.table import Reference
+from chunkwise.kvstore.reference.table import Reference, read_by
 
 __all__ = ["Hdf5Table", "load_hdf5"]
 
@@ -87,21 +87,22 @@ class Hdf5Table:
 
         def make() -> Any:
             with self._lock:
-                return hdf5_errors(dump(key), reference)
+                return read_by("HDF5", dump(key), reference)
 
         return make
 
     def note(self, key: str) -> str:
         """Return why the array at a prefix of keys is read by h5py; empty if it isn't."""
         node = self._node(key.rstrip("/"))
-        return "" if node is None or node.array is None else node.array.by_h5py
+        why = "" if node is None or node.array is None else node.array.by_h5py
+        return f"read by h5py, one chunk at a time: {why}" if why else ""
 
     def _node(self, path: str) -> _Node | None:
         with self._lock:
             if path not in self._nodes:
-                node = hdf5_errors(dump("/" + path), lambda: self._read(path))
+                node = read_by("HDF5", dump("/" + path), lambda: self._read(path))
                 put_bounded(self._nodes, path, node)
-                return node  # type: ignore[no-any-return]
+                return node
             return self._nodes[path]
 
     def _read(self, path: str) -> _Node | None:

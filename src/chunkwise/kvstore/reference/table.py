@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chunkwise.binding import JSON, dump
-from chunkwise.errors import DataCorruptionError
+from chunkwise.errors import ChunkwiseError, DataCorruptionError
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import Buffer, Children
 
-__all__ = ["Part", "Reference", "SortedKeys", "Table", "expect_part"]
+__all__ = ["Part", "Reference", "SortedKeys", "Table", "blocks_of", "expect_part", "read_by"]
+
+T = TypeVar("T")
 
 _LARGEST = 1 << 62  # offsets and sizes beyond are no positions in any storage
 
@@ -48,7 +50,7 @@ class Table(Protocol):
         ...
 
     def note(self, prefix: str) -> str:
-        """Return why the array whose keys have a prefix is read by a library; empty if it isn't."""
+        """Return by which library an array is read, and why; empty if its chunks are decoded here."""
         ...
 
     def some_url(self) -> str | None:
@@ -95,3 +97,28 @@ def _invalid(key: str, expected: str, value: JSON) -> DataCorruptionError:
     return DataCorruptionError(
         f"Invalid reference of {dump(key)}: expected {expected}, received {repr(value)[:80]}"
     )
+
+
+def blocks_of(shape: tuple[int, ...], itemsize: int, largest: int) -> tuple[int, ...]:
+    """Return the shape of blocks that lie in one piece in data without chunks, of `largest` bytes or less."""
+    out = [1] * len(shape)
+    left = max(1, largest // itemsize)
+    for dim in range(len(shape) - 1, -1, -1):
+        n = max(1, shape[dim])
+        if n > left:
+            # A number that divides the length, if there is a large one: no block is then cut off.
+            fits = [k for k in range(left, max(0, left // 4), -1) if n % k == 0][:1] if left < 1 << 16 else []
+            out[dim] = fits[0] if fits else left
+            break
+        out[dim], left = n, left // n
+    return tuple(out)
+
+
+def read_by(library: str, what: str, work: Callable[[], T]) -> T:
+    """Return what `work` does by a library, which may raise anything for data that it doesn't like."""
+    try:
+        return work()
+    except (ChunkwiseError, ImportError, MemoryError):
+        raise
+    except Exception as e:
+        raise DataCorruptionError(f"{library} can't read {what}: {type(e).__name__}: {e}") from e

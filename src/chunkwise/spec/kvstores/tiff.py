@@ -1,0 +1,22 @@
+"""The kvstore ``tiff``: a TIFF or OME-TIFF file, to read, as images of OME-Zarr."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from chunkwise.kvstore.reference.store import LoadTable
+from chunkwise.spec.kvstores.reference import TableKvStoreSpec
+
+__all__ = ["TiffKvStoreSpec"]
+
+
+class TiffKvStoreSpec(TableKvStoreSpec):
+    """``{"driver": "tiff", "base": "file:///x.tif", "path": "0/"}``, ``file:///x.tif|tiff:0/``."""
+
+    driver: ClassVar[str] = "tiff"
+
+    def load_table(self) -> LoadTable:
+        """Return what reads the tables of the file."""
+        from chunkwise.kvstore.reference.tiff_table import load_tiff
+
+        return load_tiff
