@@ -78,6 +78,7 @@ def describe_level(level: Any, part: ReadBytes, size: int, axes: str) -> TiffArr
         chunks = blocks_of(inner, stored.itemsize, _BLOCK_NBYTES)
     else:
         chunks = tuple(map(int, page.chunks))
+        chunks = (1,) * (len(inner) - len(chunks)) + chunks  # samples one behind the other
         if len(pages.offsets[0]) != prod(-(-n // c) for n, c in zip(inner, chunks, strict=True)):
             raise DataCorruptionError(
                 f"TIFF page of shape {inner} has {len(pages.offsets[0])} tiles or strips of shape {chunks}"

@@ -42,9 +42,6 @@ def load_tiff(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
     """Read the tables of a TIFF file."""
     tifffile = load_package("tifffile", "reading TIFF files")
     file = ValueFile(base, key)
-    logging.getLogger("tifffile").setLevel(
-        logging.CRITICAL
-    )  # what it finds wrong is an error here, or nothing
     where = base.describe(key)
 
     def read() -> TiffTable:
@@ -77,9 +74,9 @@ class TiffTable:
     def _add_image(self, front: str, series: Any, file: ValueFile, metadata: dict[str, Any]) -> None:
         axes = _ordered(str(series.axes))
         levels: list[TiffArray] = []
+        if metadata.get("files", 0) > 1:
+            raise UnsupportedError("OME-TIFF image whose planes are in several files")
         for number, level in enumerate(series.levels):
-            if metadata.get("files", 0) > 1 and any(page is None for page in level.pages):
-                raise UnsupportedError("OME-TIFF image whose planes are in several files")
             array = describe_level(level, file.part, file.size, axes)
             name = f"{front}{number}"
             self._arrays[name] = array
