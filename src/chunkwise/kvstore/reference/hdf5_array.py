@@ -265,7 +265,7 @@ def _element(dataset: Any) -> _Element:
         kind = kind.get_super()
     text = h5py.check_string_dtype(dtype)
     if text is not None and text.length is None:
-        return _Element("|O", np.dtype(object), inner, [{"id": "vlen-utf8"}], "text", "utf8")
+        return _Element("|O", np.dtype(object), inner, [{"id": "vlen-utf8"}], "text", "str")
     if h5py.check_ref_dtype(dtype) is not None:
         word = "region" if h5py.check_ref_dtype(dtype) is h5py.RegionReference else "object"
         return _Element("|O", np.dtype(object), inner, [JSON2], "references", word)

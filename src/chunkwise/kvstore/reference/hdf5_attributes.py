@@ -8,13 +8,22 @@ writes them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from chunkwise.binding import JSON
 
-__all__ = ["Conventions", "attributes_of", "conventions_of", "dimension_names", "is_mere_dimension"]
+__all__ = [
+    "Conventions",
+    "attributes_of",
+    "conventions_of",
+    "dimension_names",
+    "is_mere_dimension",
+    "links_of",
+    "reference_json",
+]
 
 _OF_SCALES = {
     "CLASS",
@@ -88,6 +97,34 @@ def attributes_of(node: Any, conventions: Conventions) -> dict[str, JSON]:
     return out
 
 
+def links_of(group: Any, find: Callable[[str], Any]) -> dict[str, JSON]:
+    """Return the links of a group by name, as HDMF has them in Zarr v2; `find` gives the object at a path."""
+    import h5py
+
+    out: dict[str, JSON] = {}
+    for name in group:
+        link = group.get(name, getlink=True)
+        if not isinstance(link, h5py.SoftLink | h5py.ExternalLink):
+            continue
+        path = link.path if link.path.startswith("/") else f"{group.name.rstrip('/')}/{link.path}"
+        entry: dict[str, JSON] = {"name": name, "path": path, "source": "."}
+        if isinstance(link, h5py.ExternalLink):
+            entry["source"] = link.filename
+        else:
+            entry |= _identity(group.file, find(path))
+        out[name] = entry
+    return out
+
+
+def _identity(file: Any, target: Any) -> dict[str, JSON]:
+    """Return what HDMF calls an object and the file that it is in."""
+    out: dict[str, JSON] = {}
+    for name, owner in (("object_id", target), ("source_object_id", file)):
+        found = None if owner is None else owner.attrs.get("object_id")
+        out[name] = found if isinstance(found, str) else None
+    return out
+
+
 def _json(file: Any, value: Any) -> JSON:
     import h5py
 
@@ -126,9 +163,5 @@ def reference_json(file: Any, reference: Any) -> JSON:
     """Return a reference to an object of the same file, as HDMF has it in Zarr v2."""
     if not reference:
         return None
-    out: dict[str, JSON] = {"path": _path_of(file, reference), "source": "."}
-    target = file[reference] if out["path"] else None
-    for name, owner in (("object_id", target), ("source_object_id", file)):
-        found = None if owner is None else owner.attrs.get("object_id")
-        out[name] = found if isinstance(found, str) else None
-    return out
+    path = _path_of(file, reference)
+    return {"path": path, "source": ".", **_identity(file, file[reference] if path else None)}

@@ -99,9 +99,9 @@ class Hdf5Files:
 
     # -- links ----------------------------------------------------------------------------------------
 
-    def find(self, path: str) -> tuple[Hdf5File, Any] | None:
-        """Return the object at a path from the root; None if there is none."""
-        return self._walk(self.first, self.first.file["/"], path, [_MOST_LINKS])
+    def find(self, path: str, *, follow: bool = True) -> tuple[Hdf5File, Any] | None:
+        """Return the object at a path from the root; None if there is none, or only by a link."""
+        return self._walk(self.first, self.first.file["/"], path, [_MOST_LINKS if follow else 0])
 
     def _walk(self, file: Hdf5File, at: Any, path: str, left: list[int]) -> tuple[Hdf5File, Any] | None:
         import h5py

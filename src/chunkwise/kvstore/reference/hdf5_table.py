@@ -23,6 +23,7 @@ from chunkwise.kvstore.reference.hdf5_attributes import (
     conventions_of,
     dimension_names,
     is_mere_dimension,
+    links_of,
 )
 from chunkwise.kvstore.reference.hdf5_file import Hdf5File, Hdf5Files
 from chunkwise.kvstore.reference.store import Loaded, OpenTarget
@@ -111,7 +112,8 @@ class Hdf5Table:
         names = path.split("/") if path else []
         if len(names) > _DEEPEST or any(name in ("", ".", "..") for name in names):
             return None
-        found = self._files.find(path)
+        # HDMF has links as attributes, and follows them itself.
+        found = self._files.find(path, follow=not self._conventions.hdmf)
         if found is None:
             return None
         file, node = found
@@ -122,7 +124,13 @@ class Hdf5Table:
                 if above is not None and above.address == address:
                     return None
             attributes = attributes_of(node, self._conventions)
-            return _Node(_dump(attributes), _dump({"zarr_format": 2}), None, self._members(node), address)
+            members = self._members(node)
+            if self._conventions.hdmf:
+                links = links_of(node, self._object)
+                members = tuple(name for name in members if name not in links)
+                if links:
+                    attributes["zarr_link"] = list(links.values())
+            return _Node(_dump(attributes), _dump({"zarr_format": 2}), None, members, address)
         if not isinstance(node, h5py.Dataset) or is_mere_dimension(node):
             return None
         try:
@@ -130,6 +138,14 @@ class Hdf5Table:
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading dataset {dump('/' + path)}") from e.__cause__
         return _Node(_dump(self._array_attributes(node, array)), _dump(array.document), array, (), address)
+
+    def _object(self, path: str) -> Any:
+        """Return the object that a link leads to in the same file; None if that is nothing."""
+        try:
+            found = self._files.find(path)
+        except ChunkwiseError:
+            return None
+        return None if found is None or found[0] is not self._files.first else found[1]
 
     def _array(self, file: Hdf5File, dataset: Any) -> Hdf5Array:
         segments = [(str(name), int(offset), int(size)) for name, offset, size in dataset.external or ()]
