@@ -320,3 +320,50 @@ def test_a_copy_of_the_tree(place: Path, tmp_path: Path) -> None:
         for name in ("gzip", "lzf", "bitshuffle", "sparse", "virtual", "big_endian"):
             np.testing.assert_array_equal(copied[name][...], file[name][...])
     assert json.loads((tmp_path / "y.zarr" / "gzip" / "zarr.json").read_text())["shape"] == [50, 70]
+
+
+def test_an_nwb_file_is_one_in_zarr(tmp_path: Path) -> None:
+    """`cp -r` gives what our conversion of NWB gives, and it opens as NWB: references, links, types."""
+    import datetime
+
+    import pynwb
+
+    from chunkwise.hdmf import NWBZarrIO
+
+    start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    written = pynwb.NWBFile("s", "id", start)
+    device = written.create_device("d")
+    group = written.create_electrode_group("g", "x", "y", device)
+    for n in range(4):
+        written.add_electrode(location="CA1", group=group, x=float(n))
+    region = written.create_electrode_table_region([0, 2], "r")
+    values = np.arange(20.0).reshape(10, 2)
+    written.add_acquisition(
+        pynwb.ecephys.ElectricalSeries(name="e", data=values, electrodes=region, rate=1.0)
+    )
+    written.add_trial(0.0, 1.0)
+    with pynwb.NWBHDF5IO(tmp_path / "x.nwb", "w") as io:
+        io.write(written)
+    run = [sys.executable, "-m", "chunkwise"]
+    copy = [*run, "cp", "-r", str(tmp_path / "x.nwb"), str(tmp_path / "a.zarr"), "--quiet"]
+    subprocess.run(copy, check=True, capture_output=True)
+    convert = [*run, "nwb", "convert", str(tmp_path / "x.nwb"), str(tmp_path / "b.zarr"), "--format", "zarr2"]
+    subprocess.run(convert, check=True, capture_output=True)
+
+    with NWBZarrIO(str(tmp_path / "a.zarr"), mode="r") as io:
+        opened = io.read()
+        np.testing.assert_array_equal(opened.acquisition["e"].data[:], values)
+        assert opened.acquisition["e"].electrodes.table is opened.electrodes
+        assert opened.electrodes["group"][0].device.name == "d"
+
+    def nodes(group: Any, path: str = "") -> Any:
+        attributes = dict(group.attrs)
+        for link in attributes.get("zarr_link", []):  # `cp` leaves out what is known of a link's target
+            link.pop("object_id", None)
+            link.pop("source_object_id", None)
+        yield path, attributes
+        for name in group if isinstance(group, ts.Group) else ():
+            yield from nodes(group[name], f"{path}/{name}")
+
+    found, expected = (dict(nodes(ts.open_group(tmp_path / f"{name}.zarr"))) for name in "ab")
+    assert found == expected
