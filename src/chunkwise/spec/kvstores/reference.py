@@ -50,7 +50,7 @@ class TableKvStoreSpec(OneBaseKvStoreSpec):
 
     @property
     def is_remote(self) -> bool:
-        """True: a local file may lead anywhere."""
+        """True if the file is remote, or may lead to others that are."""
         return self.below.is_remote or bool(self.allow)
 
     def bind(self, context: Context) -> Self:
