@@ -28,13 +28,14 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     if spec.kvstore is None:
         raise InvalidArgumentError('"kvstore" must be specified')
     assert spec.live is not None, "the spec is not bound"
-    kvstore = _inside_file(spec.kvstore, spec.live) or spec.kvstore.as_directory()
+    inside = _inside_file(spec.kvstore, spec.live)
+    kvstore = inside or spec.kvstore.as_directory()
     store, path = kvstore.open_driver()
     seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
     try:
         driver = run(detect_format(path, store.describe), seen)
     except NoFormatError as e:
-        raise _explained(e, spec.kvstore, found_instead) from None
+        raise _explained(e, kvstore if inside else spec.kvstore, found_instead) from None
     parsed = drivers.find(driver)(Members({}), SpecMembers(spec.schema, None))
     spec_found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
     options = {} if wrap is None else {"wrap": wrap}
@@ -53,13 +54,22 @@ def _explained(
     """Return an error that says what is there, if that is a group, or what else `otherwise` finds."""
     store, path = kvstore.open_driver()
     path = f"{path.rstrip('/')}/" if path else ""
-    text = kvstore.path if kvstore.driver == "file" else store.describe(path).strip('"')
+    text = _text(kvstore, lambda: store.describe(path).strip('"'))
     found = group_instead(store, path, text)
     if not found and otherwise is not None:
         found = otherwise(store, path, text)
     if found:
         error.message += f"; {found}"
     return error
+
+
+def _text(kvstore: KvStoreSpec, described: Callable[[], str]) -> str:
+    """Return what a user would write for a kvstore."""
+    if kvstore.driver == "file":
+        return kvstore.path
+    if kvstore.base is not None and kvstore.base.driver == "file":
+        return f"{kvstore.base.path}|{kvstore.driver}:{kvstore.path}"
+    return described()
 
 
 def _inside_file(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:

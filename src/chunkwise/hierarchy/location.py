@@ -163,7 +163,8 @@ def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
 
 
 def inside_file(location: Location, context: Context | None = None) -> Location | None:
-    """Return the root of what is in the file at a location; None if there is no file that has nodes in it."""
+    """Return the root of the tree that the file at a location is; None if it is none."""
+    # An archive has to be named as one, since it can be written to.
     if not location.path:
         return None
     try:
@@ -171,7 +172,7 @@ def inside_file(location: Location, context: Context | None = None) -> Location 
     except ChunkwiseError:  # it is shorter, or a directory
         return None
     kind = None if head is None else file_kind(bytes(head))
-    if kind is None:
+    if kind is None or kind == "zip":
         return None
     base = location.kvstore()
     spec: KvStoreSpec = kvstores.find(kind).parse(Members({"base": base.with_path(base.path[:-1])}))

@@ -60,8 +60,12 @@ def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return ""
     children = _attempt(lambda: kv.list_children(path))
     names = [] if children is None else [name[len(path) :].rstrip("/") for name in children.prefixes]
-    inside = f"; open an array in it by its own path, such as {text.rstrip('/')}/{names[0]}" if names else ""
+    inside = f"; open an array in it by its own path, such as {_below(text, names[0])}" if names else ""
     return f"it is a group, which open_group opens{inside}"
+
+
+def _below(text: str, name: str) -> str:
+    return f"{text}{name}" if text.endswith(":") else f"{text.rstrip('/')}/{name}"
 
 
 def _is_group(key: str, raw: bytes | None) -> bool:
