@@ -109,6 +109,7 @@ class OutOfRangeError(ChunkwiseError, ValueError):
     """
 
     status = "OUT_OF_RANGE"
+    size: int | None = None  # of the value, in bytes, if that is what the range is outside of
 
 
 class NotFoundError(ChunkwiseError, ValueError, FileNotFoundError):

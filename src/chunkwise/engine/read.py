@@ -25,7 +25,15 @@ from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
 from chunkwise.engine.shard_layout import shard_layout
 from chunkwise.engine.shards import ShardSource, index_cache
-from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, caches_chunks
+from chunkwise.engine.sources import (
+    FILLED,
+    CacheSource,
+    ManySource,
+    Source,
+    StoreSource,
+    caches_chunks,
+    store_source,
+)
 from chunkwise.engine.strategy import ReadStrategy, read_strategy
 from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
@@ -177,7 +185,7 @@ def _open_chunks(
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
-        source: Source = (CacheSource if strategy.source == "cache" else StoreSource)(array, store)
+        source = CacheSource(array, store) if strategy.source == "cache" else store_source(array, store)
         target = Target(
             array.chain,
             view,
@@ -190,7 +198,10 @@ def _open_chunks(
         def work(axes: tuple[PlanAxis, ...]) -> None:
             if pages is not None:
                 pages.prepare(view[_hull(axes)])
-            batches = target.batches(axes, keys(axes, array.keys))
+            names: Iterable[str] = keys(axes, array.keys)
+            if isinstance(source, ManySource):
+                names = source.expect(names)
+            batches = target.batches(axes, names)
             read_chunks(batches, source, stop, fill_missing=fill_missing)
 
         return work

@@ -17,7 +17,7 @@ from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
 from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
 from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.document import load_json
-from chunkwise.hierarchy.location import Location, LocationLike, locate
+from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
 from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, create_parents
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.snapshot import parse_snapshot
@@ -115,6 +115,17 @@ def open_group(
         if consolidated:
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
     node = find_node(location, wanted)
+    if node is None and mode == "r":
+        inside = inside_file(location, context)
+        if inside is not None:
+            return open_group(
+                inside,
+                format=format,
+                consolidated=consolidated,
+                context=context,
+                non_finite=non_finite,
+                external_links=external_links,
+            )
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode == "w":
             _clear(node)
