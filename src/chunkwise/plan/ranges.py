@@ -6,7 +6,6 @@ and may leave holes.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy.typing as npt
@@ -21,12 +20,12 @@ def coalesce_ranges(
 ) -> list[slice]:
     """Return runs of byte ranges, sorted by offset, each of which one request serves."""
     # Holes of at most `gap` bytes are read; nothing more is joined to a request of `largest` bytes.
-    runs: list[slice] = []
-    starts, sizes = offsets.tolist(), lengths.tolist()
-    if any(a > b for a, b in pairwise(starts)):
+    if (offsets[1:] < offsets[:-1]).any():
         raise InvalidArgumentError("byte ranges are not sorted by offset")
+    runs: list[slice] = []
     first = origin = stop = 0
-    for i, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+    starts = offsets.tolist()
+    for i, (start, size) in enumerate(zip(starts, lengths.tolist(), strict=True)):
         if i > first and (start - stop > gap or start + size - origin > largest):
             runs.append(slice(first, i))
             first = i
