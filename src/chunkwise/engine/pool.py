@@ -30,7 +30,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.engine.future import Future, Promise
 from chunkwise.fork import in_child, new_lock, put_in_order_in_child
-from chunkwise.kvstore.request_limits import Slots
+from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY, Slots
 from chunkwise.processors import n_dask_threads, n_processors
 from chunkwise.thread import start_thread
 
@@ -327,15 +327,13 @@ def pool_of(limit: _Limit) -> Pool:
     return pool
 
 
-_MAX_THREADS = 32  # as many requests as TensorStore has under way by default
-
 _background: list[Pool] = []
 _under_way: set[Future[object]] = set()
 
 
 def _background_pool() -> Pool:
     if not _background:
-        _background.append(Pool(_MAX_THREADS))
+        _background.append(Pool(DEFAULT_CONCURRENCY))
     return _background[0]
 
 
@@ -344,7 +342,7 @@ def in_background(work: Callable[[], T]) -> Future[T]:
     # In a thread of a pool, whose turn it is to wait, `work` is done here and now.
     results: list[T] = []
     pool = _background_pool()
-    pool.start_threads(min(_MAX_THREADS, len(_under_way) + 1))
+    pool.start_threads(min(DEFAULT_CONCURRENCY, len(_under_way) + 1))
     future = pool.run([work], lambda _: lambda do: results.append(do()), results.pop, n_workers=1)
     if not future.done():
         _under_way.add(future)  # type: ignore[arg-type]
