@@ -57,7 +57,7 @@ bench: $(TESTED)
 
 docs: $(READY)
 	$(PIP) -r requirements-docs.txt
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 clean:

@@ -40,6 +40,14 @@ class KvStore(Locatable):
 
     The prefix is put in front of a key as it is: whether it ends in "/" matters.  Two handles are
     equal only if they are the same object.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> store = chunkwise.KvStore.open("memory://").result()
+    >>> store["a/b"] = b"value"
+    >>> store["a/b"], store.list().result()
+    (b'value', [b'a/b'])
     """
 
     Spec: TypeAlias = Spec

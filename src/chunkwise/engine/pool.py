@@ -105,17 +105,20 @@ class Pool:
         finish: Callable[[], T],
         *,
         n_workers: int,
+        n_threads: int | None = None,
         inline: bool = False,
         settle: Callable[[], None] | None = None,
     ) -> Future[T]:
         """Work through `batches`; the first failure stops the rest and is the failure of the future."""
         # `finish` is called once after the last batch, and gives the result.  `n_workers` may exceed that of
-        # the pool for work that mostly waits.  With `inline` the calling thread does it, because that is
-        # quicker than handing it over. `settle` is called before `finish` and also after a failure: it waits
-        # for what workers have begun and others do.
+        # the pool for work that mostly waits.  `n_threads` is how many it may use together with other jobs
+        # that are under way; by default as many as there are processors.  With `inline` the calling thread
+        # does it, because that is quicker than handing it over. `settle` is called before `finish` and also
+        # after a failure: it waits for what workers have begun and others do.
         n = max(1, min(n_workers, len(batches)))
         inline = inline or _here.working or (self._is_caller and n == 1)
-        if inline or not batches or not self.start_threads(n):
+        most = min(n_threads or self.n_workers, n + len(_jobs))
+        if inline or not batches or not self.start_threads(max(n, most)):
             return _run_here(batches, open_worker, finish, settle)
         promise: Promise[T]  # not Promise[T].new(): the alias takes as long as what it calls
         promise, future = Promise.new()

@@ -151,7 +151,12 @@ def read_into(
         return out
 
     return pool.run(
-        batches, work_on, finish, n_workers=max(1, strategy.n_workers), inline=not strategy.n_workers
+        batches,
+        work_on,
+        finish,
+        n_workers=max(1, strategy.n_workers),
+        n_threads=strategy.n_threads,
+        inline=not strategy.n_workers,
     )
 
 

@@ -94,7 +94,14 @@ def write_from(
         return work
 
     batches = split(plan.axes, strategy.n_batches, strategy.n_workers, strategy.smaller)
-    return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
+    return pool.run(
+        batches,
+        open_worker,
+        _nothing,
+        n_workers=strategy.n_workers,
+        n_threads=strategy.n_threads,
+        inline=strategy.inline,
+    )
 
 
 class _StoreSink:
@@ -148,7 +155,8 @@ class SmallWriter:
         self._shape = tuple(shape) if small and shape is not None else None
         self._n_elements = prod(shape or ())
         self._order = tuple(range(array.grid.rank))
-        self._inline = write_strategy(pool, store, array.chain, 1).inline
+        strategy = write_strategy(pool, store, array.chain, 1)
+        self._inline, self._n_threads = strategy.inline, strategy.n_threads
         self._limit = pool.codec_limit(0 if self._inline else 1)
         self._idle: list[tuple[_StoreSink, Coder]] = []
 
@@ -174,7 +182,7 @@ class SmallWriter:
         def open_worker(stop: Stop) -> Callable[[str], None]:
             return lambda key: self._write(key, inside, elements)
 
-        return self._pool.run([key], open_worker, _nothing, n_workers=1)
+        return self._pool.run([key], open_worker, _nothing, n_workers=1, n_threads=self._n_threads)
 
     def _write(self, key: str, inside: tuple[Any, ...] | None, elements: Array) -> None:
         try:

@@ -40,6 +40,20 @@ class Group(ReadableGroup):
 
     Paths are names joined by "/", from this group, or with a leading "/" from the root of the tree that was
     opened.  Iterating gives names and opens nothing; arrays are opened, not read, when they are looked up.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> group = chunkwise.create_group(path)
+    >>> _ = group.create_array("raw/em", np.arange(6))
+    >>> group = chunkwise.open_group(path)
+    >>> sorted(group), "raw/em" in group
+    (['raw'], True)
+    >>> group["raw/em"][2:4].read().result()
+    array([2, 3])
     """
 
     __slots__ = ()

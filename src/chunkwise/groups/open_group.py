@@ -74,6 +74,20 @@ def open_group(
     ------
     NotFoundError, AlreadyExistsError
         If it is missing and not to be made, or the other way round.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> group = chunkwise.create_group(path)
+    >>> _ = group.create_array("raw/em", np.arange(6))
+    >>> group = chunkwise.open_group(path)
+    >>> sorted(group), "raw/em" in group
+    (['raw'], True)
+    >>> group["raw/em"][2:4].read().result()
+    array([2, 3])
     """
     if mode not in _MODES:
         raise InvalidArgumentError(f"mode: expected one of {', '.join(_MODES)}, not {mode!r}")
@@ -194,7 +208,22 @@ def create_group(
     non_finite: NonFinite = "error",
     external_links: ExternalLinks = False,
 ) -> Group:
-    """Make a group and open it for reading and writing; see `open_group`."""
+    """Make a group and open it for reading and writing; see `open_group`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> group = chunkwise.create_group(path)
+    >>> _ = group.create_array("raw/em", np.arange(6))
+    >>> group = chunkwise.open_group(path)
+    >>> sorted(group), "raw/em" in group
+    (['raw'], True)
+    >>> group["raw/em"][2:4].read().result()
+    array([2, 3])
+    """
     return open_group(
         place,
         "w" if overwrite else "w-",

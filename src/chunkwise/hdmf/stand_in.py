@@ -11,10 +11,14 @@ from chunkwise.errors import FailedPreconditionError
 
 __all__ = ["install_as_hdmf_zarr"]
 
+_READERS = ("NWBZarrV2IO", "ZarrV2IO", "is_zarr_v2_file")
+
 _MODULES = {
-    "hdmf_zarr": ("NWBZarrIO", "ZarrDataIO", "ZarrIO"),
+    "hdmf_zarr": ("NWBZarrIO", "ZarrDataIO", "ZarrIO", "IncompleteConversionError", *_READERS),
     "hdmf_zarr.backend": ("ZarrIO",),
+    "hdmf_zarr.backend_zarrv2": ("IncompleteConversionError", "ZarrV2IO", "is_zarr_v2_file"),
     "hdmf_zarr.nwb": ("NWBZarrIO",),
+    "hdmf_zarr.nwb_zarrv2": ("NWBZarrV2IO",),
     "hdmf_zarr.utils": ("ZarrDataIO",),
 }
 
@@ -26,8 +30,10 @@ class _StandIn(ModuleType):
 def install_as_hdmf_zarr() -> None:
     """Let ``import hdmf_zarr`` give the classes of `chunkwise.hdmf`, in this process.
 
-    ``NWBZarrIO``, ``ZarrIO`` and ``ZarrDataIO`` are found in ``hdmf_zarr`` and in its modules ``backend``,
-    ``nwb`` and ``utils``.  An hdmf-zarr that is installed is not seen any more; its files are left alone.
+    What ``hdmf_zarr`` 0.13 and 0.14 have for users is found there and in the modules that it comes from:
+    ``NWBZarrIO``, ``ZarrIO`` and ``ZarrDataIO``; ``NWBZarrV2IO``, ``ZarrV2IO`` and ``is_zarr_v2_file`` for
+    Zarr v2; and ``IncompleteConversionError``, which is `chunkwise.hdmf.BrokenLinkError`.  An hdmf-zarr
+    that is installed is not seen any more; its files are left alone.
     Does nothing the second time.
 
     Raises
@@ -36,6 +42,14 @@ def install_as_hdmf_zarr() -> None:
         If hdmf-zarr was imported already: there would be classes of both.
     ImportError
         If hdmf or pynwb is missing.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.install_as_hdmf_zarr()
+    >>> from hdmf_zarr import NWBZarrIO
+    >>> NWBZarrIO.__module__.split(".")[0]
+    'chunkwise'
     """
     found = sys.modules.get("hdmf_zarr")
     if isinstance(found, _StandIn):
@@ -45,7 +59,10 @@ def install_as_hdmf_zarr() -> None:
             "hdmf_zarr is imported already; install_as_hdmf_zarr() has to be called before that"
         )
     ours = import_module("chunkwise.hdmf")
-    classes = {name: getattr(ours, name) for name in _MODULES["hdmf_zarr"]}
+    readers = import_module("chunkwise.hdmf.backend.zarr2_readers")
+    classes = {name: getattr(ours, name) for name in ("NWBZarrIO", "ZarrDataIO", "ZarrIO")}
+    classes |= {name: getattr(readers, name) for name in _READERS}
+    classes["IncompleteConversionError"] = ours.BrokenLinkError
     modules = {}
     for name, members in _MODULES.items():
         module = modules[name] = _StandIn(name, "Classes of chunkwise.hdmf.")
