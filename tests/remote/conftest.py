@@ -30,10 +30,10 @@ from servers import (
 
 from chunkwise.kvstore.azure import AzureContainer
 from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Retries, Slots
 from chunkwise.kvstore.s3 import S3Bucket
 
-QUICK = Limits(RequestSlots(), Retries(3, 0.05, 0.2))
+QUICK = Limits(Slots(), Retries(3, 0.05, 0.2))
 
 
 @pytest.fixture(scope="session", autouse=True)

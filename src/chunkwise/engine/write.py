@@ -24,7 +24,7 @@ from chunkwise.engine.chunk_codec import Coder
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_write import write_shards_from
-from chunkwise.engine.strategy import write_strategy
+from chunkwise.engine.strategy import STAGING_NBYTES, write_strategy
 from chunkwise.engine.update import (
     Changer,
     ReadWritable,
@@ -45,8 +45,6 @@ __all__ = ["ReadWritable", "SmallWriter", "referencing", "write_from"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
-
-_MAX_SMALL = 1 << 20  # bytes that are kept for each write at the same time
 
 
 def write_from(
@@ -153,7 +151,7 @@ class SmallWriter:
         self._store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
         shape = array.grid.chunk_shape
         plain = array.shard is None and array.field is None and as_transactional(store) is None
-        small = plain and array.chain.item.nbytes <= _MAX_SMALL
+        small = plain and array.chain.item.nbytes <= STAGING_NBYTES
         self._shape = tuple(shape) if small and shape is not None else None
         self._n_elements = prod(shape or ())
         self._order = tuple(range(array.grid.rank))

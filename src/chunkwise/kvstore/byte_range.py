@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy.typing as npt
@@ -61,10 +60,10 @@ def coalesce_ranges(
 ) -> list[slice]:
     """Return runs of byte ranges, sorted by offset, each of which one request serves."""
     # Holes of at most `gap` bytes are read; nothing more is joined to a request of `largest` bytes.
+    if (offsets[1:] < offsets[:-1]).any():
+        raise InvalidArgumentError("byte ranges are not sorted by offset")
     runs: list[slice] = []
     starts, sizes = offsets.tolist(), lengths.tolist()
-    if any(a > b for a, b in pairwise(starts)):
-        raise InvalidArgumentError("byte ranges are not sorted by offset")
     first = origin = stop = 0
     for i, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         if i > first and (start - stop > gap or start + size - origin > largest):

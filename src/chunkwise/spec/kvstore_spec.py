@@ -142,6 +142,11 @@ class KvStoreSpec:
         resource = self.resources.get(kind)
         return resource.value if isinstance(resource, ContextResource) else None
 
+    def copy_limit(self) -> Any:
+        """Return the first ``data_copy_concurrency`` with a number, here or in a store below; else None."""
+        limit = self.live("data_copy_concurrency")
+        return None if limit is None or limit.limit is None else limit
+
     def unbound(self, names: Mapping[int, str] | None = None) -> Self:
         """Return the spec with names in place of bound resources."""
         context = self.context

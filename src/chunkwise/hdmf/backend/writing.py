@@ -30,6 +30,7 @@ from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.stream import StreamProgress
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.request_limits import Slots
 
 __all__ = ["StoreWriting"]
 
@@ -102,7 +103,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
                 raise InvalidArgumentError(f"{name} is {value!r}, but expected a positive number")
             n *= value or 1
         if any(value is not None for value in given.values()):
-            self._pool = self.store.pool = Pool(n, bounded=True)
+            self._pool = self.store.pool = Pool(n, slots=Slots(n))
 
     def write_builder(
         self,
