@@ -35,10 +35,14 @@ from chunkwise.kvstore.mapping import MappingStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver, is_store, offers
+from chunkwise.kvstore.reference.store import ReferenceStore
 from chunkwise.kvstore.request_limits import Coalescing
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
 from chunkwise.kvstore.zarr_python import ZarrPythonStore
+from chunkwise.spec.context import Context
+from chunkwise.spec.kvstore_spec import KvStoreSpec
+from chunkwise.spec.reference_targets import ReferenceTargets
 
 COALESCING = Coalescing(gap=1, largest=2)
 
@@ -84,6 +88,10 @@ def _stack(base: Any) -> StackStore:
     return StackStore([Layer(KeyRange(), 0, base, "p/"), Layer(KeyRange.of_prefix("m"), 0, MemoryStore())])
 
 
+def _no_table(*_: Any) -> Any:
+    raise AssertionError("traits are known without a look at the table")
+
+
 # The adapter, and its own name for the key ``p/k`` of the base.
 ADAPTERS: dict[type, tuple[Callable[[Any], Any], str]] = {
     CacheStore: (lambda base: CacheStore(base, ValueCache(1000), lambda: 0.0), "p/k"),
@@ -103,6 +111,9 @@ STORES: dict[type, Callable[[Path], Any]] = {
     MappingStore: lambda _: MappingStore({}),
     MemoryStore: lambda _: MemoryStore(),
     ObjectStore: lambda _: ObjectStore(ForeignBucket(obstore.store.MemoryStore())),
+    ReferenceStore: lambda _: ReferenceStore(
+        "reference", _no_table, MemoryStore(), "k", ReferenceTargets(KvStoreSpec(), (), Context())
+    ),
     ZarrPythonStore: lambda _: ZarrPythonStore(zarr.storage.MemoryStore()),
 }
 # Where an adapter differs from its base, because of what it does itself.

@@ -1,4 +1,4 @@
-"""What docs/consistency.md promises of files, on simulated macOS and Windows: contracts, several processes.
+"""What docs/consistency.md promises of files, on simulated macOS and Windows: several processes.
 
 What a simulation can't show is named there.
 """
@@ -7,45 +7,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-TESTS = Path(__file__).parents[1]
-
-SUITES = {
-    "kvstores": ["platforms/contract_of_files.py"],
-    "drivers": ["drivers/test_driver_contract.py", "-k", "Sharded or Cropped"],
-    "README": ["docs/test_readme.py"],
-    "commands": [
-        *(f"cli/test_cli_{page}.py" for page in ("attrs", "hierarchies", "info_tree", "verify", "zip")),
-        "-k",
-        "not writers_at_the_same_time and not failures_leave_nothing",  # they use what Linux alone has
-    ],
-}
-
-
-@pytest.mark.parametrize(
-    "tests",
-    [
-        *(pytest.param(tests, id=name) for name, tests in SUITES.items()),
-        pytest.param(["drivers/test_driver_contract.py"], id="all drivers", marks=pytest.mark.slow),
-    ],
-)
-def test_suites_pass(children: Any, environment: Any, tmp_path: Path, tests: list[str]) -> None:
-    quiet = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow"]
-    process = children.start(
-        [sys.executable, "-m", "pytest", *quiet, "--basetemp", str(tmp_path / "t")]
-        + [str(TESTS / word) if word.endswith(".py") else word for word in tests],
-        env=environment,
-        cwd=TESTS.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    out, _ = process.communicate(timeout=280)
-    assert process.returncode == 0, out.decode()[-4000:]
 
 
 @pytest.fixture

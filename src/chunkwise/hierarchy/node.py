@@ -24,7 +24,7 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.document import load_json
-from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.location import Location, inside_file
 from chunkwise.kvstore.protocol import Stamped
 
 __all__ = [
@@ -128,6 +128,9 @@ def _lookup_order(inside: FormatName | None) -> tuple[str, ...]:
 def require_node(location: Location) -> Node:
     """Return the node at `location`; raise if there is none, or its document can't be read."""
     node = find_node(location)
+    inside = inside_file(location) if node is None else None
+    if inside is not None:
+        location, node = inside, find_node(inside)
     if node is None:
         raise nothing_at(location)
     if node.error:

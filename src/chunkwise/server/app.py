@@ -81,7 +81,13 @@ def asgi_app(
 
     Examples
     --------
-    ``uvicorn --factory module:function``, where the function returns ``asgi_app("volume.zarr")``.
+    ``uvicorn --factory module:function`` serves it, where the function returns ``asgi_app("volume.zarr")``.
+
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> app = chunkwise.asgi_app({"scan": np.zeros((64, 64), "uint16")})
+    >>> callable(app)
+    True
     """
     if not what:
         raise InvalidArgumentError("there is nothing to serve: give a path, an array or a group")
