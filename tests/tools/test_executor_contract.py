@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,27 @@ def scheduler() -> Iterator[str]:
 
 
 class TestDask(ReadByTensorStore):
-    needs_clock = True  # its workers' heartbeats
-
     @pytest.fixture(autouse=True)
     def use_scheduler(self, scheduler: str) -> None:
         self.address = scheduler
 
     def driver_code(self) -> str:
-        return (
-            "from distributed import Client\n"
-            f"executor = Client({self.address!r}, set_as_default=False).get_executor()\n"
-            "executor.shutdown = lambda wait=True: executor._client.close()"
-        )
+        return _client_of(self.address)
+
+    @contextmanager
+    def driver_code_in(self, environment: Mapping[str, str]) -> Iterator[str]:
+        from distributed import LocalCluster
+
+        # The scheduler, in this process, has the right time.
+        with LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", env=dict(environment)
+        ) as cluster:
+            yield _client_of(cluster.scheduler_address)
+
+
+def _client_of(address: str) -> str:
+    return (
+        "from distributed import Client\n"
+        f"executor = Client({address!r}, set_as_default=False).get_executor()\n"
+        "executor.shutdown = lambda wait=True: executor._client.close()"
+    )

@@ -97,6 +97,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="don't wait for the disk: faster, but after a power failure parts of the copy may be missing",
     )
+    parser.add_argument(
+        "--keep-fingerprint",
+        action="store_true",
+        help="keep a fingerprint of the elements as an attribute, with which `chunkwise verify` finds also "
+        "chunks that are missing or were swapped",
+    )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
@@ -157,6 +163,7 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         extent=extent,
         workers=workers_of(arguments),
         part=None if arguments.part is None else parse_part(arguments.part),
+        keep_fingerprint=arguments.keep_fingerprint,
     )
     if arguments.dry_run:
         _show_plan(arguments, copy, source.location, destination)

@@ -75,7 +75,7 @@ def _show(report: NodeReport, root: str) -> None:
 
 def _bare(report: NodeReport) -> int:
     """Return how many chunks decode, but may hold other values than were written."""
-    return report.n_decoded - report.n_covered
+    return 0 if report.fingerprint else report.n_decoded - report.n_covered
 
 
 def _uncovered(n: int, n_chunks: int) -> str:
@@ -92,6 +92,7 @@ def _as_json(report: NodeReport, root: str) -> dict[str, object]:
         "chunks": report.n_chunks,
         "covered": report.n_covered,
         "bytes": report.nbytes,
+        "fingerprint": report.fingerprint,
         "bad": [{"key": key[len(root) :], "reason": reason} for key, reason in report.bad],
         "notes": report.notes,
     }

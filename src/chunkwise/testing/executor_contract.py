@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -41,13 +41,19 @@ _DRIVER = """
 import sys
 {code}
 import chunkwise
-from chunkwise.testing.executor_contract import die_at_step
-die_at_step({step}, {where!r})
+{before}
 try:
     chunkwise.copy({source!r}, {target!r}, executor=executor, chunks=(24, 4, 4), memory={memory}, sync=False,
                    resume=True)
 finally:
     executor.shutdown()
+"""
+_DYING = "from chunkwise.testing.executor_contract import die_at_step; die_at_step({step}, {where!r})"
+_FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))"
+_CLOCK = """
+import time
+right = time.time
+time.time = lambda: right() + {seconds}
 """
 
 
@@ -59,18 +65,20 @@ class ExecutorContract:
     code : str
         Python that assigns the executor to the name ``executor``; it is run in this process and in others.
     in_process : bool
-        True if tasks are done in the process that submits them, so that no worker can be lost.
-    needs_clock : bool
-        True if the executor itself doesn't work where the clock of a worker is wrong.
+        True if tasks are done in the process that submits them: what befalls a worker befalls that, too.
     """
 
     code: ClassVar[str] = ""
     in_process: ClassVar[bool] = False
-    needs_clock: ClassVar[bool] = False
 
     def driver_code(self) -> str:
         """Return `code`; for executors of which more is known only when tests run."""
         return self.code
+
+    @contextmanager
+    def driver_code_in(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Yield code whose workers are started in an environment; by default by whoever runs the code."""
+        yield self.driver_code()
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
@@ -106,6 +114,21 @@ class ExecutorContract:
         assert np.array_equal(self.read(target), _VALUES)
         assert not list(target.glob(".chunkwise*"))
 
+    def drive(
+        self,
+        code: str,
+        source: str,
+        target: Path,
+        *,
+        before: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Copy in another process, which runs the text `before` first."""
+        text = _DRIVER.format(code=code, before=before, source=source, target=str(target), memory=_MEMORY)
+        command = [sys.executable, "-c", text]
+        around = {**os.environ, **(environment or {})}
+        return subprocess.run(command, capture_output=True, text=True, timeout=200, env=around)
+
     def wrapped(
         self, source: str, target: Path, around: Callable[..., Any], n_calls: int = 1, **options: Any
     ) -> None:
@@ -137,18 +160,28 @@ class ExecutorContract:
         with self.executor() as executor:
             self.copied(source, tmp_path / "b.zarr", _Late(executor))
 
-    def test_a_worker_whose_clock_is_wrong(self, source: str, tmp_path: Path) -> None:
-        """Its time is years away."""
-        if self.in_process or self.needs_clock:
-            pytest.skip("its workers have the clock of this process, or can't do without the right time")
-        self.wrapped(source, tmp_path / "b.zarr", _in_another_year)
+    @pytest.mark.parametrize("years", [3, -3])
+    def test_a_worker_whose_clock_is_wrong(self, source: str, tmp_path: Path, years: int) -> None:
+        """Its time is years away, from its start on."""
+        folder, target = tmp_path / "clock", tmp_path / "b.zarr"
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(_CLOCK.format(seconds=years * 31_557_600))
+        path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+        environment = {"PYTHONPATH": path}
+        with self.driver_code_in(environment) as code:
+            done = self.drive(code, source, target, environment=environment)
+        assert done.returncode == 0, done.stderr
+        self.check(target)
 
     def test_a_disk_that_is_full(self, source: str, tmp_path: Path) -> None:
         """The copy ends with an error, and is resumed when there is room again."""
+        target = tmp_path / "b.zarr"
         if self.in_process:
-            pytest.skip("the limit is that of a process, which the workers share with the test")
-        with self.executor() as executor, pytest.raises(StorageError, match="File too large"):
-            self.copied(source, tmp_path / "b.zarr", _Around(executor, _without_room))
+            done = self.drive(self.driver_code(), source, target, before=_FULL)
+            assert done.returncode == 1 and "File too large" in done.stderr, done.stderr
+        else:
+            with self.executor() as executor, pytest.raises(StorageError, match="File too large"):
+                self.copied(source, target, _Around(executor, _without_room))
         assert (tmp_path / "b.zarr" / JOURNAL).exists()
         assert not (tmp_path / "b.zarr/zarr.json").exists()
         with self.executor() as executor:
@@ -158,7 +191,8 @@ class ExecutorContract:
     def test_a_worker_killed_at_a_step(self, source: str, tmp_path: Path, step: int) -> None:
         """Its tasks are done by others, or the copy is resumed if the executor is broken."""
         if self.in_process:
-            pytest.skip("a worker can't be killed without the test, which is in the same process")
+            self.test_a_driver_killed_at_a_step(source, tmp_path, step)
+            return
         target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
         try:
             with self.executor() as executor:
@@ -173,15 +207,7 @@ class ExecutorContract:
     def test_a_driver_killed_at_a_step(self, source: str, tmp_path: Path, step: int) -> None:
         """The copy is no array until it is resumed, by threads of this process."""
         target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
-        code = _DRIVER.format(
-            code=self.driver_code(),
-            step=step,
-            where=where,
-            source=source,
-            target=str(target),
-            memory=_MEMORY,
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
+        done = self.drive(self.driver_code(), source, target, before=_DYING.format(step=step, where=where))
         killed = Path(where).exists()
         assert killed == (done.returncode == -signal.SIGKILL), done.stderr
         if killed and not (target / "zarr.json").exists():
@@ -289,15 +315,6 @@ def _slowly(fn: Callable[..., Any], *args: Any) -> Any:
     if args[-2] % 16 == 0:
         time.sleep(0.3)
     return fn(*args)
-
-
-def _in_another_year(fn: Callable[..., Any], *args: Any) -> Any:
-    right, years = time.time, (args[-2] % 5 - 2) * 3.15e7
-    time.time = lambda: right() + years  # in a worker, which does nothing else meanwhile
-    try:
-        return fn(*args)
-    finally:
-        time.time = right
 
 
 def _without_room(fn: Callable[..., Any], *args: Any) -> Any:

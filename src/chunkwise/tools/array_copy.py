@@ -25,13 +25,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.conversion import converter
 from chunkwise.dtypes.convert_number import Convert
-from chunkwise.dtypes.fill_value import same_fill
-from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -46,18 +43,17 @@ from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear, create_parents
-from chunkwise.hierarchy.node import JOURNAL
-from chunkwise.index_space import IndexDomain
+from chunkwise.hierarchy.node import JOURNAL, require_node
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.plan.blocks import Blocks
-from chunkwise.processors import memory_limit
 from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
-from chunkwise.tools.copy_plan import CopyPlan, Grid, Intermediate, least_memory, plan_blocks
+from chunkwise.tools.copy_arrays import INTERMEDIATE, copy_arrays
+from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource, stored_source
 from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.executors import Workers, threads_here
 from chunkwise.tools.journal import Journal, read_journal
+from chunkwise.tools.kept_fingerprint import keep_fingerprint as note_fingerprint
 from chunkwise.tools.narrowing import Cast, MisfitError, narrowing
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.parts import Part, PartJournals
@@ -66,10 +62,6 @@ from chunkwise.tools.work import Crew, Fence, Work
 
 __all__ = ["ArrayCopy"]
 
-_N_BLOCKS = 64
-_SMALLEST_NBYTES = 4 << 20
-_DEFAULT_SHARE = 4  # of the memory that there is
-_INTERMEDIATE = ".chunkwise-intermediate"
 _MASK = (1 << 64) - 1
 
 _SAME = "source and destination are the same array, or the destination holds the source"
@@ -95,6 +87,7 @@ class ArrayCopy:
         cast: Cast = "error",
         extent: tuple[float, float] | None = None,  # of the source, which else "scale" measures
         part: Part | None = None,  # of a copy that several processes make; by default all of it
+        keep_fingerprint: bool = False,  # as an attribute, with which the copy is verified without its source
     ) -> None:
         self._location = destination
         self._format = format
@@ -118,14 +111,10 @@ class ArrayCopy:
         unstored = {**self._spec, "open": True, "assume_metadata": True}
         self.target = open_spec(unstored, context=Context(context)).result()
         self._workers = workers or threads_here(n_block_threads())
-        blocks = BlockCopy(self.target, self.source, convert=self.narrowing)
-        self._aligned, self._convert = blocks.source, blocks.convert
-        self._fill = None
-        if source.is_stored and _have_same_fill(blocks):
-            self._fill = (
-                self.target.fill_value if self.target.fill_value is not None else self.target.dtype.zero()
-            )
-        self._memory, self._part = memory, part
+        self._arrays = copy_arrays(
+            self.source, self.target, destination, self.narrowing, is_stored=source.is_stored
+        )
+        self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
         begun = read_journal(destination) if (resume or part is not None) and not overwrite else None
         if plan is None and begun is not None:  # whoever goes on with it may have other memory and processors
             plan = _journalled_plan(begun, memory)
@@ -137,9 +126,10 @@ class ArrayCopy:
             if part is not None
             else (begun or {}).get("task", {}).get("number of parts"),
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
+            **({"fingerprint": "kept"} if keep_fingerprint else {}),
         }
-        self._follow(plan or self._make_plan(memory), task)
-        self.nbytes = blocks.nbytes(self.target.domain)
+        self._follow(plan or self._arrays.plan(self._workers, memory), task)
+        self.nbytes = self._arrays.nbytes
         if part is not None:
             start, stop = part.share(self.nbytes)
             self.nbytes = stop - start
@@ -156,7 +146,7 @@ class ArrayCopy:
                 f"the plan is for an array of shape {list(self.plan.passes[0].domain.shape)}, "
                 f"not {list(self.target.shape)}"
             )
-        self._steps = self._copy_steps()
+        self._steps = self._arrays.steps(self.plan, summed=self._keep_fingerprint)
         self._task = {**task, "plan": plan.to_json()}
         n_tasks = [blocks.n_blocks for blocks in plan.passes]
         self._whole = self._journal = Journal(self._location, self._task, n_tasks)
@@ -165,71 +155,6 @@ class ArrayCopy:
             self._parts = PartJournals(self._location, self._task, n_tasks, task["number of parts"])
         if self._part is not None and self._parts is not None:
             self._journal = self._parts.of(self._part)
-
-    def _make_plan(self, memory: int | None) -> CopyPlan:
-        target, source = self.target, self._aligned
-        itemsize = max(_itemsize(target), _itemsize(source))
-        whole = target.size * itemsize
-        fixed = not target.dtype.memory_dtype.hasobject and target.rank > 0 and target.size > 0
-        domain = IndexDomain(inclusive_min=target.origin, shape=target.shape, labels=target.domain.labels)
-        grid = _grid(target, target.chunk_layout.write_chunk.shape)
-        if memory is None:  # nobody asked for a limit that a chunk would have to fit in
-            memory = self._workers.memory or memory_limit() // _DEFAULT_SHARE
-            memory = max(memory, least_memory(domain, itemsize, grid))
-        return plan_blocks(
-            domain,
-            itemsize,
-            _grid(source, source.chunk_layout.read_chunk.shape),
-            grid,
-            memory=memory,
-            n_at_once=self._workers.n_at_once,
-            wanted_nbytes=min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES),
-            two_passes=fixed and _intermediate_metadata(target) is not None,
-        )
-
-    def _copy_steps(self) -> list[CopyStep]:
-        passes, between = self.plan.passes, self.plan.intermediate
-        if between is None:
-            return [self._step("copy", self._aligned, self.target, passes[0], self._fill)]
-        middle = self._open_intermediate(between)
-        return [
-            self._step("copy", self._aligned, middle, passes[0], self._fill, summed=True),
-            replace(
-                self._step("copy", middle, self.target, passes[1], middle.fill_value, summed=True),
-                narrowing=None,
-            ),
-        ]
-
-    def _step(
-        self,
-        kind: str,
-        source: TensorStore,
-        target: TensorStore,
-        blocks: Blocks,
-        fill: Any,
-        *,
-        summed: bool = False,
-    ) -> CopyStep:
-        return CopyStep(source, target, blocks, kind, self.narrowing, _itemsize(self.target), fill, summed)
-
-    def _open_intermediate(self, between: Intermediate) -> TensorStore:
-        """Return the array between two passes; it never has metadata, so it is never taken for an array."""
-        metadata = _intermediate_metadata(self.target)
-        assert metadata is not None, "it was planned"
-        blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": _itemsize(self.target)}
-        inner = [{"name": "bytes"}, {"name": "blosc", "configuration": blosc}]
-        sharding = {"chunk_shape": list(between.chunks), "codecs": inner}
-        metadata["codecs"] = [{"name": "sharding_indexed", "configuration": sharding}]
-        grid = {"name": "regular", "configuration": {"chunk_shape": list(between.shards)}}
-        metadata["chunk_grid"] = grid
-        # What the disk loses is found by the fingerprint.
-        kvstore = self._location.child(_INTERMEDIATE).kvstore()
-        kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
-        spec = {"driver": "zarr3", "kvstore": replace(kvstore, resources=kept), "metadata": metadata}
-        opened = open_spec(
-            {**spec, "open": True, "assume_metadata": True}, context=Context({"file_io_sync": False})
-        ).result()
-        return opened[self.target.domain.label[("",) * self.target.rank]] if self.target.rank else opened
 
     def begin(self) -> None:
         """Write the journal of a new copy, or read that of an unfinished one; see `complete`."""
@@ -406,17 +331,8 @@ class ArrayCopy:
 
         If the copy took two passes, it says only that some differ.
         """
-        passes = self.plan.passes
         narrowing = copy(self.narrowing)  # which counts once
-        if len(passes) == 1:
-            steps = [self._step("compare", self._aligned, self.target, passes[0], self._fill)]
-            steps[0] = replace(steps[0], narrowing=narrowing)
-        else:
-            steps = [
-                self._step("sum", self._aligned, self.target, passes[0], self._fill, summed=True),
-                self._step("sum", self.target, self.target, passes[1], self._fill, summed=True),
-            ]
-            steps = [replace(steps[0], narrowing=narrowing), replace(steps[1], narrowing=None)]
+        steps = self._arrays.verify_steps(self.plan, narrowing)
         sums = [0] * len(steps)
 
         def done(at: int, start: int, stop: int, result: StepResult) -> None:
@@ -444,10 +360,12 @@ class ArrayCopy:
         if not self.complete:
             if self.plan.intermediate is not None:
                 # First: an N5 array can't be made where a directory is.
-                delete_below(location.child(_INTERMEDIATE))
+                delete_below(location.child(INTERMEDIATE))
             create_parents(location, self._format)
             write_first_attributes(location, self._format, self._attributes)
             open_spec({**self._spec, "open": True, "create": True}).result()
+            if self._keep_fingerprint:
+                note_fingerprint(require_node(location), self._journal.fingerprint(len(self._steps) - 1))
             self._journal.delete()
             update_consolidated(location.store, location.path)
         return open_array(location)
@@ -465,37 +383,6 @@ def _journalled_plan(journal: Mapping[str, Any], memory: int | None) -> CopyPlan
             "options, or --overwrite to start again"
         )
     return plan
-
-
-def _grid(store: TensorStore, chunk: Any) -> Grid:
-    """Return the chunks of a view; where there are none along a dimension, any cut is as good as another."""
-    origin = store.chunk_layout.grid_origin or (None,) * store.rank
-    return Grid(
-        tuple(n or 1 for n in chunk or (None,) * store.rank),
-        tuple(lo if at is None else at for lo, at in zip(store.origin, origin, strict=True)),
-    )
-
-
-def _itemsize(store: TensorStore) -> int:
-    return max(1, store.dtype.memory_dtype.itemsize)
-
-
-def _intermediate_metadata(target: TensorStore) -> dict[str, Any] | None:
-    """Return the type of the intermediate array in the words of Zarr v3, None if that can't hold it."""
-    fill_value = target.fill_value if target.fill_value is not None else target.dtype.zero()
-    try:
-        data_type = to_zarr3(target.dtype)
-        fill = fill_value_to_zarr3(fill_value, target.dtype, data_type)
-    except ChunkwiseError:
-        return None
-    return {"shape": list(target.shape), "data_type": data_type, "fill_value": fill}
-
-
-def _have_same_fill(copy: BlockCopy) -> bool:
-    """Return True if a chunk that is missing in the source can be missing in the target."""
-    found, wanted = copy.source.fill_value, copy.target.fill_value
-    zero, other = copy.source.dtype.zero(), copy.target.dtype.zero()
-    return same_fill(copy.convert(zero if found is None else found), other if wanted is None else wanted)
 
 
 def _with_options(template: ArrayTemplate, options: dict[str, Any], convert: Convert | None) -> ArrayTemplate:

@@ -19,10 +19,22 @@ from chunkwise.hierarchy.node import Node
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.compressor import compressor_from_json
 
-__all__ = ["NAMES", "UNITS", "ArrayTemplate", "compressor_of", "data_type", "inner_chain", "template_of"]
+__all__ = [
+    "FINGERPRINT",
+    "NAMES",
+    "UNITS",
+    "ArrayTemplate",
+    "compressor_of",
+    "data_type",
+    "inner_chain",
+    "template_of",
+]
 
 NAMES = "_ARRAY_DIMENSIONS"
 """Attribute of a Zarr v2 array that xarray has the dimension names in."""
+
+FINGERPRINT = "chunkwise_fingerprint"
+"""Attribute with the fingerprint of the elements, which is none of a copy's own."""
 
 UNITS = "dimension_units"
 """Attribute of a Zarr v3 array that TensorStore has the units in."""
@@ -101,7 +113,7 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -
     chunks, shards = _known(layout.read_chunk.shape), _known(layout.write_chunk.shape)
     names: tuple[str | None, ...] = tuple(label or None for label in store.domain.labels)
     units = store.dimension_units
-    kept = dict(attributes)
+    kept = {name: value for name, value in attributes.items() if name != FINGERPRINT}
     rank = store.rank
     if node.format == "zarr3" and isinstance(node.document.get("dimension_names"), list):
         names = tuple(node.document["dimension_names"])

@@ -116,6 +116,7 @@ def copy(
     resume: bool = False,
     overwrite: bool = False,
     sync: bool = True,
+    keep_fingerprint: bool = False,
     progress: Callable[[int], None] = lambda nbytes: None,
     **options: Any,
 ) -> ArrayCopyReport:
@@ -148,6 +149,9 @@ def copy(
         Delete an array, or an unfinished copy, that is at the destination.
     sync : bool
         Whether chunks are on the disk before there is an array.
+    keep_fingerprint : bool
+        Keep a fingerprint of the elements as the attribute ``chunkwise_fingerprint`` of the copy.  With it
+        `chunkwise.verify` finds any change, also chunks that are missing or were swapped.
     progress : callable
         Is told the bytes of blocks that are done, in the calling thread.
     **options
@@ -194,6 +198,7 @@ def copy(
         resume=resume,
         overwrite=overwrite,
         sync=sync,
+        keep_fingerprint=keep_fingerprint,
     )
     work.begin()
     if not work.complete:

@@ -3,7 +3,8 @@
 A chunk is bad if it can't be decoded to what the metadata promise: it is truncated, has too many bytes,
 another shape, or a checksum that differs.  In a shard the index and each inner chunk are checked.  Chunks
 are read the plain way (`chunkwise.tools.plain_read`).  Without a checksum, values that decode may still
-be wrong, so chunks that have one are counted.
+be wrong, so chunks that have one are counted.  A fingerprint that was kept tells also of chunks that were
+swapped or are missing (`chunkwise.tools.kept_fingerprint`).
 
 A task is a range of keys, which the worker lists: nobody has a list of all of them.
 """
@@ -22,6 +23,7 @@ from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, find_documented, require_node
@@ -29,6 +31,7 @@ from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.plan.stored_cells import n_array_cells
 from chunkwise.tools.executors import Workers, threads_here, workers_of
+from chunkwise.tools.kept_fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
 from chunkwise.tools.plain_read import PlainReader
 from chunkwise.tools.stored_node import stored_array
 from chunkwise.tools.work import Crew, Work
@@ -39,6 +42,7 @@ _SHOWN = 3
 _TASK_KEYS = 64
 _TASK_NBYTES = 32 << 20
 _MOST_TASKS = 4096
+_MASK = (1 << 64) - 1
 
 
 class BadKey(NamedTuple):
@@ -89,6 +93,8 @@ class NodeReport:
     bad : list of BadKey
     notes : list of str
         Keys that are there but don't belong to the array.
+    fingerprint : bool or None
+        Whether the elements are those whose fingerprint was kept; None if none was.
 
     Examples
     --------
@@ -113,6 +119,7 @@ class NodeReport:
     nbytes: int = 0
     bad: list[BadKey] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    fingerprint: bool | None = None
 
 
 @dataclass
@@ -140,6 +147,7 @@ class _Found:
     bad: list[BadKey] = field(default_factory=list)
     outside: _Some = field(default_factory=_Some)  # chunks beyond the shape of the array
     strays: _Some = field(default_factory=_Some)  # neither chunks nor metadata
+    fingerprint: int = 0  # what stored chunks add to that of the fill value
 
 
 def verify(
@@ -215,8 +223,10 @@ def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None]) -> Nod
     location = node.location
     report = NodeReport("", "array", node.format)
     try:
-        step = VerifyStep(node)
+        kept = kept_fingerprint(node_attributes(node))
+        step = VerifyStep(node, kept is not None)
         n_tasks = len(step.ranges)
+        total = fill_fingerprint(step.array) if step.summed else 0
     except (ChunkwiseError, ValueError) as e:
         text = e.message if isinstance(e, ChunkwiseError) else str(e)
         report.bad.append(BadKey(location.path + node.key, f"metadata can't be used: {text}"))
@@ -224,6 +234,8 @@ def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None]) -> Nod
     outside, strays = _Some(), _Some()
 
     def done(start: int, stop: int, found: _Found) -> None:
+        nonlocal total
+        total += found.fingerprint
         report.n_chunks += found.n_chunks
         report.n_decoded += found.n_decoded
         report.n_covered += found.n_covered
@@ -238,6 +250,12 @@ def _verify_array(node: Node, crew: Crew, advance: Callable[[int], None]) -> Nod
         report.notes.append(_some("chunk", outside, location.path, "outside the shape of the array"))
     if strays.n:
         report.notes.append(_some("key", strays, location.path, "neither chunk nor metadata"))
+    if kept is not None:
+        found = f"{total & _MASK:016x}"
+        report.fingerprint = found == kept
+        if found != kept:
+            reason = f"its elements have the fingerprint {found}, not {kept}, which was kept"
+            report.bad.append(BadKey(location.path + node.key, reason))
     report.bad.sort()
     return report
 
@@ -253,6 +271,7 @@ class VerifyStep:
     """Ranges of the keys below an array, of which each is listed, read and decoded."""
 
     node: Node
+    summed: bool = False  # whether fingerprints are wanted
 
     @cached_property
     def array(self) -> StoredArray:
@@ -273,7 +292,8 @@ class VerifyStep:
         return False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _sent_step, (self.node.location, self.node.format, self.node.key, dict(self.node.document))
+        node = self.node
+        return _sent_step, (node.location, node.format, node.key, dict(node.document), self.summed)
 
     def check_visible(self) -> None:
         """Raise FailedPreconditionError unless the array is here as it is where the work was begun."""
@@ -297,29 +317,30 @@ class VerifyStep:
                     if key[len(node.location.path) :] not in (*DOCUMENTS, JOURNAL):
                         out.strays.add([key])
                 elif all(at < limit for at, limit in zip(cell, limits, strict=True)):
-                    _check(out, reader, key, cell)
+                    self._check(out, reader, key, cell)
                 else:
                     out.outside.add([key])
         return out
 
-
-def _check(out: _Found, reader: PlainReader, key: str, cell: tuple[int, ...]) -> None:
-    """Read and decode the value of a key."""
-    try:
-        value = reader.fetch(key)
-    except ChunkwiseError as e:
-        out.bad.append(BadKey(key, e.message))
-        return
-    if value is None:  # deleted since the listing
-        return
-    for piece in reader.pieces(cell, value):
-        out.n_chunks += piece.is_chunk
-        out.n_decoded += piece.elements is not None
-        out.n_covered += piece.covered
-        if piece.error is not None:
-            reason = _reason(piece.error)
-            out.bad.append(BadKey(key, f"{piece.name}: {reason}" if piece.name else reason))
-    out.nbytes += memoryview(value).nbytes
+    def _check(self, out: _Found, reader: PlainReader, key: str, cell: tuple[int, ...]) -> None:
+        """Read and decode the value of a key."""
+        try:
+            value = reader.fetch(key)
+        except ChunkwiseError as e:
+            out.bad.append(BadKey(key, e.message))
+            return
+        if value is None:  # deleted since the listing
+            return
+        for piece in reader.pieces(cell, value):
+            out.n_chunks += piece.is_chunk
+            out.n_decoded += piece.elements is not None
+            out.n_covered += piece.covered
+            if piece.error is not None:
+                reason = _reason(piece.error)
+                out.bad.append(BadKey(key, f"{piece.name}: {reason}" if piece.name else reason))
+            elif self.summed:
+                out.fingerprint += chunk_fingerprint(self.array, cell, piece)
+        out.nbytes += memoryview(value).nbytes
 
 
 def _edges(array: StoredArray) -> Iterator[str]:
@@ -341,8 +362,10 @@ def _edges(array: StoredArray) -> Iterator[str]:
         yield from (array.keys.prefix + array.keys.separator.join(map(str, at)) for at in product(*along))
 
 
-def _sent_step(location: Location, format: FormatName, key: str, document: dict[str, Any]) -> VerifyStep:
-    return VerifyStep(Node(location, format, "array", key, document))
+def _sent_step(
+    location: Location, format: FormatName, key: str, document: dict[str, Any], summed: bool
+) -> VerifyStep:
+    return VerifyStep(Node(location, format, "array", key, document), summed)
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,173 @@
+"""``CopyArrays``: what a copy reads and writes, how it is planned, and the steps of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy.typing as npt
+
+from chunkwise.api.copy import BLOCK_NBYTES, BlockCopy
+from chunkwise.api.open import open as open_spec
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.dtypes.fill_value import same_fill
+from chunkwise.dtypes.zarr3 import fill_value_to_zarr3, to_zarr3
+from chunkwise.errors import ChunkwiseError
+from chunkwise.hierarchy.location import Location
+from chunkwise.index_space import IndexDomain
+from chunkwise.plan.blocks import Blocks
+from chunkwise.processors import memory_limit
+from chunkwise.spec.context import Context
+from chunkwise.tools.copy_plan import CopyPlan, Grid, Intermediate, least_memory, plan_blocks
+from chunkwise.tools.copy_work import CopyStep
+from chunkwise.tools.executors import Workers
+from chunkwise.tools.narrowing import Narrowing
+
+__all__ = ["INTERMEDIATE", "CopyArrays", "copy_arrays"]
+
+INTERMEDIATE = ".chunkwise-intermediate"
+"""Name, below the destination, of the array between two passes."""
+
+_N_BLOCKS = 64
+_SMALLEST_NBYTES = 4 << 20
+_DEFAULT_SHARE = 4  # of the memory that there is
+
+
+@dataclass(frozen=True)
+class CopyArrays:
+    """Two arrays of the same domain, one of which becomes a copy of the other."""
+
+    source: TensorStore
+    target: TensorStore
+    location: Location  # of the target
+    narrowing: Narrowing | None
+    fill: (
+        npt.NDArray[Any] | None
+    )  # what missing chunks of the source read as, if they may be missing in the target
+    nbytes: int  # of all elements
+
+    def plan(self, workers: Workers, memory: int | None) -> CopyPlan:
+        """Return the passes that suit these workers."""
+        target, source = self.target, self.source
+        itemsize = max(_itemsize(target), _itemsize(source))
+        whole = target.size * itemsize
+        fixed = not target.dtype.memory_dtype.hasobject and target.rank > 0 and target.size > 0
+        domain = IndexDomain(inclusive_min=target.origin, shape=target.shape, labels=target.domain.labels)
+        grid = _grid(target, target.chunk_layout.write_chunk.shape)
+        if memory is None:  # nobody asked for a limit that a chunk would have to fit in
+            memory = workers.memory or memory_limit() // _DEFAULT_SHARE
+            memory = max(memory, least_memory(domain, itemsize, grid))
+        return plan_blocks(
+            domain,
+            itemsize,
+            _grid(source, source.chunk_layout.read_chunk.shape),
+            grid,
+            memory=memory,
+            n_at_once=workers.n_at_once,
+            wanted_nbytes=min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES),
+            two_passes=fixed and _intermediate_metadata(target) is not None,
+        )
+
+    def steps(self, plan: CopyPlan, *, summed: bool) -> list[CopyStep]:
+        """Return the steps that copy, of which the last has fingerprints if they are wanted."""
+        passes, between = plan.passes, plan.intermediate
+        if between is None:
+            return [self._step("copy", self.source, self.target, passes[0], self.fill, summed=summed)]
+        middle = self._open_intermediate(between)
+        return [
+            self._step("copy", self.source, middle, passes[0], self.fill, summed=True),
+            replace(
+                self._step("copy", middle, self.target, passes[1], middle.fill_value, summed=True),
+                narrowing=None,
+            ),
+        ]
+
+    def verify_steps(self, plan: CopyPlan, narrowing: Narrowing | None) -> list[CopyStep]:
+        """Return the steps that read both arrays again, or two whose fingerprints are to be the same."""
+        passes = plan.passes
+        if len(passes) == 1:
+            step = self._step("compare", self.source, self.target, passes[0], self.fill)
+            return [replace(step, narrowing=narrowing)]
+        steps = [
+            self._step("sum", self.source, self.target, passes[0], self.fill, summed=True),
+            self._step("sum", self.target, self.target, passes[1], self.fill, summed=True),
+        ]
+        return [replace(steps[0], narrowing=narrowing), replace(steps[1], narrowing=None)]
+
+    def _step(
+        self,
+        kind: str,
+        source: TensorStore,
+        target: TensorStore,
+        blocks: Blocks,
+        fill: Any,
+        *,
+        summed: bool = False,
+    ) -> CopyStep:
+        return CopyStep(source, target, blocks, kind, self.narrowing, _itemsize(self.target), fill, summed)
+
+    def _open_intermediate(self, between: Intermediate) -> TensorStore:
+        """Return the array between two passes; it never has metadata, so it is never taken for an array."""
+        metadata = _intermediate_metadata(self.target)
+        assert metadata is not None, "it was planned"
+        blosc = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": _itemsize(self.target)}
+        inner = [{"name": "bytes"}, {"name": "blosc", "configuration": blosc}]
+        sharding = {"chunk_shape": list(between.chunks), "codecs": inner}
+        metadata["codecs"] = [{"name": "sharding_indexed", "configuration": sharding}]
+        grid = {"name": "regular", "configuration": {"chunk_shape": list(between.shards)}}
+        metadata["chunk_grid"] = grid
+        # What the disk loses is found by the fingerprint.
+        kvstore = self.location.child(INTERMEDIATE).kvstore()
+        kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
+        spec = {"driver": "zarr3", "kvstore": replace(kvstore, resources=kept), "metadata": metadata}
+        opened = open_spec(
+            {**spec, "open": True, "assume_metadata": True}, context=Context({"file_io_sync": False})
+        ).result()
+        return opened[self.target.domain.label[("",) * self.target.rank]] if self.target.rank else opened
+
+
+def copy_arrays(
+    source: TensorStore,
+    target: TensorStore,
+    location: Location,
+    narrowing: Narrowing | None,
+    *,
+    is_stored: bool,
+) -> CopyArrays:
+    """Return a source and a target; `is_stored` says that the source can tell which chunks are missing."""
+    blocks = BlockCopy(target, source, convert=narrowing)
+    fill = None
+    if is_stored and _have_same_fill(blocks):
+        fill = target.fill_value if target.fill_value is not None else target.dtype.zero()
+    return CopyArrays(blocks.source, target, location, narrowing, fill, blocks.nbytes(target.domain))
+
+
+def _grid(store: TensorStore, chunk: Any) -> Grid:
+    """Return the chunks of a view; where there are none along a dimension, any cut is as good as another."""
+    origin = store.chunk_layout.grid_origin or (None,) * store.rank
+    return Grid(
+        tuple(n or 1 for n in chunk or (None,) * store.rank),
+        tuple(lo if at is None else at for lo, at in zip(store.origin, origin, strict=True)),
+    )
+
+
+def _itemsize(store: TensorStore) -> int:
+    return max(1, store.dtype.memory_dtype.itemsize)
+
+
+def _intermediate_metadata(target: TensorStore) -> dict[str, Any] | None:
+    """Return the type of the intermediate array in the words of Zarr v3, None if that can't hold it."""
+    fill_value = target.fill_value if target.fill_value is not None else target.dtype.zero()
+    try:
+        data_type = to_zarr3(target.dtype)
+        fill = fill_value_to_zarr3(fill_value, target.dtype, data_type)
+    except ChunkwiseError:
+        return None
+    return {"shape": list(target.shape), "data_type": data_type, "fill_value": fill}
+
+
+def _have_same_fill(copy: BlockCopy) -> bool:
+    """Return True if a chunk that is missing in the source can be missing in the target."""
+    found, wanted = copy.source.fill_value, copy.target.fill_value
+    zero, other = copy.source.dtype.zero(), copy.target.dtype.zero()
+    return same_fill(copy.convert(zero if found is None else found), other if wanted is None else wanted)
