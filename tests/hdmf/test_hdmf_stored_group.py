@@ -5,7 +5,7 @@ import pytest
 from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder, TypeMap
 from hdmf.spec import NamespaceCatalog
 
-from chunkwise.hdmf import ZarrIO
+from chunkwise.hdmf import ZarrDataIO, ZarrIO
 
 FORMATS = ("zarr2", "zarr3", "n5")
 
@@ -62,6 +62,9 @@ def test_attributes_are_replaced_one_by_one(tmp_path, manager):
         del io.file.attrs["c"]
         with pytest.raises(KeyError):
             del io.file.attrs["c"]
+        io.write_group("/", GroupBuilder("g", attributes={"n": 1}))
+        io.file["g"].attrs.put({"m": 2})
+        assert io.file["g"].attrs.asdict() == {"m": 2}
     with ZarrIO(path, manager=manager, mode="r") as io:
         found = io.read_builder().attributes
         assert found["a"] == 2 and found["a"].dtype == "uint16" and found["b"] == b"x" and "c" not in found
@@ -79,3 +82,23 @@ def test_what_is_no_object_of_the_store(tmp_path, manager):
             io.write_attributes("/", {"a": 1})
         with pytest.raises(Exception, match="mode 'r'"):
             io.file.attrs["a"] = 1
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_wrapped_data_that_was_read_is_linked_only_if_asked_for(tmp_path, manager, format):
+    """`ZarrDataIO(link_data=...)` decides for its dataset, as hdmf's wrapper of HDF5 does."""
+    one, two = str(tmp_path / f"one.{format}"), str(tmp_path / f"two.{format}")
+    with ZarrIO(one, manager=manager, mode="w", format=format) as io:
+        io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(6))}))
+    with ZarrIO(one, manager=manager, mode="r") as source:
+        data = source.read_builder()["a"].data
+        assert data.shards is None and data.fill_value == 0
+        with ZarrIO(two, manager=manager, mode="w", format=format) as io:
+            copied = DatasetBuilder("copied", ZarrDataIO(data, link_data=False))
+            linked = DatasetBuilder("linked", ZarrDataIO(data, link_data=True))
+            io.write_builder(GroupBuilder("root", datasets={"copied": copied, "linked": linked}))
+            assert list(io.file) == ["copied"]
+    with ZarrIO(two, manager=manager, mode="r") as io:
+        root = io.read_builder()
+        assert np.array_equal(root["copied"].data[()], np.arange(6))
+        assert np.array_equal(root["linked"].builder.data[()], np.arange(6))

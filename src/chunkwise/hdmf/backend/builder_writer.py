@@ -173,7 +173,7 @@ class BuilderWriter:
         text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
         link = self.link_data and not is_typed(builder.attributes) and not text
         while isinstance(data, DataIO):
-            link = bool(getattr(data, "link_data", False)) or link
+            link = bool(getattr(data, "link_data", link))  # what is wrapped says itself, as in hdmf
             settings = settings_of(data) if settings is None else settings
             if data.data is None and data.shape is not None:  # an array that is filled later
                 self._reserve(path, builder, data, settings)

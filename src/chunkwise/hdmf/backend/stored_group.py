@@ -91,7 +91,15 @@ class _Attributes(MutableMapping[str, Any]):
         return len(self._all())
 
     def __repr__(self) -> str:
-        return repr(dict(self._all()))
+        return repr(self.asdict())
+
+    def asdict(self) -> dict[str, Any]:
+        """Return a copy of all, as zarr-python's attributes do."""
+        return dict(self._all())
+
+    def put(self, attributes: Mapping[str, Any]) -> None:
+        """Replace all by others, as zarr-python's attributes do."""
+        self._io.write_attributes(self._path, dict.fromkeys(self._all()) | dict(attributes))
 
 
 def path_in(parent: Any) -> str:
