@@ -23,7 +23,9 @@ from chunkwise.kvstore.adapter.pending import PendingPart, PendingStore
 from chunkwise.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.kvstore.adapter.read_through import ReadThroughStore
 from chunkwise.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.kvstore.adapter.sharding_spec import Sharding
 from chunkwise.kvstore.adapter.trace import TraceStore
+from chunkwise.kvstore.adapter.uint64_sharded import ShardedStore
 from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.kvstore.adapter.zip import ZipStore
 from chunkwise.kvstore.file import FileStore
@@ -114,6 +116,8 @@ STORES: dict[type, Callable[[Path], Any]] = {
     ReferenceStore: lambda _: ReferenceStore(
         "reference", _no_table, MemoryStore(), "k", ReferenceTargets(KvStoreSpec(), (), Context())
     ),
+    # An adapter whose keys are numbers, each in a shard of its base.
+    ShardedStore: lambda _: ShardedStore(MemoryStore(), "p/", Sharding(0, "identity", 1, 1)),
     ZarrPythonStore: lambda _: ZarrPythonStore(zarr.storage.MemoryStore()),
 }
 # Where an adapter differs from its base, because of what it does itself.

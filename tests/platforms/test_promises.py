@@ -138,9 +138,9 @@ FileStore(sys.argv[1]).write_file("d/k", fill)
 import sys
 from chunkwise.kvstore.file import FileStore
 store = FileStore(sys.argv[1], acquire_timeout=5)
-print(list(store.list()), store.read("d/k").value)
+print(list(store.list()), bytes(store.read("d/k").value))
 store.write("d/k", b"new")
-print(store.read("d/k").value)
+print(bytes(store.read("d/k").value))
 store.delete_range()
 """
     assert run(after, tmp_path) == "['d/k'] b'old'\nb'new'\n"

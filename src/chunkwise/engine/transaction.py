@@ -189,7 +189,7 @@ class TransactionState:
 
         def write_rest(_: None) -> Future[None]:
             traits = [traits_of(store.base) for store in stores]
-            n = max(t.request_concurrency or t.write_concurrency or 1 for t in traits)
+            n = max((t.request_concurrency or t.write_concurrency or 1 for t in traits), default=1)
             return pool.run(changes, open_worker, _nothing, n_workers=n, inline=quick)
 
         pool = self._pool()
