@@ -10,6 +10,9 @@ TESTED := $(VENV)/.ready-test
 LINTED := $(VENV)/.ready-lint
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# The tests start hundreds of processes; where this is set, each of them compiles what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all coverage release-check man check fmt lint types layers bench docs clean
 
 demo: $(READY)
@@ -57,7 +60,7 @@ bench: $(TESTED)
 
 docs: $(READY)
 	$(PIP) -r requirements-docs.txt
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 clean:

@@ -35,13 +35,14 @@ def write_n5_pyramid(place: Path, volume: np.ndarray) -> None:
 
 
 def write_plate(place: Path, volume: np.ndarray) -> None:
-    """Write a plate of 2 by 3 wells with an image of 2 channels each."""
-    rows, columns = "AB", "123"
+    """Write a plate of 3 by 4 wells, of which one is empty, with 2 fields of 2 channels each."""
+    rows, columns = "ABC", "1234"
     plate = cw.open_group(place, "w")
     wells = [
         {"path": f"{row}/{column}", "rowIndex": i, "columnIndex": j}
         for i, row in enumerate(rows)
         for j, column in enumerate(columns)
+        if row + column != "B3"
     ]
     plate.attrs["ome"] = {
         "version": "0.5",
@@ -50,27 +51,31 @@ def write_plate(place: Path, volume: np.ndarray) -> None:
             "rows": [{"name": row} for row in rows],
             "columns": [{"name": column} for column in columns],
             "wells": wells,
-            "field_count": 1,
+            "field_count": 2,
         },
     }
     for number, well in enumerate(wells):
         group = plate.create_group(str(well["path"]))
-        group.attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "0"}]}}
-        z = 20 + 15 * number
-        image = np.stack([volume[:, :, z].T, volume[::-1, :, z + 8].T])
-        _pyramid(image, place / str(well["path"]) / "0", "cyx", [None, "0.4 um", "0.4 um"])
-        field = cw.open_group(place / str(well["path"]) / "0", "r+")
-        colors = [("DNA", "3080FF"), ("actin", "FF8000")]
-        channels = [
-            {
-                "label": label,
-                "color": color,
-                "active": True,
-                "window": {"min": 0, "max": 900, "start": 10, "end": 500},
-            }
-            for label, color in colors
-        ]
-        field.attrs["ome"] = {**field.attrs["ome"], "omero": {"channels": channels}}
+        group.attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "0"}, {"path": "1"}]}}
+        for at, name in enumerate("01"):
+            z = 20 + 9 * number + 4 * at
+            image = np.stack([volume[:, :, z].T, volume[::-1, :, z + 4].T])
+            _write_field(place / str(well["path"]) / name, image)
+
+
+def _write_field(place: Path, image: np.ndarray) -> None:
+    _pyramid(image, place, "cyx", [None, "0.4 um", "0.4 um"])
+    channels = [
+        {
+            "label": label,
+            "color": color,
+            "active": True,
+            "window": {"min": 0, "max": 900, "start": 10, "end": 500},
+        }
+        for label, color in (("DNA", "3080FF"), ("actin", "FF8000"))
+    ]
+    field = cw.open_group(place, "r+")
+    field.attrs["ome"] = {**field.attrs["ome"], "omero": {"channels": channels}}
 
 
 def _pyramid(image: np.ndarray, place: Path, axes: str, units: list[str | None]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -26,7 +27,6 @@ class _Tracer:
     def __init__(self, at: int) -> None:
         self.left = at
         self._passed: dict[FrameType, int] = {}
-        self._codes: dict[Any, _Places] = {}
 
     def start(self, frame: FrameType, event: str, _: Any) -> Any:
         if "/chunkwise/" not in frame.f_code.co_filename:
@@ -39,15 +39,12 @@ class _Tracer:
         if event == "return":
             self._passed.pop(frame, None)
         elif event == "opcode":
-            code, now = frame.f_code, frame.f_lasti
-            places = self._codes.get(code)
-            if places is None:
-                places = self._codes[code] = _Places(code)
+            places, now = _places(frame.f_code), frame.f_lasti
             passed = self._passed.get(frame)
             if passed is not None and places.handler(passed) == places.handler(now):
                 self.left -= 1
                 if self.left < 0:
-                    raise Interrupted(f"{code.co_filename}:{frame.f_lineno}")
+                    raise Interrupted(f"{frame.f_code.co_filename}:{frame.f_lineno}")
             if now in places.offsets:
                 self._passed[frame] = now
             else:
@@ -69,6 +66,9 @@ class _Places:
             if start <= offset < end:
                 return target
         return None
+
+
+_places = cache(_Places)
 
 
 def interrupt(function: Callable[[], object], at: int) -> str | None:

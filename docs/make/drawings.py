@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from html import escape
+from collections.abc import Callable
 from math import exp, log
 from pathlib import Path
 
 import numpy as np
+from make import diagrams
+from make.shapes import box, label, svg
 
 import chunkwise as ts
 
@@ -18,22 +19,6 @@ ROOT = Path(__file__).parents[2]
 def draw(name: str) -> str:
     """Return the drawing of a name as it stands in a page: ``<!-- drawing: chunks -->``."""
     return _DRAWINGS[name]()
-
-
-def _svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
-    body = "".join(parts)
-    return (
-        f'<svg class="drawing" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" '
-        f'xmlns="http://www.w3.org/2000/svg"><title>{escape(label)}</title>{body}</svg>\n'
-    )
-
-
-def _box(x: float, y: float, width: float, height: float, kind: str) -> str:
-    return f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"/>'
-
-
-def _text(x: float, y: float, text: str, size: float = 12, anchor: str = "middle") -> str:
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _array(shape: list[int], chunks: list[int], shards: list[int] | None = None) -> ts.TensorStore:
@@ -61,7 +46,7 @@ def _grid(
             )
             w, h = min(columns, width - left), min(rows, height - top)
             kind = "read" if touched else "chunk"
-            found.append(_box(x + left * scale, y + top * scale, w * scale, h * scale, kind))
+            found.append(box(x + left * scale, y + top * scale, w * scale, h * scale, kind))
     return found
 
 
@@ -71,9 +56,9 @@ def chunks() -> str:
     part = (slice(20, 70), slice(90, 150))
     n = array[part].explain().requests.n_chunks
     parts = _grid(10, 10, 2, array, part)
-    parts.append(_box(10 + 90 * 2, 10 + 20 * 2, 60 * 2, 50 * 2, "hit"))
-    parts.append(_text(210, 275, f"array[20:70, 90:150] touches {n} of 20 chunks of 30 × 40"))
-    return _svg(420, 290, "Chunks that a part of an array touches", parts)
+    parts.append(box(10 + 90 * 2, 10 + 20 * 2, 60 * 2, 50 * 2, "hit"))
+    parts.append(label(210, 275, f"array[20:70, 90:150] touches {n} of 20 chunks of 30 × 40"))
+    return svg(420, 290, "Chunks that a part of an array touches", parts)
 
 
 def shards() -> str:
@@ -84,11 +69,11 @@ def shards() -> str:
     parts = _grid(10, 10, 1.6, array, part)
     for top in range(0, 120, 60):
         for left in range(0, 240, 80):
-            box = _box(10 + left * 1.6, 10 + top * 1.6, 80 * 1.6, 60 * 1.6, "line")
-            parts.append(box.replace("/>", ' stroke-width="3"/>'))
-    text = f"array[10:35, 90:130]: {told.n_chunks} inner chunks in {told.n_shards} of 6 stored objects"
-    parts.append(_text(200, 225, text))
-    return _svg(400, 240, "Inner chunks of shards", parts)
+            shard = box(10 + left * 1.6, 10 + top * 1.6, 80 * 1.6, 60 * 1.6, "line")
+            parts.append(shard.replace("/>", ' stroke-width="3"/>'))
+    caption = f"array[10:35, 90:130]: {told.n_chunks} inner chunks in {told.n_shards} of 6 stored objects"
+    parts.append(label(200, 225, caption))
+    return svg(400, 240, "Inner chunks of shards", parts)
 
 
 def pyramid() -> str:
@@ -97,14 +82,14 @@ def pyramid() -> str:
     for number in range(4):
         parts += _grid(x, 10, 1, level, (slice(0, 0), slice(0, 0)))
         parts.append(
-            _text(
+            label(
                 x + level.shape[1] / 2, 30 + level.shape[0], f"s{number}: {level.shape[0]} × {level.shape[1]}"
             )
         )
         x += level.shape[1] + 40
         smaller = ts.downsample(level, [2, 2], "mean").domain.shape
         level = _array([int(n) for n in smaller], [32, 32])
-    return _svg(x, 170, "Levels of a pyramid with their chunks", parts)
+    return svg(x, 170, "Levels of a pyramid with their chunks", parts)
 
 
 def stack() -> str:
@@ -118,11 +103,11 @@ def stack() -> str:
     parts = []
     for number, (layer, kind) in enumerate(zip(layers, ("chunk", "faint", "read"), strict=True)):
         (top, left), (height, width) = layer.domain.origin, layer.domain.shape
-        parts.append(_box(10 + left * 2, 10 + top * 2, width * 2, height * 2, kind))
-        parts.append(_text(24 + left * 2, 30 + top * 2, f"layer {number}", 12, "start"))
-    text = f"ts.overlay(layers).domain = {whole}: later layers lie on top"
-    parts.append(_text(200, 30 + whole.shape[0] * 2, text))
-    return _svg(40 + whole.shape[1] * 2, 45 + whole.shape[0] * 2, "Layers of a stack", parts)
+        parts.append(box(10 + left * 2, 10 + top * 2, width * 2, height * 2, kind))
+        parts.append(label(24 + left * 2, 30 + top * 2, f"layer {number}", 12, "start"))
+    caption = f"ts.overlay(layers).domain = {whole}: later layers lie on top"
+    parts.append(label(200, 30 + whole.shape[0] * 2, caption))
+    return svg(40 + whole.shape[1] * 2, 45 + whole.shape[0] * 2, "Layers of a stack", parts)
 
 
 def volume() -> str:
@@ -148,8 +133,8 @@ def volume() -> str:
     parts += [top("light", 2, 3, 1), left("read", 2, 3, 0), right("dark", 2, 3, 0)]  # where one is taken out
     i, j = 3.2, 4.2
     parts += [top("hit", i, j, 0), left("hit", i + 1, j, 0), right("hit", i, j + 1, 0)]
-    parts.append(_text(185, 290, "volume.zarr: 3 × 4 × 3 chunks; c/2/3/0 is one file"))
-    return _svg(420, 300, "A volume cut into chunks", parts)
+    parts.append(label(185, 290, "volume.zarr: 3 × 4 × 3 chunks; c/2/3/0 is one file"))
+    return svg(420, 300, "A volume cut into chunks", parts)
 
 
 def speed() -> str:
@@ -166,15 +151,53 @@ def speed() -> str:
     parts = []
     for number, (title, ratio) in enumerate(bars):
         y = 10 + number * 30
-        parts.append(_text(240, y + 16, title, 12, "end"))
-        parts.append(_box(250, y + 3, 300 * ratio / largest, 18, "read"))
-        parts.append(_text(256 + 300 * ratio / largest, y + 16, f"{ratio:.2f}", 12, "start"))
+        parts.append(label(240, y + 16, title, 12, "end"))
+        parts.append(box(250, y + 3, 300 * ratio / largest, 18, "read"))
+        parts.append(label(256 + 300 * ratio / largest, y + 16, f"{ratio:.2f}", 12, "start"))
     at_one = 250 + 300 / largest
     parts.append(f'<line class="line" x1="{at_one:g}" x2="{at_one:g}" y1="5" y2="{10 + len(bars) * 30}"/>')
-    parts.append(_text(at_one, 28 + len(bars) * 30, "1: as fast as the other one"))
-    return _svg(
+    parts.append(label(at_one, 28 + len(bars) * 30, "1: as fast as the other one"))
+    return svg(
         610, 40 + len(bars) * 30, "How many times as fast chunkwise is, in the mean of all cells", parts
     )
+
+
+def cells() -> str:
+    """Return how many times as fast as TensorStore each whole read and write is."""
+    return _dots("compare", "Whole reads and writes beside TensorStore, by format, codec and chunk")
+
+
+def remote_cells() -> str:
+    """Return the same for arrays on a server that speaks S3."""
+    return _dots("remote", "Reads and writes on S3 beside TensorStore, by codec and chunk")
+
+
+def _dots(name: str, title: str) -> str:
+    """Draw the ratios to TensorStore in a file of results, on a logarithmic axis from 1/4 to 4."""
+    results = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())["results"]
+    kinds = {"read": "read", "write": "hit"}
+    shown = [r for r in results if r["peer"] == "tensorstore" and r["operation"] in kinds]
+    rows = list(dict.fromkeys(r["row"] for r in shown))
+
+    def at(ratio: float) -> float:
+        return 170 + 420 * (log(min(4, max(0.25, ratio))) - log(0.25)) / log(16)
+
+    bottom = 30 + len(rows) * 20
+    parts = []
+    for tick in (0.25, 0.5, 1, 2, 4):
+        parts.append(f'<path class="line" d="M{at(tick):g},24 L{at(tick):g},{bottom}"/>')
+        parts.append(label(at(tick), bottom + 16, f"{tick:g}", 11))
+    for number, row in enumerate(rows):
+        parts.append(label(160, 44 + number * 20, row, 11, "end"))
+    for result in shown:
+        y = 40 + rows.index(result["row"]) * 20
+        x = at(result["theirs"] / result["ours"])
+        parts.append(f'<circle class="{kinds[result["operation"]]}" cx="{x:.1f}" cy="{y}" r="5"/>')
+    for number, (operation, kind) in enumerate(kinds.items()):
+        parts.append(f'<circle class="{kind}" cx="{300 + number * 90}" cy="11" r="5"/>')
+        parts.append(label(310 + number * 90, 15, operation, 12, "start"))
+    parts.append(label(at(1), bottom + 32, "how many times as fast as TensorStore; 1: as fast", 12))
+    return svg(620, bottom + 42, title, parts)
 
 
 def codecs() -> str:
@@ -189,14 +212,14 @@ def codecs() -> str:
         low, high = log(min(speeds)), log(max(speeds))
         for column, kind in enumerate(kinds):
             left, top = 50 + column * 230, 30 + row * 220
-            parts.append(_box(left, top, 200, 160, "line"))
-            parts.append(_text(left + 100, top - 8, f"{kind}: {what}"))
-            parts.append(_text(left + 100, top + 190, "stored size, % of raw", 11))
+            parts.append(box(left, top, 200, 160, "line"))
+            parts.append(label(left + 100, top - 8, f"{kind}: {what}"))
+            parts.append(label(left + 100, top + 190, "stored size, % of raw", 11))
             shown = [result for result in results if result["data"] == kind]
             largest = 1.1 * max(result["size"] for result in shown)
             parts += [
-                _text(left, top + 174, "0", 10),
-                _text(left + 200, top + 174, f"{100 * largest:.2g}", 10),
+                label(left, top + 174, "0", 10),
+                label(left + 200, top + 174, f"{100 * largest:.2g}", 10),
             ]
             for family in families:
                 points = [
@@ -209,14 +232,14 @@ def codecs() -> str:
                 ]
                 line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
                 parts.append(f'<polyline class="line" points="{line}"/>')
-                parts += [_box(x - 4, y - 4, 8, 8, shapes[family]) for x, y in points]
-        parts.append(_text(46, 40 + row * 220, f"{exp(high):.0f}", 10, "end"))
-        parts.append(_text(46, 182 + row * 220, f"{exp(low):.0f}", 10, "end"))
-    parts.append(_text(46, 14, "MB/s", 10, "end"))
+                parts += [box(x - 4, y - 4, 8, 8, shapes[family]) for x, y in points]
+        parts.append(label(46, 40 + row * 220, f"{exp(high):.0f}", 10, "end"))
+        parts.append(label(46, 182 + row * 220, f"{exp(low):.0f}", 10, "end"))
+    parts.append(label(46, 14, "MB/s", 10, "end"))
     for number, (family, kind) in enumerate(shapes.items()):
-        parts.append(_box(50 + number * 175, 462, 10, 10, kind))
-        parts.append(_text(66 + number * 175, 472, family, 12, "start"))
-    return _svg(750, 490, "Stored size and speed of codecs", parts)
+        parts.append(box(50 + number * 175, 462, 10, 10, kind))
+        parts.append(label(66 + number * 175, 472, family, 12, "start"))
+    return svg(750, 490, "Stored size and speed of codecs", parts)
 
 
 def layers() -> str:
@@ -233,13 +256,14 @@ def layers() -> str:
     parts = []
     for number, (folders, idea) in enumerate(rows):
         y = 10 + number * 46
-        parts.append(_box(10, y, 560, 36, "faint" if number % 2 else "chunk"))
-        parts.append(_text(24, y + 23, folders, 13, "start"))
-        parts.append(_text(556, y + 23, idea, 12, "end"))
-    parts.append(_text(290, 30 + len(rows) * 46, "imports go down only"))
-    return _svg(580, 45 + len(rows) * 46, "Layers of the code", parts)
+        parts.append(box(10, y, 560, 36, "faint" if number % 2 else "chunk"))
+        parts.append(label(24, y + 23, folders, 13, "start"))
+        parts.append(label(556, y + 23, idea, 12, "end"))
+    parts.append(label(290, 30 + len(rows) * 46, "imports go down only"))
+    return svg(580, 45 + len(rows) * 46, "Layers of the code", parts)
 
 
 _DRAWINGS: dict[str, Callable[[], str]] = {
-    f.__name__: f for f in (chunks, shards, pyramid, stack, volume, speed, codecs, layers)
-}
+    f.__name__: f
+    for f in (chunks, shards, pyramid, stack, volume, speed, cells, remote_cells, codecs, layers)
+} | diagrams.ALL

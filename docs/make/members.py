@@ -15,6 +15,7 @@ from chunkwise import catalogue
 _TYPES = {
     "expect_bool": "boolean",
     "expect_int": "integer",
+    "_int32": "integer",
     "expect_number": "number",
     "expect_string": "string",
     "expect_object": "object",
@@ -60,6 +61,8 @@ def _members(module: str, name: str) -> Iterator[tuple[str, str, str]]:
     if isinstance(value, type):
         sources = [base for base in value.__mro__ if base.__module__.startswith("chunkwise.")]
         texts = [textwrap.dedent(inspect.getsource(base)) for base in reversed(sources)]
+    elif hasattr(importlib.import_module(module), "_parse"):  # several drivers have one module
+        texts = [inspect.getsource(part) for part in (value, importlib.import_module(module)._parse)]
     elif module.startswith("chunkwise.driver."):
         folder = Path(inspect.getfile(value)).parent
         texts = [path.read_text() for path in sorted(folder.glob("*.py")) if path.stem in _PARSERS]

@@ -1,24 +1,26 @@
-"""Pages that are made from the code when the documentation is built: the tour, and what is supported."""
+"""Pages that are made from the code when the documentation is built, and what is put into the others."""
 
 from __future__ import annotations
 
 import re
 import sys
-from contextlib import redirect_stdout
+import tempfile
+from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import yaml
 from mkdocs.structure.files import File, Files
 
-from chunkwise import catalogue
+import chunkwise
 from chunkwise.cli.main import COMMANDS, main
-from chunkwise.dtypes.data_type import dtypes
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
-from make import drawings, gallery, members, reference  # noqa: E402 - found by what stands above
+from make import drawings, gallery, members, reference, support  # noqa: E402 - found by what stands above
 
 _OF_REPOSITORY = {
     "index.md": "README.md",
@@ -32,45 +34,37 @@ _OF_REPOSITORY = {
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
-    pages = {"status.md": status(), "members.md": members.page(), "errors.md": reference.error_page()}
+    pages = {"status.md": support.page(), "members.md": members.page(), "errors.md": reference.error_page()}
     pages |= reference.pages()
-    pages["gallery.md"] = gallery.page()
+    pages |= {"gallery.md": gallery.page(), "citing.md": citing()}
     for name, source in _OF_REPOSITORY.items():
         pages[name] = (ROOT / source).read_text().replace("](docs/", "](")
         for page, file in _OF_REPOSITORY.items():
             pages[name] = pages[name].replace(f"]({file})", f"]({page})")
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
-    for name, picture in gallery.pictures().items():
-        files.append(File.generated(config, name, content=picture))
+    for name, content in ({"pictures/slices.png": picture()} | gallery.pictures()).items():
+        files.append(File.generated(config, name, content=content))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put drawings in their places, and the help of every command behind the page on the command line."""
+    """Put drawings and tables in their places, and the help of every command behind the page on them."""
+    markdown = re.sub(r"<!-- table: (\w+) -->", lambda found: support.TABLES[found[1]](), markdown)
     markdown = re.sub(r"<!-- drawing: (\w+) -->", lambda found: drawings.draw(found[1]), markdown)
     return markdown + cli() if page.file.src_uri == "cli.md" else markdown
 
 
-def status() -> str:
-    """Return the tables of the catalogue."""
-    lines = ["# What is supported", "", "These tables are the catalogue of the code.", "", "## Codecs", ""]
-    lines += ["| codec | Zarr v3 | Zarr v2 | N5 |", "|---|---|---|---|"]
-    for name, entry in sorted(catalogue.CODECS.items()):
-        columns = (", ".join(f"`{n}`" for n in entry.names.get(f, ())) for f in ("zarr3", "zarr2", "n5"))
-        lines.append(f"| `{name}` | " + " | ".join(columns) + " |")
-    for title, table in (
-        ("Chunk grids", catalogue.GRIDS),
-        ("Chunk key encodings", catalogue.KEY_ENCODINGS),
-        ("Array drivers", catalogue.DRIVERS),
-        ("Key-value stores", catalogue.KVSTORES),
-        ("Context resources", catalogue.CONTEXT_RESOURCES),
-    ):
-        lines += ["", f"## {title}", "", ", ".join(f"`{name}`" for name in table)]
-    lines += ["", "## Data types", "", ", ".join(f"`{name}`" for name in dtypes)]
-    own = "`S<n>`, `U<n>`, `V<n>`, `datetime64[unit]`, `timedelta64[unit]`"
-    lines += ["", f"and NumPy's {own} and structured types."]
-    return "\n".join(lines) + "\n"
+def citing() -> str:
+    """Return the page on citing, of what CITATION.cff has."""
+    facts = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    year = facts["date-released"].year
+    return (
+        f"# Citing\n\n{facts['message']}\n\n`CITATION.cff` in the source has the same for programs.\n\n"
+        f"```bibtex\n@software{{chunkwise,\n  author = {{{{{facts['authors'][0]['name']}}}}},\n"
+        f"  title = {{{{chunkwise}}}},\n  version = {{{facts['version']}}},\n  year = {{{year}}},\n"
+        f"  url = {{{facts['url']}}},\n}}\n```\n"
+    )
 
 
 def cli() -> str:
@@ -82,3 +76,13 @@ def cli() -> str:
             main([name, "--help"])
         parts.append(f"## chunkwise {name}\n\n```\n{text.getvalue()}\n```\n")
     return "\n".join(parts)
+
+
+def picture() -> bytes:
+    """Return the picture on the page of the command line, made by the command that the page names."""
+    z, y, x = np.ogrid[:24, :96, :160]
+    values = (500 + 400 * np.sin(np.hypot(y - 40, x - 70) / (4 + z / 6))).astype("u2")
+    with tempfile.TemporaryDirectory() as folder, chdir(folder), redirect_stdout(StringIO()):
+        chunkwise.create_array("volume.zarr", values, dimension_names=["z", "y", "x"])
+        main(["slice", "volume.zarr", "--orthogonal", "--png", "slices.png"])
+        return Path("slices.png").read_bytes()

@@ -23,10 +23,11 @@ PICTURES = (
     ("volume", "volume.zarr/nuclei", "&theme=dark", (1200, 760)),
     ("labels", "volume.zarr/nuclei/labels/cells", "&theme=dark", (1200, 760)),
     ("n5-chunks", "pyramid.n5/c0", "&theme=light&grid=1", (1200, 760)),
-    ("plate", "plate.zarr/A/2/0", "&theme=dark", (1200, 760)),
+    ("plate", "plate.zarr", "&theme=dark", (1200, 760)),
+    ("field", "plate.zarr/A/2/1", "&theme=light", (1200, 760)),
     ("phone", "volume.zarr/nuclei", "&theme=dark", (390, 760)),
 )
-IDLE = "document.body.dataset.idle === 'true' && window.chunkwise?.view"
+IDLE = "document.body.dataset.idle === 'true' && (window.chunkwise?.view || window.chunkwise?.plate)"
 
 
 def main() -> None:
@@ -44,6 +45,8 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
             for name, path, more, (width, height) in PICTURES:
                 page = browser.new_page(viewport={"width": width, "height": height})
+                page.on("pageerror", lambda error: print(error))
+                page.on("console", lambda error: print(error.text))
                 page.goto(f"{server.url}#path={path}{more}")
                 page.wait_for_function(IDLE)
                 page.wait_for_timeout(400)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from make.examples import EXAMPLES
+
 import chunkwise
 from chunkwise import errors
 from chunkwise.dtypes.data_type import dtypes
@@ -39,29 +41,35 @@ def pages() -> dict[str, str]:
 
 
 def error_page() -> str:
-    """Return the table of the exceptions, made from their classes."""
+    """Return the page of the exceptions: cause and way out of each, from its docstring."""
     lines = [
         "# Errors and their causes",
         "",
         "Each exception is also the built-in one that TensorStore raises for the same cause, so that",
         "`except ValueError` written for TensorStore keeps working. The text begins with the status, then",
         "come the operation, the key and the cause, from the outside in:",
-        '`NOT_FOUND: Error opening "n5" driver: ...`.',
+        '`NOT_FOUND: Error opening "n5" driver: ...`. All are members of `chunkwise.errors`.',
         "",
-        "| exception | also a | status | cause |",
-        "|---|---|---|---|",
+        "<!-- drawing: errors -->",
+        "",
     ]
     for name in errors.__all__:
         value = getattr(errors, name)
-        if inspect.isclass(value):
-            bases = ", ".join(f"`{base.__name__}`" for base in value.__bases__ if base is not Exception)
-            cause = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
-            lines.append(f"| `{name}` | {bases} | `{value.status}` | {cause} |")
+        if inspect.isclass(value) and value is not errors.ChunkwiseError:
+            cause, way_out = (" ".join(part.split()) for part in (inspect.getdoc(value) or "").split("\n\n"))
+            bases = ", ".join(f"`{base.__name__}`" for base in value.__bases__)
+            status = f", status `{value.status}`" if value.status else ""
+            lines += [f"## {name}", "", f"A {bases}{status}.", ""]
+            lines += [f"**Cause.** {cause}", "", f"**Way out.** {way_out}", ""]
     return "\n".join(lines) + "\n"
 
 
 def _page(name: str) -> str:
-    return f"---\ntitle: {name.rsplit('.', 1)[1]}\n---\n\n::: {name}\n"
+    title = name.rsplit(".", 1)[1]
+    text = f"---\ntitle: {title}\n---\n\n::: {name}\n"
+    if title in EXAMPLES:
+        text += f"\n## Example\n\n```python\n{EXAMPLES[title].strip()}\n```\n"
+    return text
 
 
 def _index(names: list[str]) -> str:

@@ -86,6 +86,7 @@ if _TYPE_CHECKING:
     from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
     from chunkwise.server.app import asgi_app
     from chunkwise.server.running import serve
+    from chunkwise.stand_in import install_as_tensorstore
     from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.tools.copy_plan import CopyPlan
     from chunkwise.tools.difference import Difference, diff
@@ -206,6 +207,7 @@ __all__ = [
     "from_dask",
     "inf",
     "install_as_hdmf_zarr",
+    "install_as_tensorstore",
     "migrate",
     "newaxis",
     "open",
@@ -258,6 +260,7 @@ _later = _Later(
         "chunkwise.pyramid.downsample_pyramid": ["Pyramid", "PyramidProgress", "downsample_pyramid"],
         "chunkwise.server.app": ["asgi_app"],
         "chunkwise.server.running": ["serve"],
+        "chunkwise.stand_in": ["install_as_tensorstore"],
         "chunkwise.groups.copy_tree": ["copy_tree"],
         "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
         "chunkwise.tools.difference": ["Difference", "diff"],

@@ -153,6 +153,9 @@ DATA_TYPES: dict[str, Entry] = {
 
 CODEC_SPECS: dict[str, Entry] = {
     "n5": Entry("chunkwise.driver.n5.codec_spec:N5CodecSpec"),
+    "neuroglancer_precomputed": Entry(
+        "chunkwise.driver.neuroglancer_precomputed.codec_spec:PrecomputedCodecSpec"
+    ),
     "zarr": Entry("chunkwise.driver.zarr2.codec_spec:Zarr2CodecSpec"),
     "zarr2": Entry("chunkwise.driver.zarr2.codec_spec:Zarr2CodecSpec"),
     "zarr3": Entry("chunkwise.driver.zarr3.codec_spec:Zarr3CodecSpec"),
@@ -197,8 +200,12 @@ KVSTORES: dict[str, Entry] = {
     "azure": Entry("chunkwise.spec.kvstores.azure:AzureKvStoreSpec", url=("az", "abfs", "abfss")),
     "http": Entry("chunkwise.spec.kvstores.http:HttpKvStoreSpec", url=("http", "https")),
     "zip": Entry("chunkwise.spec.kvstores.zip:ZipKvStoreSpec"),
+    "reference": Entry("chunkwise.spec.kvstores.reference:ReferenceKvStoreSpec"),
+    "hdf5": Entry("chunkwise.spec.kvstores.hdf5:Hdf5KvStoreSpec"),
+    "tiff_images": Entry("chunkwise.spec.kvstores.tiff_images:TiffImagesKvStoreSpec"),
     "object": Entry("chunkwise.spec.kvstores.object:ObjectKvStoreSpec"),
     "kvstack": Entry("chunkwise.spec.kvstores.kvstack:KvStackSpec"),
+    "neuroglancer_uint64_sharded": Entry("chunkwise.spec.kvstores.uint64_sharded:ShardedKvStoreSpec"),
     "cache": Entry("chunkwise.spec.kvstores.cache:CacheKvStoreSpec"),
 }
 
@@ -214,6 +221,15 @@ DRIVERS: dict[str, Entry] = {
     "downsample": Entry("chunkwise.driver.downsample.spec:parse_downsample"),
     "stack": Entry("chunkwise.driver.stack.spec:parse_stack"),
     "json": Entry("chunkwise.driver.json.spec:parse_json", url=("json",)),
+    "png": Entry("chunkwise.driver.image.spec:parse_png", url=("png",)),
+    "jpeg": Entry("chunkwise.driver.image.spec:parse_jpeg", url=("jpeg",)),
+    "tiff": Entry("chunkwise.driver.image.spec:parse_tiff", url=("tiff",)),
+    "webp": Entry("chunkwise.driver.image.spec:parse_webp", url=("webp",)),
+    "avif": Entry("chunkwise.driver.image.spec:parse_avif", url=("avif",)),
+    "bmp": Entry("chunkwise.driver.image.spec:parse_bmp", url=("bmp",)),
+    "neuroglancer_precomputed": Entry(
+        "chunkwise.driver.neuroglancer_precomputed.spec:parse_precomputed", url=("neuroglancer-precomputed",)
+    ),
 }
 
 ARRAYS: dict[str, Entry] = {
@@ -227,6 +243,13 @@ ARRAYS: dict[str, Entry] = {
     "downsample": Entry("chunkwise.arrays.downsample:open_downsample"),
     "stack": Entry("chunkwise.arrays.stack:open_stack"),
     "json": Entry("chunkwise.arrays.json_value:open_json"),
+    "neuroglancer_precomputed": Entry("chunkwise.arrays.precomputed:open_precomputed"),
+    "png": Entry("chunkwise.arrays.image:open_image"),
+    "jpeg": Entry("chunkwise.arrays.image:open_image"),
+    "tiff": Entry("chunkwise.arrays.image:open_image"),
+    "webp": Entry("chunkwise.arrays.image:open_image"),
+    "avif": Entry("chunkwise.arrays.image:open_image"),
+    "bmp": Entry("chunkwise.arrays.image:open_image"),
     "virtual_chunked": Entry("chunkwise.arrays.virtual_chunked:open_virtual_chunked"),
 }
 

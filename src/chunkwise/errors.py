@@ -4,6 +4,8 @@ Each is also the built-in exception that TensorStore raises for the same cause, 
 ValueError`` written for TensorStore keeps working.  A status such as ``NOT_FOUND`` is the first
 word of the text, as there.  Context is added on the way up with `prefix`, which puts the
 outer operation in front: ``NOT_FOUND: Error opening "n5" driver: Error reading "a/0/0"``.
+
+The docstring of a class is its cause, then the way out; the documentation lists both.
 """
 
 from __future__ import annotations
@@ -70,75 +72,130 @@ class ChunkwiseError(Exception):
 
 
 class InvalidArgumentError(ChunkwiseError, ValueError):
-    """A spec, option or value that the caller can mend."""
+    """A spec, option or value that the caller can mend.
+
+    The text names the argument, its value and what was expected: change the call.
+    """
 
 
 class SpecError(InvalidArgumentError):
-    """JSON that is not a valid spec; the text names the member."""
+    """JSON that is not a valid spec; the text names the member.
+
+    Look up the member that the text names in the tables of JSON members, and correct it.
+    """
 
 
 class UnknownExtensionError(InvalidArgumentError):
-    """A codec, data type, grid, driver or kvstore name that nothing is registered for."""
+    """A codec, data type, grid, driver or kvstore name that nothing is registered for.
+
+    Correct the spelling: the text has the nearest known name.  What is really missing can be
+    registered: a codec, data type or store of one's own is one class.
+    """
 
 
 class OutOfBoundsError(ChunkwiseError, IndexError):
-    """An index or an indexing expression that does not fit the domain."""
+    """An index or an indexing expression that does not fit the domain.
+
+    Domains may begin below or above 0, so negative numbers are positions.  Print `array.domain`,
+    or let it begin at 0 with `array.translate_to[0]`.
+    """
 
 
 class OutOfRangeError(ChunkwiseError, ValueError):
-    """A position or byte range that is outside what is stored, found while reading or writing."""
+    """A position or byte range that is outside what is stored, found while reading or writing.
+
+    The array shrank, or the object was replaced by a shorter one, after it was opened.  Open it
+    again; if it was not changed, `chunkwise verify` tells what is damaged.
+    """
 
     status = "OUT_OF_RANGE"
+    size: int | None = None  # of the value, in bytes, if that is what the range is outside of
 
 
 class NotFoundError(ChunkwiseError, ValueError, FileNotFoundError):
-    """A key, array or member that does not exist."""
+    """A key, array or member that does not exist.
+
+    Check path and format: the text lists what lies nearby, and `chunkwise ls` shows the rest.
+    ``create=True`` makes a new array.  A chunk that isn't stored is this error only with
+    ``fill_missing_data_reads: false``.
+    """
 
     status = "NOT_FOUND"
 
 
 class NodeNotFoundError(NotFoundError, KeyError):
-    """A group or array that a group doesn't have."""
+    """A group or array that a group doesn't have.
+
+    ``name in group`` asks first; `sorted(group)` lists what there is.
+    """
 
 
 class AlreadyExistsError(ChunkwiseError, ValueError, FileExistsError):
-    """Something to be created is there already."""
+    """Something to be created is there already.
+
+    ``open=True`` takes what is there; ``delete_existing=True``, or ``--overwrite`` on the command line,
+    deletes it first.
+    """
 
     status = "ALREADY_EXISTS"
 
 
 class FailedPreconditionError(ChunkwiseError, ValueError):
-    """What is stored does not agree with what the caller requires of it."""
+    """What is stored does not agree with what the caller requires of it.
+
+    The text has both values.  Leave out the constraint, or give the one that is stored; after
+    another program replaced the array, open it again.
+    """
 
     status = "FAILED_PRECONDITION"
 
 
 class UnsupportedError(ChunkwiseError, NotImplementedError):
-    """Valid input that this version of chunkwise, or the driver, can't do."""
+    """Valid input that this version of chunkwise, or the driver, can't do.
+
+    The text names the feature.  Another driver, codec or data type may have it; the tables of what
+    is supported say which.
+    """
 
 
 class CodecError(ChunkwiseError, ValueError):
-    """Values that a codec can't encode, or a codec that can't be used as configured."""
+    """Values that a codec can't encode, or a codec that can't be used as configured.
+
+    Choose another codec, or other settings: the text names the codec and what it was given.
+    """
 
 
 class DataCorruptionError(CodecError):
-    """Stored bytes that are not what the metadata promises: truncated, oversized, bad checksum."""
+    """Stored bytes that are not what the metadata promises: truncated, oversized, bad checksum.
+
+    Run `chunkwise verify` for a list of the damaged keys.  Write the whole chunk again from a copy, or
+    delete its key, so that it reads as the fill value.
+    """
 
     status = "DATA_LOSS"
 
 
 class AbortedError(ChunkwiseError, ValueError):
-    """A concurrent change made the operation impossible; it may succeed when tried again."""
+    """A concurrent change made the operation impossible; it may succeed when tried again.
+
+    Do it again.  If it never succeeds, something else writes the same key all the time.
+    """
 
     status = "ABORTED"
 
 
 class GenerationMismatchError(AbortedError):
-    """A conditional write found another generation than the one it was promised."""
+    """A conditional write found another generation than the one it was promised.
+
+    Read the value again, and write on condition of the generation that came with it.
+    """
 
 
 class CancelledError(ChunkwiseError, ValueError):
-    """The operation was cancelled, for example by aborting its transaction."""
+    """The operation was cancelled, for example by aborting its transaction.
+
+    Nothing is wrong: begin again if the result is still wanted.
+    """
 
     status = "CANCELLED"
 
@@ -146,7 +203,8 @@ class CancelledError(ChunkwiseError, ValueError):
 class StorageError(ChunkwiseError, ValueError, OSError):
     """The storage behind a kvstore failed: disk full, I/O error, network error.
 
-    ``errno`` is that of the operating system's error where there is one.
+    The text names key and cause, `errno` the number of the operating system.  Free space, or repair
+    the connection; nothing that was acknowledged is lost.
     """
 
     status = "UNKNOWN"
@@ -160,53 +218,84 @@ class StorageError(ChunkwiseError, ValueError, OSError):
 
 
 class DeadlineExceededError(StorageError, TimeoutError):
-    """The storage, or another writer of it, kept us waiting for too long."""
+    """The storage, or another writer of it, kept us waiting for too long.
+
+    If a lock file was left by a killed process on a file system without locks, delete it; else try
+    again later.
+    """
 
     status = "DEADLINE_EXCEEDED"
 
 
 class PermissionDeniedError(StorageError, PermissionError):
-    """The storage refused the operation."""
+    """The storage refused the operation.
+
+    Ask for the permission that the text names: files and directories need read and write permission,
+    buckets a policy for listing, reading, writing and deleting.
+    """
 
     status = "PERMISSION_DENIED"
 
 
 class CredentialsError(PermissionDeniedError):
-    """The storage does not take the credentials: none found, unknown, expired, or a wrong signature."""
+    """The storage does not take the credentials: none found, unknown, expired, or a wrong signature.
+
+    Renew or name the credentials: ``aws_credentials`` and the other members of the spec, or the
+    environment of the cloud's own tools.
+    """
 
     status = "UNAUTHENTICATED"
 
 
 class BucketNotFoundError(StorageError):
-    """The bucket or container itself does not exist, so nothing can be said of its keys."""
+    """The bucket or container itself does not exist, so nothing can be said of its keys.
+
+    Correct the name of the bucket, or make it with the provider's tools: chunkwise makes none.
+    """
 
     status = "NOT_FOUND"
 
 
 class WrongEndpointError(StorageError):
-    """The request went to the wrong region, or to a server that does not speak the protocol."""
+    """The request went to the wrong region, or to a server that does not speak the protocol.
+
+    Set ``aws_region`` or ``endpoint``: the text has the region that the server named.
+    """
 
     status = "FAILED_PRECONDITION"
 
 
 class ThrottledError(StorageError):
-    """The storage asked for fewer requests, and went on asking until the retries were used up."""
+    """The storage asked for fewer requests, and went on asking until the retries were used up.
+
+    Lower the limit of concurrent requests in the context, or raise the number of retries.
+    """
 
     status = "RESOURCE_EXHAUSTED"
 
 
 class UnavailableError(StorageError, ConnectionError):
-    """The storage could not be reached, broke the connection off, or failed itself."""
+    """The storage could not be reached, broke the connection off, or failed itself.
+
+    Check address and network, then try again.  What was written before is stored.
+    """
 
     status = "UNAVAILABLE"
 
 
 class UnsafeWriteError(FailedPreconditionError):
-    """A write that depends on what is stored, to a store that can't promise that nobody else writes."""
+    """A write that depends on what is stored, to a store that can't promise that nobody else writes.
+
+    Write whole chunks, or say that nobody else writes with ``single_writer: true``.
+    """
 
 
 class TooLargeError(ChunkwiseError, MemoryError):
-    """A chunk that does not fit into memory."""
+    """A chunk that does not fit into memory.
+
+    Read or write smaller parts; if the size in the text can't be true, the metadata or the chunk is
+    damaged.
+    """
 
     status = "RESOURCE_EXHAUSTED"
 

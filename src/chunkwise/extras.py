@@ -13,15 +13,19 @@ _EXTRAS = {
     "anyio": "serve",
     "boto3": "aws",
     "dask": "dask",
+    "h5py": "hdf5",
     "hdmf": "nwb",
     "imagecodecs": "codecs",
     "obstore": "cloud",
+    "pyarrow": "parquet",
     "pynwb": "nwb",
     "neuroglancer": "view",
     "shtab": "cli",
     "starlette": "serve",
+    "tifffile": "tiff",
     "uvicorn": "serve",
     "xarray": "xarray",
+    "zarr": "zarr",
 }
 
 

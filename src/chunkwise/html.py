@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterable, Sequence
 from math import ceil
 
-__all__ = ["chunk_drawing", "panel", "table", "text_block"]
+__all__ = ["chunk_drawing", "panel", "plate_drawing", "table", "text_block"]
 
 _LONGEST, _SHORTEST = 150, 14  # pixels of a side
 _DENSEST = 4  # pixels between lines
@@ -93,6 +93,22 @@ def chunk_drawing(
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{total[0]:.0f}" height="{total[1]:.0f}" '
         f'viewBox="{-margin} -2 {total[0]:.0f} {total[1]:.0f}" style="overflow:visible">'
         f"<title>chunks</title>{front}{top}{side}{''.join(lines)}{captions}</svg>"
+    )
+
+
+def plate_drawing(rows: Sequence[str], columns: Sequence[str], wells: Iterable[str]) -> str:
+    """Return an SVG drawing of the wells of a plate, whose paths are ``ROW/COLUMN``; others are left out."""
+    down, across = ({name: at for at, name in enumerate(names)} for names in (rows, columns))
+    side = max(_DENSEST, min(_SHORTEST, 2 * _LONGEST // max(len(rows), len(columns), 1)))
+    circles = "".join(
+        f'<circle cx="{(across[column] + 0.5) * side}" cy="{(down[row] + 0.5) * side}" r="{side * 0.42:.1f}" '
+        f"{_FACE}><title>{html.escape(f'{row}/{column}')}</title></circle>"
+        for row, column in (path.split("/", 1) for path in wells)
+    )
+    width, height = len(columns) * side, len(rows) * side
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}"><title>wells</title>{circles}</svg>'
     )
 
 

@@ -78,6 +78,21 @@ def test_images(tmp_path):
     assert "ome-ngff-0.5" in _text(image._repr_html_())
 
 
+def test_plates_and_wells(tmp_path):
+    plate = cw.create_group(tmp_path / "p.zarr")
+    names = ["A/1", "B/2"]
+    wells = [{"path": n, "rowIndex": i, "columnIndex": i} for i, n in enumerate(names)]
+    rows, columns = [{"name": "A"}, {"name": "B"}], [{"name": "1"}, {"name": "2"}]
+    own = {"name": EVIL, "rows": rows, "columns": columns, "wells": wells}
+    plate.attrs["ome"] = {"version": "0.5", "plate": own}
+    plate.create_group("A/1").attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "left"}]}}
+    found = cw.open_multiscale(tmp_path / "p.zarr")
+    shown = found._repr_html_()
+    assert EVIL in _text(shown) and "<script" not in shown
+    assert "2 × 2" in _text(shown) and shown.count("<circle") == 2
+    assert "left" in _text(found.wells["A/1"]._repr_html_())
+
+
 def test_plain_text_stays():
     array = cw.array(np.zeros(3))
     assert repr(array).startswith("TensorStore({") and repr(array.spec()).startswith("Spec({")

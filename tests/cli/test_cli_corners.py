@@ -87,10 +87,12 @@ def test_messages_say_what_is_there_and_what_to_type(run: Run, tmp_path: Path) -
     expected = {
         "missing": "nothing is there",
         "text": "it is a file",
-        "data.h5": "it is an HDF5 file",
         "a.zip": f'"{tmp_path / "a.zip"}|zip:"',
         "other/notes.txt": "it is a file",
     }
+    for command in ("info", "tree", "verify", "slice"):
+        result = run(command, tmp_path / "data.h5")
+        assert result.status == 1 and "no HDF5 file that can be read" in result.err, (command, result.err)
     for name, what in expected.items():
         for command in ("info", "tree", "verify", "slice"):
             result = run(command, tmp_path / name)

@@ -388,6 +388,8 @@ PARTS = {
     "checksum", "casting", "copying", "chain", "lz4_block",
     "codec_json", "decode", "deflate", "protocol", "size",
     "streams", "zarr2", "n5_compression", "n5_header", "n5_payload", "n5_label_multiset", "n5_varlength",
+    # of precomputed volumes, whose encodings have no other names, and of pictures
+    "compressed_segmentation", "image_planes", "pictures",
 }  # fmt: skip
 
 

@@ -139,6 +139,8 @@ def test_names_tell_the_array_and_the_view(tmp_path: Path) -> None:
     names = {name, *(cw.to_dask(view).name for view in different), cw.to_dask(array, chunks=(10, 10)).name}
     assert len(names) == 6
     assert cw.to_dask(array, name="mine").name == "mine"
+    token = dask.base.tokenize(array)
+    assert token == dask.base.tokenize(cw.open(path).result()) != dask.base.tokenize(array[1:])
 
 
 def test_arrays_in_memory_are_told_apart() -> None:

@@ -13,6 +13,7 @@ GENERATED = {
     "index.md",
     "security.md",
     "contributing.md",
+    "pictures/slices.png",
 }
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]+)?\)")
 

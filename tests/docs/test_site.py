@@ -1,18 +1,21 @@
-"""The examples of docs/coming-from.md, the drawings of the pages, and the pages of the reference."""
+"""The examples of two pages, the drawings, and the pages of the reference."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "coming-from.md").read_text()
+DOCS = ROOT / "docs"
 
 
-def test_examples(tmp_path):
+@pytest.mark.parametrize(("page", "n_asserts"), [("coming-from", 11), ("zarr", 4)])
+def test_examples(page, n_asserts, tmp_path):
     """All examples run, one after the other, as they stand."""
-    code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
-    assert code.count("assert") >= 11
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), flags=re.DOTALL))
+    assert code.count("assert") >= n_asserts
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -56,3 +59,31 @@ def test_reference():
     assert done.returncode == 0, done.stderr
     roles = re.compile(r":(class|func|meth|mod|attr|exc|obj|data):`")
     assert [p for p in (ROOT / "src").rglob("*.py") if roles.search(p.read_text())] == []
+
+
+def test_examples_of_names(tmp_path):
+    """Each public name has an example, in its docstring or beside it, and all run."""
+    code = (
+        f"import sys; sys.path[:0] = [{str(ROOT / 'docs')!r}, {str(ROOT / 'tests')!r}]\n"
+        "import doctest, inspect, chunkwise\n"
+        "from chunkwise.dtypes.data_type import dtypes\n"
+        "from make.examples import EXAMPLES\n"
+        "runner, finder = doctest.DocTestRunner(), doctest.DocTestFinder()\n"
+        "parse = doctest.DocTestParser().get_doctest\n"
+        "n, done = 0, set()\n"
+        "for name in sorted(set(chunkwise.__all__) - set(dtypes)):\n"
+        "    value = getattr(chunkwise, name)\n"
+        "    if name in EXAMPLES:\n"
+        "        found = [parse(EXAMPLES[name], {}, name, name, 0)]\n"
+        "    else:\n"
+        "        found = finder.find(value, name, module=False, globs={})\n"
+        "        found = [test for test in found if test.name == name or test.docstring not in done]\n"
+        "    assert any(test.examples for test in found), name\n"
+        "    for test in found:\n"
+        "        done.add(test.docstring)\n"
+        "        n += runner.run(test).attempted\n"
+        "assert n > 200\n"
+        "sys.exit(runner.summarize(verbose=False).failed)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The pages on virtual arrays, pyramids, images, chunks and copies run and print what they say."""
+"""The pages on virtual arrays, pyramids, images, chunks, copies and pictures run and print what they say."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def _promised(code: str) -> list[str]:
     return [m[1] or m[2] for m in re.finditer(rf"{inline}|^# (.*)$", code, flags=re.MULTILINE)]
 
 
-@pytest.mark.parametrize("page", ["virtual.md", "pyramids.md", "multiscale.md", "choosing.md", "convert.md"])
+@pytest.mark.parametrize(
+    "page", ["virtual.md", "pyramids.md", "multiscale.md", "choosing.md", "convert.md", "precomputed.md"]
+)
 def test_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     printed: list[str] = []

@@ -5,19 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import chunkwise as cw
+from chunkwise.catalogue import codecs
 from chunkwise.codec.bytes import Bytes
 from chunkwise.codec.crc32c import Crc32c
 from chunkwise.engine.pool import Pool
 from chunkwise.engine.read import read_into
 from chunkwise.engine.write import write_from
 from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.request_limits import Slots
 from chunkwise.kvstore.traits import DEFAULT_TRAITS
 
 SHAPE, CHUNKS = (64, 8), (2, 8)
@@ -54,6 +60,7 @@ def gauged(gauge: Gauge, function: Callable[..., Any]) -> Callable[..., Any]:
 class Gauged(Crc32c):
     """A codec that is slow, and counts how many work at the same time."""
 
+    name: ClassVar[str] = "gauged"
     gauge: ClassVar[Gauge] = Gauge()
 
     def open_decoder(self, *arguments: Any) -> Any:
@@ -89,7 +96,7 @@ def test_codecs_keep_to_the_limit_and_requests_do_not(
     limit: int, inner: Any, stored_array: Any, request_of: Any
 ) -> None:
     array = stored_array(SHAPE, CHUNKS, np.float64, codecs=(Bytes(), Gauged()), inner=inner)
-    store, pool, data = Remote(), Pool(limit, bounded=True), np.random.default_rng(0).random(SHAPE)
+    store, pool, data = Remote(), Pool(limit, slots=Slots(limit)), np.random.default_rng(0).random(SHAPE)
     for act in (
         lambda: write_from(array, store, request_of(SHAPE), data, pool=pool),
         lambda: read_into(array, store, request_of(SHAPE), np.empty(SHAPE), pool=pool),
@@ -142,3 +149,51 @@ def test_a_stack_of_a_limit_reads_no_more_layers_at_a_time() -> None:
     ]
     assert cw.overlay(layers, context=context).read().result().sum() == 40
     assert 1 <= gauge.most <= 2
+
+
+@pytest.mark.parametrize("limit", [1, "shared"])
+def test_a_number_in_a_kvstore_holds_for_arrays_in_it(limit: Any, tmp_path: Path) -> None:
+    codecs.register("gauged", Gauged)
+    data = np.random.default_rng(0).random(SHAPE)
+    chunks = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": CHUNKS}}}
+    cw.open(
+        {"driver": "zarr3", "kvstore": f"file://{tmp_path}/", "metadata": chunks | {"codecs": ["gauged"]}},
+        create=True,
+        dtype="float64",
+        shape=SHAPE,
+    ).result()[...] = data
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever).start()
+    try:
+        kvstore = {"driver": "http", "base_url": f"http://127.0.0.1:{server.server_port}/"}
+        kvstore["data_copy_concurrency"] = {"limit": limit}
+        store = cw.open({"driver": "zarr3", "kvstore": kvstore}).result()
+        Gauged.gauge = Gauge(0.02)
+        np.testing.assert_array_equal(store.read().result(), data)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (Gauged.gauge.most == 1) is (limit == 1)
+
+
+def test_members_of_archives_are_decompressed_under_the_limit() -> None:
+    context = cw.Context({"data_copy_concurrency": {"limit": 1}})
+    archive = cw.KvStore.open({"driver": "zip", "base": "memory://a.zip"}, context=context).result()
+    archive["a"] = b"x" * 1000
+    slots = context["data_copy_concurrency"].value.slots
+    with ThreadPoolExecutor() as threads:
+        held, release = threading.Event(), threading.Event()
+        threads.submit(slots.call, lambda: held.set() or release.wait(30))
+        held.wait(30)
+        value = threads.submit(lambda: archive.read("a").result().value)
+        try:
+            with pytest.raises(TimeoutError):
+                value.result(timeout=0.2)
+            assert list(archive.list().result()) == [b"a"]
+        finally:
+            release.set()
+        assert value.result(30) == b"x" * 1000
+
+
+def test_a_limit_may_be_any_number() -> None:
+    assert Slots(2**64 - 1).call(len, "abc") == 3

@@ -310,6 +310,39 @@ def test_slow_stores_get_many_requests_at_a_time(adapt: Any, stored_array: Any, 
     assert out.tolist() == [3] * 8
 
 
+@pytest.mark.parametrize("concurrency", [None, 8])
+@pytest.mark.parametrize("inner", [None, (1 << 19,)])
+def test_requests_of_one_chunk_each_run_together(
+    concurrency: int | None, inner: Any, stored_array: Any, request_of: Any
+) -> None:
+    """As many as the store takes at a time, or as there are processors."""
+    import threading
+
+    together = concurrency or 2
+    barrier = threading.Barrier(together)
+
+    class Meeting(MemoryStore):
+        traits = DEFAULT_TRAITS._replace(request_concurrency=concurrency)
+
+        def write(self, *args: Any, **options: Any) -> Any:
+            barrier.wait(20)
+            return super().write(*args, **options)
+
+    n = 1 << 20
+    gzip = (catalogue.codecs["bytes"].parse("zarr3", "bytes", {"endian": "little"}),)
+    gzip += (catalogue.codecs["gzip"].parse("zarr3", "gzip", {"level": 1}),)
+    array = stored_array((8 * n,), (n,), np.uint16, codecs=gzip, inner=inner)
+    store, pool = Meeting(), Pool(2)
+    values = np.ones(n, np.uint16)
+    writes = [
+        write_from(array, store, request_of((8 * n,), slice(i * n, (i + 1) * n)), values, pool=pool)
+        for i in range(8)
+    ]
+    for write in writes:
+        write.result(60)
+    assert len(list(store.list())) == 8
+
+
 @pytest.mark.parametrize("inner", [None, (2,)])
 def test_text_of_any_length(inner: Any, stored_array: Any, request_of: Any, pool: Pool) -> None:
     utf8 = (catalogue.codecs["vlen-utf8"].parse("zarr3", "vlen-utf8", {}),)

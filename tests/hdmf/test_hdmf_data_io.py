@@ -142,5 +142,7 @@ def test_data_of_hdf5_with_the_options_that_it_has(tmp_path: Path) -> None:
 def test_io_settings_are_those_that_were_given() -> None:
     assert ZarrDataIO(DATA).io_settings == {}
     given = ZarrDataIO(DATA, chunks=(2, 3), compressor=False, fillvalue=3)
-    assert given.io_settings == {"chunks": (2, 3), "compressor": False, "fill_value": 3}
+    assert given.io_settings == {"chunks": (2, 3), "compressor": None, "fill_value": 3}
+    assert ZarrDataIO(DATA, compressors="zstd").io_settings == {"compressors": "zstd"}
+    assert ZarrDataIO(DATA, compressors=True).io_settings == {}
     assert ZarrDataIO(DATA, **given.get_io_params()).io_settings == given.io_settings

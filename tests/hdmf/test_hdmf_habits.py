@@ -16,7 +16,7 @@ from nwb_content import new_file
 
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf import NWBZarrIO, ZarrDataIO, ZarrIO, convert
-from chunkwise.hdmf.model.place import source_name
+from chunkwise.hdmf.model.place import source_name, with_storage_options
 
 FORMATS = ("zarr2", "zarr3", "n5")
 DATA = np.arange(6000, dtype="i4").reshape(2000, 3)
@@ -112,6 +112,7 @@ def test_a_link_has_a_name(tmp_path: Path) -> None:
 
 def test_gcs_is_another_name_of_gs() -> None:
     assert source_name("gcs://bucket/a.zarr/") == "gs://bucket/a.zarr"
+    assert with_storage_options("gcs://bucket/a.zarr", {"anon": True}) == "gcs://bucket/a.zarr"
 
 
 @pytest.mark.parametrize("there", [False, True])

@@ -140,18 +140,22 @@ def test_each_chunk_or_shard_is_written_once(
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="there is one processor")
-@pytest.mark.parametrize("n_chunks", [None, 2])
+@pytest.mark.parametrize(
+    ("n_chunks", "length"), [(None, 1 << 18), (1, 1 << 12), (1, 1 << 18), (1, 1 << 20), (2, 1 << 18)]
+)
 @pytest.mark.parametrize("format", FORMATS)
-def test_chunks_are_compressed_by_several_threads(format: str, n_chunks: int | None, tmp_path: Path) -> None:
-    """An array is, and so is what an iterator yields if that is several chunks at a time."""
-    array = np.random.default_rng(1).integers(0, 4096, (8, 1 << 18))
+def test_chunks_are_compressed_by_several_threads(
+    format: str, n_chunks: int | None, length: int, tmp_path: Path
+) -> None:
+    """An array is, and so is what an iterator yields, be it one small or one large chunk at a time."""
+    array = np.random.default_rng(1).integers(0, 4096, (max(8, (1 << 21) // length), length))
     data: Any = array
     if n_chunks is not None:
-        data = Blocks(array, buffer_shape=(n_chunks, 1 << 18), chunk_shape=(1, 1 << 18))
+        data = Blocks(array, buffer_shape=(n_chunks, length), chunk_shape=(1, length))
     place = locate(str(tmp_path / "a"))
     store = MeetingStore(place.store)
     with ZarrIO(place._replace(store=store), "w", format=format) as io:
-        d = DatasetBuilder("d", ZarrDataIO(data, chunks=(1, 1 << 18)), dtype="int64")
+        d = DatasetBuilder("d", ZarrDataIO(data, chunks=(1, length)), dtype="int64")
         io.write_builder(GroupBuilder("root", datasets=[d]))
     assert len(store.threads) == 2
     np.testing.assert_array_equal(open_store(tmp_path / "a").dataset("/d").read(), array)

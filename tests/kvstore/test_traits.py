@@ -23,7 +23,9 @@ from chunkwise.kvstore.adapter.pending import PendingPart, PendingStore
 from chunkwise.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.kvstore.adapter.read_through import ReadThroughStore
 from chunkwise.kvstore.adapter.read_through_memory import MemoryEntries
+from chunkwise.kvstore.adapter.sharding_spec import Sharding
 from chunkwise.kvstore.adapter.trace import TraceStore
+from chunkwise.kvstore.adapter.uint64_sharded import ShardedStore
 from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.kvstore.adapter.zip import ZipStore
 from chunkwise.kvstore.file import FileStore
@@ -35,10 +37,14 @@ from chunkwise.kvstore.mapping import MappingStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver, is_store, offers
+from chunkwise.kvstore.reference.store import ReferenceStore
 from chunkwise.kvstore.request_limits import Coalescing
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits, traits_of
 from chunkwise.kvstore.zarr_python import ZarrPythonStore
+from chunkwise.spec.context import Context
+from chunkwise.spec.kvstore_spec import KvStoreSpec
+from chunkwise.spec.reference_targets import ReferenceTargets
 
 COALESCING = Coalescing(gap=1, largest=2)
 
@@ -84,6 +90,10 @@ def _stack(base: Any) -> StackStore:
     return StackStore([Layer(KeyRange(), 0, base, "p/"), Layer(KeyRange.of_prefix("m"), 0, MemoryStore())])
 
 
+def _no_table(*_: Any) -> Any:
+    raise AssertionError("traits are known without a look at the table")
+
+
 # The adapter, and its own name for the key ``p/k`` of the base.
 ADAPTERS: dict[type, tuple[Callable[[Any], Any], str]] = {
     CacheStore: (lambda base: CacheStore(base, ValueCache(1000), lambda: 0.0), "p/k"),
@@ -103,6 +113,11 @@ STORES: dict[type, Callable[[Path], Any]] = {
     MappingStore: lambda _: MappingStore({}),
     MemoryStore: lambda _: MemoryStore(),
     ObjectStore: lambda _: ObjectStore(ForeignBucket(obstore.store.MemoryStore())),
+    ReferenceStore: lambda _: ReferenceStore(
+        "reference", _no_table, MemoryStore(), "k", ReferenceTargets(KvStoreSpec(), (), Context())
+    ),
+    # An adapter whose keys are numbers, each in a shard of its base.
+    ShardedStore: lambda _: ShardedStore(MemoryStore(), "p/", Sharding(0, "identity", 1, 1)),
     ZarrPythonStore: lambda _: ZarrPythonStore(zarr.storage.MemoryStore()),
 }
 # Where an adapter differs from its base, because of what it does itself.

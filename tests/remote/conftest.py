@@ -30,10 +30,10 @@ from servers import (
 
 from chunkwise.kvstore.azure import AzureContainer
 from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Retries, Slots
 from chunkwise.kvstore.s3 import S3Bucket
 
-QUICK = Limits(RequestSlots(), Retries(3, 0.05, 0.2))
+QUICK = Limits(Slots(), Retries(3, 0.05, 0.2))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -144,10 +144,19 @@ def proxy(run_server: Callable[..., str]) -> Callable[[str], Proxy]:
     return lambda url: Proxy(run_server("proxy.py", url))
 
 
+@pytest.fixture(scope="session")
+def proxy_of_moto(moto: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    port = free_port()
+    command = [sys.executable, str(HERE / "proxy.py"), str(port), moto]
+    with server(command, port, tmp_path_factory.mktemp("proxy") / "log"):
+        yield Proxy(f"http://127.0.0.1:{port}")
+
+
 @pytest.fixture
-def between(moto: str, proxy: Callable[[str], Proxy]) -> Proxy:
-    """A proxy in front of the S3 server."""
-    return proxy(moto)
+def between(proxy_of_moto: Proxy) -> Proxy:
+    """A proxy in front of the S3 server, which lets all requests pass until it is told otherwise."""
+    proxy_of_moto.set()
+    return proxy_of_moto
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 from chunkwise.kvstore.foreign_bucket import ForeignBucket
 from chunkwise.kvstore.gcs import GcsBucket
 from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Retries, Slots
 from chunkwise.testing.kvstore_contract import KvStoreContract, KvStoreDriver
 
 REFUSED = ("q\n", "z\udcff")
@@ -59,7 +59,7 @@ class TestGoogle(KvStoreContract):
     @pytest.fixture
     def store(self, run_server: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", run_server("gcs_server.py"))
-        return ObjectStore(GcsBucket("bucket"), Limits(RequestSlots(), Retries(3, 0.05, 0.2)))
+        return ObjectStore(GcsBucket("bucket"), Limits(Slots(), Retries(3, 0.05, 0.2)))
 
 
 class TestMemoryOfObstore(KvStoreContract):

@@ -24,10 +24,10 @@ from chunkwise.kvstore.object_connection import learned
 from chunkwise.kvstore.object_failure import Failure
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION
-from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Retries, Slots
 from chunkwise.kvstore.s3 import S3Bucket
 
-QUICK = Limits(RequestSlots(), Retries(1, 0.02, 0.1))
+QUICK = Limits(Slots(), Retries(1, 0.02, 0.1))
 
 
 class Service(BaseHTTPRequestHandler):

@@ -31,6 +31,7 @@ def bucket(moto: str, between: Any) -> Bucket:
         "bucket": name,
         "endpoint": between.url,
         "aws_region": "us-east-1",
+        "s3_request_retries": {"initial_delay": "50ms"},
         "path": f"{path}/",
     }
 

@@ -22,10 +22,10 @@ from chunkwise.kvstore.object_connection import learned
 from chunkwise.kvstore.object_read import Pages
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION
-from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Retries, Slots
 from chunkwise.kvstore.s3 import S3Bucket
 
-QUICK = Limits(RequestSlots(), Retries(3, 0.02, 0.1))
+QUICK = Limits(Slots(), Retries(3, 0.02, 0.1))
 VALUE = bytes(range(256)) * 400
 
 
@@ -119,12 +119,10 @@ def test_only_a_definite_answer_is_missing(store: ObjectStore, between: Any) -> 
 def test_nobody_there() -> None:
     """A port that nobody listens on, and a host that has no address, are errors after the retries."""
     for endpoint in ("http://127.0.0.1:1", "http://nowhere.invalid"):
-        store = ObjectStore(
-            S3Bucket("bucket", endpoint=endpoint), Limits(RequestSlots(), Retries(1, 0.01, 0.01))
-        )
+        store = ObjectStore(S3Bucket("bucket", endpoint=endpoint), Limits(Slots(), Retries(1, 0.01, 0.01)))
         with pytest.raises(errors.UnavailableError, match="check the endpoint and the network"):
             store.read("k")
-    web = HttpStore("http://127.0.0.1:1", (), Limits(RequestSlots(), Retries(1, 0.01, 0.01)))
+    web = HttpStore("http://127.0.0.1:1", (), Limits(Slots(), Retries(1, 0.01, 0.01)))
     with pytest.raises(errors.UnavailableError, match="after 2 attempts"):
         web.read("k")
 

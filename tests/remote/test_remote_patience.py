@@ -15,7 +15,7 @@ import chunkwise as ts
 from chunkwise import errors
 from chunkwise.cli.main import main
 from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Retries, Slots
 from chunkwise.kvstore.s3 import S3Bucket
 
 QUICK = {"max_retries": 3, "initial_delay": "20ms", "max_delay": "20ms"}
@@ -62,9 +62,10 @@ def test_a_silent_server_is_given_the_request_timeout(silent: str) -> None:
             ts.KvStore.open(spec).result().read("a").result()
 
 
-def test_the_timeout_holds_for_a_server_that_has_answered(s3_bucket: S3Bucket, between: Any) -> None:
+def test_the_timeout_holds_for_a_server_that_has_answered(s3_bucket: S3Bucket, proxy: Any) -> None:
     """A value that was read before doesn't make a later request wait longer."""
-    limits = Limits(RequestSlots(), Retries(1, 0.02, 0.02, request_timeout=0.3))
+    between = proxy(s3_bucket.endpoint)  # of its own: a request stays in it
+    limits = Limits(Slots(), Retries(1, 0.02, 0.02, request_timeout=0.3))
     store = ObjectStore(replace(s3_bucket, endpoint=between.url), limits)
     store.write("k", b"v")
     assert store.read("k").value == b"v"
@@ -87,9 +88,7 @@ def test_a_timeout_is_a_span_of_time() -> None:
 def test_retries_are_told(s3_bucket: S3Bucket, between: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Each with the key, the cause and its number; the request that is answered in the end is right."""
     caplog.set_level(logging.INFO, "chunkwise.retries")
-    store = ObjectStore(
-        replace(s3_bucket, endpoint=between.url), Limits(RequestSlots(), Retries(3, 0.02, 0.1))
-    )
+    store = ObjectStore(replace(s3_bucket, endpoint=between.url), Limits(Slots(), Retries(3, 0.02, 0.1)))
     store.write("k", b"v")
     between.set({"method": "GET", "path": "/k", "action": "503", "times": 2})
     assert store.read("k").value == b"v"
@@ -102,9 +101,7 @@ def test_a_listing_goes_on_after_a_page_that_failed(s3: ObjectStore, between: An
     keys = sorted(f"d/{i}" for i in range(1010))
     for key in keys:
         s3.write(key, b"")
-    store = ObjectStore(
-        replace(s3.bucket, endpoint=between.url), Limits(RequestSlots(), Retries(3, 0.02, 0.1))
-    )
+    store = ObjectStore(replace(s3.bucket, endpoint=between.url), Limits(Slots(), Retries(3, 0.02, 0.1)))
     between.set({"method": "GET", "path": "continuation-token", "action": "500"})
     assert list(store.list()) == keys
     assert sum("list-type" in request for request in between.log()) == 3

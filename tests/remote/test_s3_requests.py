@@ -14,10 +14,10 @@ import pytest
 
 from chunkwise import errors
 from chunkwise.kvstore.object_store import ObjectStore
-from chunkwise.kvstore.request_limits import Limits, Pace, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Pace, Retries, Slots
 from chunkwise.kvstore.s3 import S3Bucket
 
-QUICK = Limits(RequestSlots(), Retries(3, 0.02, 0.1))
+QUICK = Limits(Slots(), Retries(3, 0.02, 0.1))
 VALUE = bytes(range(256)) * 400
 
 
@@ -117,7 +117,7 @@ def test_lasting_failures(
     store: ObjectStore, between: Any, action: str, body: str, kind: type[Exception], n: int, operation: str
 ) -> None:
     """A request is made as often as is allowed; one that is denied once more, anonymously."""
-    once = ObjectStore(store.bucket, Limits(RequestSlots(), Retries(1, 0.02, 0.1)))
+    once = ObjectStore(store.bucket, Limits(Slots(), Retries(1, 0.02, 0.1)))
     between.set({"action": action, "body": body, "times": 10**6})
     with pytest.raises(kind):
         if operation == "read":
@@ -139,7 +139,7 @@ def test_passing_failures_of_writes(store: ObjectStore, between: Any, action: st
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_slots_hold(store: ObjectStore, between: Any, operation: str) -> None:
     """No more requests are under way than there are slots."""
-    few = ObjectStore(store.bucket, Limits(RequestSlots(2), QUICK.retries))
+    few = ObjectStore(store.bucket, Limits(Slots(2), QUICK.retries))
     between.set(delay=0.02)
 
     def work() -> None:
@@ -207,5 +207,5 @@ def test_a_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch) ->
         assert seen[0].startswith(b"GET http://far.invalid:9000/b/k HTTP/1.1\r\n")
         near = S3Bucket("b", endpoint="http://near.invalid:9000")
         with pytest.raises(errors.UnavailableError):
-            ObjectStore(near, Limits(RequestSlots(), Retries(0))).read("k")
+            ObjectStore(near, Limits(Slots(), Retries(0))).read("k")
         assert len(seen) == 1

@@ -24,9 +24,9 @@ import chunkwise as ts
 from chunkwise import errors
 from chunkwise.kvstore.http import HttpStore
 from chunkwise.kvstore.http_request import Bounds
-from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Retries, Slots
 
-QUICK = Limits(RequestSlots(), Retries(2, 0.01, 0.01))
+QUICK = Limits(Slots(), Retries(2, 0.01, 0.01))
 VALUE = bytes(range(256)) * 40
 Answers = Callable[[str, str], Iterator[bytes]]
 
@@ -286,7 +286,7 @@ TLS = """
 import http.server, ssl, sys, threading
 from chunkwise import errors
 from chunkwise.kvstore.http import HttpStore
-from chunkwise.kvstore.request_limits import Limits, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Limits, Slots, Retries
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -303,7 +303,7 @@ context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(sys.argv[1])
 server.socket = context.wrap_socket(server.socket, server_side=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-store = HttpStore(f"https://localhost:{server.server_port}", (), Limits(RequestSlots(), Retries(0)))
+store = HttpStore(f"https://localhost:{server.server_port}", (), Limits(Slots(), Retries(0)))
 for key in ("k", "away"):
     try:
         print(store.read(key).value)

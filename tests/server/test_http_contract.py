@@ -120,7 +120,7 @@ def test_missing_chunks_and_keys_outside(ask, server, array: Path) -> None:
     (array.parent / "secret").write_text("secret")
     for space in ("zarr3", "n5", "precomputed", "viewer"):
         for key in (
-            "c/1/1", "1/1", ".0/8-16_8-16_0-1", "c/2/0", "c/0", "c/00/1", "c/-1/0", "nix", "../secret",
+            "c/1/1", "1/1", ".0/8-16_8-16_0-1", "c/2/0", "c/00/1", "c/-1/0", "nix", "../secret",
             "%2e%2e/secret", "..%2fsecret", "c/0/1/../../../../secret", "/etc/passwd", "c//0/1", "c/0/1%00",
             "..%5csecret",
         ):  # fmt: skip
@@ -164,10 +164,45 @@ def test_directories_are_listed_as_json(ask, tmp_path: Path) -> None:
         top = json.loads(ask(f"{server.url}zarr3/").body)
         assert [m["name"] for m in top["members"]] == ["t"]
         members = json.loads(ask(f"{server.url}zarr3/t/").body)["members"]
-        assert [(m["name"], m["kind"]) for m in members] == [("deep", "group"), ("x", "array")]
+        assert [(m["name"], m["kind"]) for m in members] == [
+            ("deep", "group"),
+            ("x", "array"),
+            ("zarr.json", "key"),
+        ]
         assert members[1]["shape"] == [16, 16]
-        inner = json.loads(ask(members[0]["url"]).body)["members"]
+        inner = json.loads(ask(members[0]["url"] + "/").body)["members"]
         assert json.loads(ask(f"{inner[0]['url']}/zarr.json").body)["shape"] == [16, 16]
+
+
+def test_fsspec_and_zarr_python_list_what_is_served(ask, tmp_path: Path) -> None:
+    import fsspec
+    import zarr
+
+    group = chunkwise.open_group(tmp_path / "t", "w")
+    group.create_array("deep/a b", VALUES, chunks=(8, 8))
+    group.create_array("<x>", VALUES, chunks=(8, 8), codec="bz2")
+    (tmp_path / "t/deep/a b/notes.txt").write_text("x")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "0").write_text("secret")
+    (tmp_path / "t/deep/a b/c/5").symlink_to(outside)
+    with chunkwise.serve(tmp_path / "t") as server:
+        web = fsspec.filesystem("http")
+        base = f"{server.url}zarr3/t"
+        assert web.ls(f"{base}/", detail=False) == [f"{base}/%3Cx%3E/", f"{base}/deep/", f"{base}/zarr.json"]
+        found = {url.removeprefix(base): web.cat_file(url) for url in web.find(f"{base}/deep/")}
+        stored = {
+            f"/deep/a%20b/c/{i}/{j}": tmp_path / f"t/deep/a b/c/{i}/{j}" for i in (0, 1) for j in (0, 1)
+        }
+        assert found.keys() == {"/deep/zarr.json", "/deep/a%20b/zarr.json", *stored}
+        assert all(found[key] == path.read_bytes() for key, path in stored.items())
+        names = [name for name, _ in zarr.open_group(f"{base}/deep", mode="r").members(max_depth=None)]
+        assert names == ["a%20b"] or names == ["a b"]
+        got = ask(f"{base}/%3Cx%3E/")  # whose chunks are made when they are asked for
+        assert got.status == 501 and "can't be listed" in json.loads(got.body)["error"]
+        page = ask(base)
+        assert page.headers["content-type"].startswith("text/html") and b"&lt;x&gt;" in page.body
+        assert ask(f"{base}/deep/a%20b/c/7/").status == 404
 
 
 def test_a_damaged_chunk_names_itself_and_the_rest_goes_on(ask, tmp_path: Path) -> None:

@@ -354,3 +354,119 @@ def test_the_first_view_is_drawn_without_a_browser(tmp_path: Path) -> None:
     top = picture[22 + 100]  # a row of the first slice, 420 pixels for 50 elements
     assert top[10 + 100].tolist() == [0, 0, 0]
     assert top[10 + 400].tolist() == [255, 255, 255]
+
+
+PLATE_IDLE = "document.body.dataset.idle === 'true' && window.chunkwise?.plate"
+
+
+def _write_plate(place: Path) -> None:
+    """Write a plate of 2 by 3 wells, of which one is empty and one damaged, with 2 fields of 2 channels."""
+    names = ["A/1", "A/2", "A/3", "B/1", "B/3"]
+    rows, columns = [{"name": n} for n in "AB"], [{"name": n} for n in "123"]
+    wells = [{"path": n, "rowIndex": "AB".index(n[0]), "columnIndex": int(n[2]) - 1} for n in names]
+    plate = {"rows": rows, "columns": columns, "wells": wells, "field_count": 2, "name": "screen"}
+    group = chunkwise.open_group(place, "w")
+    group.attrs["ome"] = {"version": "0.5", "plate": plate}
+    for number, name in enumerate(names):
+        well = group.create_group(name)
+        well.attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "first"}, {"path": "2"}]}}
+        for field, factor in (("first", 1), ("2", 2)):
+            image = np.zeros((2, 64, 64), "u1")
+            image[0, :, :32], image[1, 32:] = 20 * (number + 1) * factor, 100
+            chunkwise.downsample_pyramid(
+                chunkwise.array(image), place / name / field, axes=list("cyx"), chunks=(1, 64, 64), levels=0
+            ).result()
+    (place / "A/3/first/0/c/0/0/0").write_bytes(b"damaged")
+
+
+_WELL = """(path) => {
+    const canvas = window.chunkwise.plate.wells.get(path).canvas, context = canvas.getContext('2d');
+    const n = canvas.width;
+    return [[1, 1], [1, n - 2], [n - 2, 1], [n - 2, n - 2]].map(
+        ([r, c]) => [...context.getImageData(c, r, 1, 1).data.slice(0, 3)]);
+}"""
+
+
+def test_a_plate_is_a_grid_of_wells_with_fields_by_name(tmp_path: Path, page: Any) -> None:
+    _write_plate(tmp_path / "p.zarr")
+    with chunkwise.serve(tmp_path / "p.zarr") as server:
+        page.goto(f"{server.url}#path=p.zarr&channels=1_ff0000_0_200,1_00ff00_0_200")
+        page.wait_for_function(PLATE_IDLE)
+        keep(page, "plate")
+        assert page.get_by_role("gridcell").count() == 5
+        for number, name in enumerate(("A/1", "A/2", None, "B/1", "B/3"), 1):
+            if name is not None:
+                red = round(20 * number / 200 * 255)
+                quarters = [[red, 0, 0], [0, 0, 0], [red, 128, 0], [0, 128, 0]]
+                assert np.abs(np.array(page.evaluate(_WELL, name)) - quarters).max() <= 1, name
+        assert "A/3" in page.locator("#problems").inner_text()
+        page.get_by_label("show channel 1").uncheck()
+        page.wait_for_function(PLATE_IDLE)
+        assert page.evaluate(_WELL, "B/1")[3] == [0, 0, 0]
+        page.locator("#sliders select").select_option("2")
+        page.wait_for_function(PLATE_IDLE)
+        page.wait_for_function(f"({_WELL})('B/1')[0][0] === {round(160 / 200 * 255)}")
+        assert page.locator("#problems").is_hidden()  # what is damaged is the first field
+        page.wait_for_function("location.hash.includes('field=2')")
+        # By keyboard: from A/3 past the empty well to B/3, open it, change the field, go back.
+        page.get_by_role("gridcell", name="well A/2").focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowLeft")
+        assert page.evaluate("document.activeElement.dataset.well") == "B/1"
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        page.wait_for_function("window.chunkwise.view?.path === 'p.zarr/B/3/2'")
+        wait(page)
+        assert not page.get_by_label("show channel 1").is_checked()  # as it was on the plate
+        page.get_by_label("field of view").select_option("first")
+        page.wait_for_function("window.chunkwise.view?.path === 'p.zarr/B/3/first'")
+        wait(page)
+        page.locator("#panel-0").focus()
+        page.keyboard.press("p")
+        page.wait_for_function(PLATE_IDLE)
+        page.wait_for_function("document.activeElement.dataset.well === 'B/3'")
+        page.goto(f"{server.url}#path=p.zarr/A/1")  # a well is its first field
+        page.wait_for_function("window.chunkwise.view?.path === 'p.zarr/A/1/first'")
+
+
+def test_wells_out_of_sight_are_not_asked_for(tmp_path: Path, page: Any) -> None:
+    rows, columns = [{"name": f"R{n}"} for n in range(60)], [{"name": str(n)} for n in range(6)]
+    wells = [{"path": f"R{r}/{c}", "rowIndex": r, "columnIndex": c} for r in range(60) for c in range(6)]
+    group = chunkwise.open_group(tmp_path / "p.zarr", "w")
+    group.attrs["ome"] = {"version": "0.5", "plate": {"rows": rows, "columns": columns, "wells": wells}}
+    for name in ("R0/0", "R59/5"):
+        well = group.create_group(name)
+        well.attrs["ome"] = {"version": "0.5", "well": {"images": [{"path": "0"}]}}
+        image = chunkwise.array(np.full((64, 64), 9, "u1"))
+        chunkwise.downsample_pyramid(
+            image, tmp_path / "p.zarr" / name / "0", axes=["y", "x"], levels=0
+        ).result()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    with chunkwise.serve(tmp_path / "p.zarr") as server:
+        page.goto(f"{server.url}#path=p.zarr&cell=100")
+        page.wait_for_function(PLATE_IDLE)
+        thumbnails = [url for url in asked if "api/thumbnail" in url]
+        assert 0 < len(thumbnails) < 100
+        assert not any("R59" in url for url in thumbnails)
+        assert page.locator("[data-well='R1/0']").get_attribute("class") == "damaged"  # there is no such well
+        page.locator("[data-well='R59/5']").scroll_into_view_if_needed()
+        page.wait_for_function("window.chunkwise.plate.wells.get('R59/5').tiles")
+
+
+def test_the_search_finds_what_the_tree_has_not_opened(tmp_path: Path, page: Any) -> None:
+    group = chunkwise.open_group(tmp_path / "t", "w")
+    group.create_array("a/b/c/deep", np.ones((8, 9), "u1"))
+    group.create_array("a/b/other", np.ones((8, 9), "u1"))
+    with chunkwise.serve(tmp_path / "t") as server:
+        show(page, server, "t/a/b/other")
+        page.keyboard.press("/")
+        page.keyboard.type("DEEP")
+        page.locator("#found button").wait_for()
+        assert page.locator("#found button").all_inner_texts() == ["t/a/b/c/deep 8×9 uint8"]
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.wait_for_function("window.chunkwise.view?.path === 't/a/b/c/deep'")
+        page.locator("#search").fill("")
+        page.locator("#tree li[data-path='t/a/b/c/deep'] > button[aria-current='true']").wait_for()

@@ -375,7 +375,6 @@ def test_files(tmp_path, method, codecs, monkeypatch):
     """A base in local files, with a missing chunk, gives what the same elements in memory give."""
     rng = np.random.default_rng(0)
     monkeypatch.setattr(execute, "_PIECE_NBYTES", 4096)
-    monkeypatch.setattr(execute, "_INLINE_NBYTES", 0)
     values = rng.integers(0, 999, (37, 41, 23)).astype("uint16")
     chain = [{"name": "bytes", "configuration": {"endian": "little"}}]
     if codecs != "raw":

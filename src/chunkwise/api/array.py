@@ -52,8 +52,9 @@ def array(
     Examples
     --------
     >>> import numpy as np
+    >>> import chunkwise
     >>> a = np.arange(5)
-    >>> array(a)[1:3] = 7
+    >>> chunkwise.array(a)[1:3] = 7
     >>> a
     array([0, 7, 7, 3, 4])
     """

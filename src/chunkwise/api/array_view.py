@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -95,6 +96,10 @@ class ArrayView(WritableIndexingMixin):
         shape = self.chunk_layout.read_chunk.shape or ()
         known = tuple(n for n in shape if n is not None)
         return known if len(known) == self.rank else None
+
+    def __dask_tokenize__(self) -> str:
+        # The layer of dask is above this one.
+        return str(import_module("chunkwise.dask.token").token_of(self))
 
     def info(self) -> ArrayInfo:
         """Return what the array is: a mapping, whose text is a table.  Nothing is read."""

@@ -34,8 +34,8 @@ def cast(base: S, dtype: DTypeLike) -> S:
     Examples
     --------
     >>> import numpy as np
-    >>> from chunkwise import array
-    >>> cast(array(np.array([1.5, -2.5])), "int32").read().result()
+    >>> import chunkwise
+    >>> chunkwise.cast(chunkwise.array(np.array([1.5, -2.5])), "int32").read().result()
     array([ 1, -2], dtype=int32)
     """
     target = DataType(dtype)

@@ -43,8 +43,8 @@ def downsample(base: S, downsample_factors: Sequence[int], method: str) -> S:
     Examples
     --------
     >>> import numpy as np
-    >>> from chunkwise import array
-    >>> downsample(array(np.arange(10)), [4], "mean").read().result()
+    >>> import chunkwise
+    >>> chunkwise.downsample(chunkwise.array(np.arange(10)), [4], "mean").read().result()
     array([2, 6, 8])
     """
     if not isinstance(base, TensorStore | Spec):

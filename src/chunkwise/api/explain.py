@@ -93,7 +93,9 @@ def explain(array: OpenArray, transform: IndexTransform) -> Explanation:
         strategy = source.explain_read(bounded)
         if strategy is not None:
             strategies[strategy] = None
-        storages[store.describe(stored.keys.prefix)] = None
+        note = getattr(store, "note", None)
+        why = "" if note is None else note(stored.keys.prefix)
+        storages[store.describe(stored.keys.prefix) + (f", {why}" if why else "")] = None
     first, n_others = next(iter(storages), "memory"), max(0, len(storages) - 1)
     return Explanation(
         counts[0] if len(counts) == 1 else _total(counts),

@@ -14,7 +14,6 @@ from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background, pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.hierarchy.location import Locatable
 from chunkwise.kvstore.atomic import AtomicWritable, Modifiable
 from chunkwise.kvstore.key_range import decode_key, encode_key
 from chunkwise.kvstore.protocol import (
@@ -25,7 +24,7 @@ from chunkwise.kvstore.protocol import (
     offers,
 )
 from chunkwise.spec.context import Context
-from chunkwise.spec.kvstore_spec import KvStoreSpec
+from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.public_kvstore_spec import Spec, as_kvstore_spec
 from chunkwise.spec.resources.live import ConcurrencyLimit
@@ -40,6 +39,14 @@ class KvStore(Locatable):
 
     The prefix is put in front of a key as it is: whether it ends in "/" matters.  Two handles are
     equal only if they are the same object.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> store = chunkwise.KvStore.open("memory://").result()
+    >>> store["a/b"] = b"value"
+    >>> store["a/b"], store.list().result()
+    (b'value', [b'a/b'])
     """
 
     Spec: TypeAlias = Spec

@@ -62,9 +62,10 @@ class KeyRange(_Record):
 
     Examples
     --------
-    >>> KeyRange("a", "b")
+    >>> import chunkwise
+    >>> chunkwise.KvStore.KeyRange("a", "b")
     KvStore.KeyRange(b'a', b'b')
-    >>> KeyRange("b", "a").empty
+    >>> chunkwise.KvStore.KeyRange("b", "a").empty
     True
     """
 

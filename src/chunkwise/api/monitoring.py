@@ -79,12 +79,26 @@ def experimental_collect_matching_metrics(
         Names look like ``/tensorstore/cache/chunk_cache/reads``.
     include_zero_metrics : bool
         Also return what was never counted.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> metrics = chunkwise.experimental_collect_matching_metrics("/chunkwise/")
+    >>> all(metric["name"].startswith("/chunkwise/") for metric in metrics)
+    True
     """
     return _collect(as_text(metric_prefix, "metric_prefix"), bool(include_zero_metrics))
 
 
 def experimental_collect_prometheus_format_metrics(metric_prefix: str = "") -> list[str]:
-    """Return the metrics whose names begin with a prefix, as lines of Prometheus' text format."""
+    """Return the metrics whose names begin with a prefix, as lines of Prometheus' text format.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> isinstance(chunkwise.experimental_collect_prometheus_format_metrics("/chunkwise/"), list)
+    True
+    """
     return _prometheus_lines(as_text(metric_prefix, "metric_prefix"))
 
 
@@ -111,6 +125,14 @@ def experimental_push_metrics_to_prometheus(
     ------
     ValueError
         If there is no `job`, or `pushgateway` is no URL of HTTP.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.experimental_push_metrics_to_prometheus("http://localhost:9091")
+    Traceback (most recent call last):
+        ...
+    chunkwise.errors.InvalidArgumentError: PushGatewayConfig bad job
     """
     if not job:
         raise InvalidArgumentError("PushGatewayConfig bad job")
@@ -141,6 +163,11 @@ def experimental_update_verbose_logging(flags: str = "", overwrite: bool = False
         logger; level 0, or -1, is the ordinary one.  A name is that of a logger below ``chunkwise``.
     overwrite : bool
         Make all that are not named ordinary.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.experimental_update_verbose_logging("file=1")
     """
     if overwrite:
         for name in [n for n in logging.root.manager.loggerDict if n.partition(".")[0] == "chunkwise"]:
@@ -160,6 +187,11 @@ def parse_tensorstore_flags(argv: Sequence[str]) -> None:
     argv : sequence of str
         Of ``--tensorstore_verbose_logging=...`` the rest is given to
         `experimental_update_verbose_logging`; all else is the business of others.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.parse_tensorstore_flags(["program", "--tensorstore_verbose_logging=file"])
     """
     if is_text(argv) or not isinstance(argv, Sequence):
         raise TypeError(f"argv must be a sequence of strings, not {argv!r}")

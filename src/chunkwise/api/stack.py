@@ -68,9 +68,9 @@ def overlay(
 
     Examples
     --------
-    >>> from chunkwise import array
-    >>> bottom, top = array([1, 2, 3, 4]), array([7, 8])
-    >>> overlay([bottom, top.translate_to[1]]).read().result()
+    >>> import chunkwise
+    >>> bottom, top = chunkwise.array([1, 2, 3, 4]), chunkwise.array([7, 8])
+    >>> chunkwise.overlay([bottom, top.translate_to[1]]).read().result()
     array([1, 7, 8, 4])
     """
     options: dict[str, Any] = {
@@ -98,8 +98,8 @@ def stack(layers: Iterable[AnyLayer], axis: int = 0, **options: Any) -> TensorSt
 
     Examples
     --------
-    >>> from chunkwise import array
-    >>> stack([array([1, 2]), array([3, 4])], axis=1).read().result()
+    >>> import chunkwise
+    >>> chunkwise.stack([chunkwise.array([1, 2]), chunkwise.array([3, 4])], axis=1).read().result()
     array([[1, 3],
            [2, 4]])
     """
@@ -126,8 +126,8 @@ def concat(layers: Iterable[AnyLayer], axis: int | str, **options: Any) -> Tenso
 
     Examples
     --------
-    >>> from chunkwise import array
-    >>> concat([array([1, 2]), array([3, 4])], axis=0).read().result()
+    >>> import chunkwise
+    >>> chunkwise.concat([chunkwise.array([1, 2]), chunkwise.array([3, 4])], axis=0).read().result()
     array([1, 2, 3, 4])
     """
     given = _some(list(layers), "concat")

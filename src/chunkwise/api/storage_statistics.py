@@ -18,6 +18,14 @@ class StorageStatistics:
         True if no chunk that meets the region is stored.
     fully_stored : bool, optional
         True if every chunk that meets the region is stored.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> spec = {"driver": "zarr3", "kvstore": "memory://a/"}
+    >>> array = chunkwise.open(spec, create=True, dtype="int32", shape=[4]).result()
+    >>> array.storage_statistics(query_not_stored=True).result().not_stored
+    True
     """
 
     __slots__ = ("__weakref__", "_fully_stored", "_not_stored")

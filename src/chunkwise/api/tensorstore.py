@@ -54,6 +54,16 @@ class TensorStore(ArrayView):
     Indexing composes index transforms and reads nothing; coordinates are absolute, so ``store[2:5][2]``
     is the element at 2 and negative numbers don't count from the end.  `read` and `write`
     move data.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> spec = {"driver": "zarr3", "kvstore": "memory://a/"}
+    >>> array = chunkwise.open(spec, create=True, dtype=chunkwise.int32, shape=[4, 6]).result()
+    >>> array[1:3, 2] = 5
+    >>> view = array[:, 2]
+    >>> view.domain, view.read().result()
+    ({ [0, 4*) }, array([0, 5, 5, 0], dtype=int32))
     """
 
     StorageStatistics: TypeAlias = StorageStatistics

@@ -69,10 +69,11 @@ def virtual_chunked(
 
     Examples
     --------
+    >>> import chunkwise
     >>> def squares(domain, array, params):
     ...     for i in domain[0]:
     ...         array[i - domain.origin[0]] = i * i
-    >>> virtual_chunked(squares, dtype="int64", shape=[1000])[30:33].read().result()
+    >>> chunkwise.virtual_chunked(squares, dtype="int64", shape=[1000])[30:33].read().result()
     array([ 900,  961, 1024])
     """
     if read_function is None and write_function is None:

@@ -8,8 +8,9 @@ from typing import TypeVar
 from chunkwise.arrays.protocol import OpenArray, WrapStore
 from chunkwise.binding import Members
 from chunkwise.catalogue import arrays, drivers, kvstores
+from chunkwise.codec.pictures import sniff
 from chunkwise.driver.auto.detect import NoFormatError, detect_format
-from chunkwise.driver.auto.found_instead import archive_head, found_instead, group_instead
+from chunkwise.driver.auto.found_instead import file_kind, found_instead, group_instead
 from chunkwise.driver.auto.spec import AutoSpec
 from chunkwise.driver.flow import run
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfRangeError, prefix
@@ -28,13 +29,16 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     if spec.kvstore is None:
         raise InvalidArgumentError('"kvstore" must be specified')
     assert spec.live is not None, "the spec is not bound"
-    kvstore = _inside_archive(spec.kvstore, spec.live) or spec.kvstore.as_directory()
+    head = _head(spec.kvstore)
+    inside = _inside_file(spec.kvstore, head, spec.live)
+    driver = None if inside else sniff(head)
+    kvstore = inside or (spec.kvstore if driver else spec.kvstore.as_directory())
     store, path = kvstore.open_driver()
     seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
     try:
-        driver = run(detect_format(path, store.describe), seen)
+        driver = driver or run(detect_format(path, store.describe), seen)
     except NoFormatError as e:
-        raise _explained(e, spec.kvstore, found_instead) from None
+        raise _explained(e, kvstore if inside else spec.kvstore, found_instead) from None
     parsed = drivers.find(driver)(Members({}), SpecMembers(spec.schema, None))
     spec_found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
     options = {} if wrap is None else {"wrap": wrap}
@@ -53,7 +57,7 @@ def _explained(
     """Return an error that says what is there, if that is a group, or what else `otherwise` finds."""
     store, path = kvstore.open_driver()
     path = f"{path.rstrip('/')}/" if path else ""
-    text = kvstore.path if kvstore.driver == "file" else store.describe(path).strip('"')
+    text = _text(kvstore, lambda: store.describe(path).strip('"'))
     found = group_instead(store, path, text)
     if not found and otherwise is not None:
         found = otherwise(store, path, text)
@@ -62,16 +66,34 @@ def _explained(
     return error
 
 
-def _inside_archive(kvstore: KvStoreSpec, live: Context) -> KvStoreSpec | None:
-    """Return the root of the ZIP archive that `kvstore` is the path of; None if it is no such path."""
+def _text(kvstore: KvStoreSpec, described: Callable[[], str]) -> str:
+    """Return what a user would write for a kvstore."""
+    if kvstore.driver == "file":
+        return kvstore.path
+    if kvstore.base is not None and kvstore.base.driver == "file":
+        scheme = kvstore.driver.replace("_", "-")
+        return f"{kvstore.base.path}|{scheme}:{kvstore.path}"
+    return described()
+
+
+def _head(kvstore: KvStoreSpec) -> bytes:
+    """Return the first bytes of the value that `kvstore` is the path of; none if it is no such path."""
     if not kvstore.path or kvstore.path.endswith("/"):
-        return None
+        return b""
     store, key = kvstore.open_driver()
-    try:
-        head = store.read(key, byte_range=ByteRange(0, 4)).value
-    except OutOfRangeError:  # it is shorter than that
+    for n in (12, 4):  # what a picture, and what another file begins with
+        try:
+            return bytes(store.read(key, byte_range=ByteRange(0, n)).value or b"")
+        except OutOfRangeError:
+            continue
+    return b""
+
+
+def _inside_file(kvstore: KvStoreSpec, head: bytes, live: Context) -> KvStoreSpec | None:
+    """Return the root of what is in the file that `kvstore` is the path of; None if it is no such file."""
+    kind = file_kind(head)
+    if kind is None:
         return None
-    if head is None or not archive_head(bytes(head)):
-        return None
-    archive: KvStoreSpec = kvstores.find("zip").parse(Members({"base": kvstore}))
-    return archive.bind(live)
+    path = {"path": "0/"} if kind == "tiff_images" else {}  # of a pyramid the largest level
+    inside: KvStoreSpec = kvstores.find(kind).parse(Members({"base": kvstore, **path}))
+    return inside.bind(live)

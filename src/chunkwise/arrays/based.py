@@ -116,8 +116,11 @@ def chunk_shape(base: Base) -> list[int]:
 
 def pool_under(spec: DriverSpec) -> Pool:
     """Return the threads of a bound spec, or of the first part of it that has any; else some of its own."""
+    # The number of threads is the spec's own, else its kvstore's.
     if "data_copy_concurrency" in spec.resources:
-        return pool_of(spec.resource("data_copy_concurrency"))
+        own = spec.resource("data_copy_concurrency")
+        below = None if own.limit is not None or spec.kvstore is None else spec.kvstore.copy_limit()
+        return pool_of(below or own)
     for part in spec.parts():
         if isinstance(part, DriverSpec):
             return pool_under(part)

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.driver.image.spec import ImageSpec
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -14,7 +15,7 @@ from chunkwise.kvstore.protocol import KvStoreDriver
 __all__ = ["cache_of", "cached"]
 
 
-def cached(spec: ChunkedSpec, store: KvStoreDriver, path: str) -> KvStoreDriver:
+def cached(spec: ChunkedSpec | ImageSpec, store: KvStoreDriver, path: str) -> KvStoreDriver:
     """Return `store`, for the array at `path`, over the cache pool of `spec` if that has room."""
     cache = cache_of(spec.resource("cache_pool"))
     if cache is None:

@@ -49,6 +49,16 @@ class VirtualChunkedReadParameters:
     batch : Batch or None
         For the reads that the function makes, if it is called for a read in a batch.  They start when the
         function returns, so it must not wait for them; those that a coroutine makes start at once.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> def fill(domain, array, parameters):
+    ...     array[...] = domain.origin[0]
+    >>> layout = chunkwise.ChunkLayout(read_chunk_shape=[3])
+    >>> array = chunkwise.virtual_chunked(fill, dtype="int32", shape=[6], chunk_layout=layout)
+    >>> array.read().result()
+    array([0, 0, 0, 3, 3, 3], dtype=int32)
     """
 
     __slots__ = ("batch", "if_not_equal", "staleness_bound")
@@ -78,6 +88,15 @@ class VirtualChunkedWriteParameters:
     if_equal : bytes
         Generation that the chunk had when the part of it that is not overwritten was read; empty if none
         was.  A write that finds another one must change nothing, and return an empty generation.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> def keep(domain, array, parameters):
+    ...     print(domain, array)
+    >>> array = chunkwise.virtual_chunked(write_function=keep, dtype="int32", shape=[2])
+    >>> array.write([7, 8]).result()
+    { [0, 2) } [7 8]
     """
 
     __slots__ = ("if_equal",)

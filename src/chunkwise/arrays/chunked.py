@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from copy import deepcopy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,7 @@ class ChunkedArray:
         *,
         readable: bool,
         writable: bool,
-        outside: ChunkedArray | None = None,
+        outside: Self | None = None,
         wrap: WrapStore | None = None,
         units: DimensionUnits | None = None,
     ) -> None:
@@ -103,16 +103,16 @@ class ChunkedArray:
         self._small_reader: SmallReader | None = None  # opened by the first read
         self._small_writer: SmallWriter | None = None
 
-    def in_transaction(self, wrap: WrapStore | None) -> ChunkedArray:
+    def in_transaction(self, wrap: WrapStore | None) -> Self:
         """Return the array as a transaction sees it, or, with None, as it is outside."""
         outside = self._outside or self
         if wrap is None:
             return outside
         return outside.over(wrapped(self._spec, outside._store, wrap), self._opened, wrap)
 
-    def over(self, store: KvStoreDriver, opened: Opened, wrap: WrapStore) -> ChunkedArray:
+    def over(self, store: KvStoreDriver, opened: Opened, wrap: WrapStore) -> Self:
         """Return the array over `store`, which is its store as a transaction sees it."""
-        return ChunkedArray(
+        return type(self)(
             self._spec,
             self._request,
             SharedMetadata(opened),  # what a transaction does to it is nobody else's business
@@ -130,9 +130,9 @@ class ChunkedArray:
         """Dimension units that stand in place of those in the metadata, if there are any."""
         return self._units
 
-    def with_units(self, units: DimensionUnits) -> ChunkedArray:
+    def with_units(self, units: DimensionUnits) -> Self:
         """Return the same array with `units`, which stand in place of those in its metadata."""
-        return ChunkedArray(
+        return type(self)(
             self._spec,
             self._request,
             self._shared,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from chunkwise.arrays.based import pool_under
 from chunkwise.arrays.cache_pool import cached
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.shared_metadata import SharedMetadata
 from chunkwise.driver.chunked.metadata_cache import cached_metadata
 from chunkwise.driver.chunked.open_flow import Opened
 from chunkwise.driver.chunked.spec import ChunkedSpec
-from chunkwise.engine.pool import pool_of
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
 from chunkwise.kvstore.protocol import KvStoreDriver
 
@@ -41,7 +41,7 @@ def open_from_document(
         request,
         SharedMetadata(Opened(metadata, generation, time)),
         cached(spec, store, request.path),
-        pool_of(spec.resource("data_copy_concurrency")),
+        pool_under(spec),
         readable=readable,
         writable=writable,
     )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.arrays.based import pool_under
 from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.driver.json.pointer import MISSING_VALUE, read_at, written_at
 from chunkwise.driver.json.spec import JsonSpec
@@ -20,7 +21,7 @@ from chunkwise.driver.json.text import decode_json, encode_json
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.engine.combine import WriteFutures
 from chunkwise.engine.future import Future
-from chunkwise.engine.pool import Pool, pool_of
+from chunkwise.engine.pool import Pool
 from chunkwise.errors import (
     ChunkwiseError,
     InvalidArgumentError,
@@ -218,6 +219,6 @@ def open_json(spec: JsonSpec, *, readable: bool, writable: bool, wrap: WrapStore
     if spec.kvstore is None:
         raise InvalidArgumentError('"kvstore" must be specified')
     store, key = spec.kvstore.open_driver()
-    pool = pool_of(spec.resource("data_copy_concurrency"))
+    pool = pool_under(spec)
     array = JsonArray(spec, store, key, pool, readable=readable, writable=writable)
     return array.in_transaction(wrap)

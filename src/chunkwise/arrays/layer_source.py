@@ -42,8 +42,6 @@ __all__ = ["FILES", "FindSource", "LayerSource", "SpecSources", "find_of_base", 
 FILES = FileStore("/")
 """The store that the prefixes of sources are in."""
 
-_MAX_DOCUMENTS = 128  # as many as are cached for all arrays
-
 
 class LayerSource(NamedTuple):
     """The elements of one layer."""
@@ -175,7 +173,7 @@ class _Template(NamedTuple):
             return None
         request = driver.open_request("", FILES.describe)
 
-        @lru_cache(_MAX_DOCUMENTS)
+        @lru_cache
         def array_of(document: bytes) -> StoredArray | None:
             flow = open_array(request)
             try:

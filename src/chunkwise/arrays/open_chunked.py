@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from chunkwise.arrays.based import pool_under
 from chunkwise.arrays.cache_pool import cache_of, cached
 from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.arrays.metadata_observers import metadata_written, whole_path, wrapped
@@ -18,7 +19,6 @@ from chunkwise.arrays.shared_metadata import (
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, check_container, open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.flow import run
-from chunkwise.engine.pool import pool_of
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -34,7 +34,7 @@ def open_chunked(
         raise InvalidArgumentError('"kvstore" must be specified')
     store, path = spec.kvstore.open_driver()
     request = spec.open_request(path, store.describe)
-    pool = pool_of(spec.resource("data_copy_concurrency"))
+    pool = pool_under(spec)
     mode = request.mode
     assumed = mode.assume_metadata or mode.assume_cached_metadata
     # Without ".n5" in the path no container is in sight.

@@ -22,6 +22,7 @@ from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop, in_event_loop
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, prefix
 from chunkwise.index_space import IndexDomain
+from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.plan.layer_requests import NO_LAYER, LayerRequest
 from chunkwise.spec.schema import Schema
 from chunkwise.spec.spec import Spec
@@ -30,10 +31,6 @@ __all__ = ["Layer", "StackLayers", "naming"]
 
 Do: TypeAlias = Callable[["Base | None", LayerRequest], Future[Any]]
 """Reads or writes a part of a layer that was opened for it, or, with None, of a hole."""
-
-_N_WAITING = 32  # as many requests as TensorStore has under way by default
-_MAX_OPEN = 64  # layers
-_N_ASKED = 4  # layers of a stack are mostly in one store
 
 
 class Layer(NamedTuple):
@@ -164,12 +161,10 @@ class StackLayers:
     def _n_workers(self, numbers: Sequence[int], pool: Pool) -> int:
         """Return how many threads take one layer after the other; 0 if layers share out their own work."""
         # Opening layers takes longer than handing them over: with threads 4 to 64 sharded layers of 16³ to
-        # 64³ elements take 0.4 to 0.95 of the time.  A few layers share out their own work to more threads;
-        # of very many not all are to be open at once.
-        n = len(numbers)
-        if any(number != NO_LAYER and self.layers[number].is_remote for number in numbers[:_N_ASKED]):
-            return _N_WAITING if n > _MAX_OPEN else 0
-        return pool.n_workers if n > 1 and n >= min(pool.n_workers, _MAX_OPEN) else 0
+        # 64³ elements take 0.4 to 0.95 of the time.  Fewer layers than threads share out their own work.
+        remote = any(number != NO_LAYER and self.layers[number].is_remote for number in numbers)
+        n_workers = DEFAULT_CONCURRENCY if remote else pool.n_workers
+        return n_workers if len(numbers) >= max(2, n_workers) else 0
 
 
 @contextmanager

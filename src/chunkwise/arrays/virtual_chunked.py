@@ -22,6 +22,7 @@ from chunkwise.engine.update import change_alone
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.kvstore.adapter.value_cache import ValueCache
+from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.plan.offset_grid import OffsetGrid
 from chunkwise.plan.plan import Plan, chunk_order, plan_read, plan_write, selections, wholes
 from chunkwise.spec.schema import Schema
@@ -29,9 +30,6 @@ from chunkwise.spec.schema import Schema
 __all__ = ["VirtualChunkedArray", "open_virtual_chunked"]
 
 Array = npt.NDArray[Any]
-
-# Most that wait for coroutines at a time.
-_N_WAITING = 32
 
 
 class _Piece(NamedTuple):
@@ -180,7 +178,8 @@ class VirtualChunkedArray:
 
             return do
 
-        n_workers = self._pool.n_workers if self._functions.loop is None else _N_WAITING
+        # coroutines are waited for
+        n_workers = self._pool.n_workers if self._functions.loop is None else DEFAULT_CONCURRENCY
         return self._pool.run(list(_pieces(plan)), open_worker, finish, n_workers=n_workers)
 
     def resolve(self) -> Future[IndexDomain]:

@@ -15,7 +15,7 @@ from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.link import parse_links, without_links
 from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import Node, find_node, nothing_at
+from chunkwise.hierarchy.node import Node, node_or_file
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.hierarchy.walk import walk
 from chunkwise.tools.stored_node import Occupancy, array_nbytes, occupancy, stored_array
@@ -87,9 +87,7 @@ def _shown_nodes(location: Location, *, consolidated: bool) -> list[_ShownNode]:
             raise
         except ChunkwiseError:
             pass  # there are none, or they are damaged: the nodes themselves are read
-    root = find_node(location)
-    if root is None:
-        raise nothing_at(location)
+    root = node_or_file(location)
     return [_ShownNode(name, node) for name, node in walk(root)]
 
 

@@ -12,7 +12,7 @@ from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hierarchy.location import locate
-from chunkwise.hierarchy.node import find_node, nothing_at
+from chunkwise.hierarchy.node import node_or_file
 from chunkwise.tools.verify import NodeReport, verify_nodes
 
 __all__ = ["add_arguments", "run"]
@@ -28,9 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if anything is bad."""
     location = locate(arguments.path)
-    root = find_node(location)
-    if root is None:
-        raise nothing_at(location)
+    root = node_or_file(location)
     workers = workers_of(arguments)
     started = time.monotonic()
     reports: list[NodeReport] = []

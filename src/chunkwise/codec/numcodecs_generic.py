@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numcodecs.registry
@@ -33,6 +34,11 @@ from chunkwise.extras import needs
 __all__ = ["NumcodecsCompressor", "NumcodecsSerializer", "PCodec", "Zfpy", "find_numcodecs"]
 
 # Where the implementation of codecs with these beginnings comes from.
+# Codecs that know nothing of elements: they come after the bytes of them, wherever they stand.
+_OF_BYTES = {
+    f"imagecodecs_{name}"
+    for name in ("bitorder", "delta", "deflate", "lz4", "lz4h5", "lzf", "lzma", "lzw", "szip", "zlib", "zstd")
+}
 _PACKAGES = {"imagecodecs_": "imagecodecs", "zfpy": "zfpy", "pcodec": "pcodec"}
 
 
@@ -67,7 +73,7 @@ def find_numcodecs(value: JSON, *, is_compressor: bool, serialized: bool) -> Cod
         return None
     configuration = tuple(sorted((k, _freeze(v)) for k, v in members.rest().items()))
     _get(id, configuration)
-    if serialized:
+    if serialized or id in _OF_BYTES:
         return NumcodecsCompressor(configuration, id)
     if not is_compressor:
         raise UnsupportedError(f'"{id}" codec is supported as compressor only, not as filter')
@@ -94,8 +100,14 @@ class NumcodecsCompressor(BytesToBytes):
     def open_decoder(self, decoded_nbytes: int | None) -> Callable[[Buffer], Buffer]:
         instance = _get(self.id, self.configuration)
 
+        # Into memory of the size that is expected, and a byte to see that there is more.
+        bounded = self.id in _OF_BYTES and self.id != "imagecodecs_delta" and decoded_nbytes is not None
+
         def decode(encoded: Buffer) -> Buffer:
-            decoded = _run(self.id, instance.decode, bytes(encoded), DataCorruptionError)
+            work = instance.decode
+            if bounded:
+                work = partial(work, out=np.empty((decoded_nbytes or 0) + 1, np.uint8))
+            decoded = _run(self.id, work, bytes(encoded), DataCorruptionError)
             view = byte_view(np.ascontiguousarray(np.asarray(memoryview(decoded))).data)
             if decoded_nbytes is not None and len(view) != decoded_nbytes:
                 raise size_error(self.id, len(view), decoded_nbytes)

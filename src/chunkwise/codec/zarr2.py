@@ -21,7 +21,7 @@ from chunkwise.codec.protocol import ArrayToArray, ArrayToBytes, BytesToBytes, C
 from chunkwise.codec.transpose import Transpose
 from chunkwise.errors import InvalidArgumentError, UnknownExtensionError, prefix
 
-__all__ = ["parse_zarr2", "parse_zarr2_codecs"]
+__all__ = ["parse_zarr2", "parse_zarr2_codecs", "parse_zarr2_step"]
 
 
 def parse_zarr2_codecs(
@@ -52,7 +52,7 @@ def parse_zarr2(
         steps.append(("compressor", compressor))
     for where, step in steps:
         try:
-            codec = _parse_zarr2_step(step, is_compressor=where == "compressor", serialized=serialized)
+            codec = parse_zarr2_step(step, is_compressor=where == "compressor", serialized=serialized)
         except InvalidArgumentError as e:
             raise prefix(e, f'Error parsing object member "{where}"') from None
         if isinstance(codec, BytesToBytes) and not serialized:
@@ -70,7 +70,8 @@ def parse_zarr2(
     return codecs
 
 
-def _parse_zarr2_step(value: JSON, *, is_compressor: bool, serialized: bool) -> Codec:
+def parse_zarr2_step(value: JSON, *, is_compressor: bool, serialized: bool) -> Codec:
+    """Return the codec of a filter or compressor; `serialized` if a codec before it has made bytes."""
     try:
         return parse_codec(value, "zarr2")
     except UnknownExtensionError as unknown:

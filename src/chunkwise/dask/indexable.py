@@ -99,6 +99,4 @@ class Indexable:
         self.view, self.shape, self.dtype = state
 
     def __dask_tokenize__(self) -> str:
-        from chunkwise.dask.token import token_of
-
-        return token_of(self.view)
+        return self.view.__dask_tokenize__()

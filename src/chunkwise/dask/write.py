@@ -125,6 +125,17 @@ def store(
         If dask isn't installed.
     InvalidArgumentError
         If a shape differs, or a target can't be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> import dask.array
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> array = chunkwise.from_dask(dask.array.arange(6, chunks=3), path)
+    >>> chunkwise.open(path).result().read().result()
+    array([0, 1, 2, 3, 4, 5])
     """
     da = load("dask.array", "store")
     sources: list[Any] = list(source) if isinstance(source, list | tuple) else [source]
@@ -256,6 +267,17 @@ def from_dask(
         If dask isn't installed.
     InvalidArgumentError
         If the shape is not known, or what is there is not to be deleted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> import dask.array
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> array = chunkwise.from_dask(dask.array.arange(6, chunks=3), path)
+    >>> chunkwise.open(path).result().read().result()
+    array([0, 1, 2, 3, 4, 5])
     """
     da = load("dask.array", "from_dask")
     if not isinstance(source, da.Array):

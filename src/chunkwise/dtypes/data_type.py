@@ -75,11 +75,13 @@ class DataType:
 
     Examples
     --------
-    >>> DataType("uint16")
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> chunkwise.DataType("uint16")
     dtype("uint16")
-    >>> DataType(np.dtype(">f4")) == "float32"
+    >>> chunkwise.DataType(np.dtype(">f4")) == "float32"
     True
-    >>> DataType("datetime64[ns]")("2020-01-01")
+    >>> chunkwise.DataType("datetime64[ns]")("2020-01-01")
     np.datetime64('2020-01-01T00:00:00.000000000')
     """
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,28 +14,21 @@ from chunkwise.codec.chain import prepare_chain
 from chunkwise.codec.protocol import Buffer, DecodeInto, Encode, PreparedChain
 from chunkwise.driver.stored_array import StoredField
 from chunkwise.errors import TooLargeError
+from chunkwise.kvstore.request_limits import Slots
 
 __all__ = ["CodecLimit", "Coder", "StagingBuffer", "chain_for", "open_coders", "open_fill_test", "under"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
-CodecLimit: TypeAlias = "AbstractContextManager[Any] | None"
+CodecLimit: TypeAlias = "Slots | None"
 """Held while a chunk is decoded, encoded or copied; None where no other worker has to wait for that."""
 
-P = ParamSpec("P")
-T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def under(limit: CodecLimit, function: Callable[P, T]) -> Callable[P, T]:
+def under(limit: CodecLimit, function: F) -> F:
     """Return `function`, called while `limit` is held."""
-    if limit is None:
-        return function
-
-    def limited(*arguments: P.args, **keywords: P.kwargs) -> T:
-        with limit:
-            return function(*arguments, **keywords)
-
-    return limited
+    return function if limit is None else cast(F, partial(limit.call, function))
 
 
 class StagingBuffer:

@@ -143,7 +143,17 @@ class Countdown(Generic[T]):
 
 
 class WriteFutures:
-    """Handle of a write; its own methods are those of `commit`."""
+    """Handle of a write; its own methods are those of `commit`.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> spec = {"driver": "zarr3", "kvstore": "memory://a/"}
+    >>> array = chunkwise.open(spec, create=True, dtype="int32", shape=[4]).result()
+    >>> written = array.write([1, 2, 3, 4])
+    >>> written.copy.result()  # the values may be changed from here on
+    >>> written.commit.result()  # they are stored
+    """
 
     __slots__ = ("__weakref__", "_commit", "_copy")
 

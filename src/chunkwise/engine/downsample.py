@@ -33,7 +33,6 @@ Reduction: TypeAlias = Callable[[Array], Array]
 Read: TypeAlias = Callable[[IndexTransform, Array], object]
 
 _PIECE_NBYTES = 1 << 20  # less keeps threads busy with passing the interpreter lock; more, with memory
-_INLINE_NBYTES = 1 << 20
 _LARGE_CELL = 8  # times the size of a piece
 
 
@@ -133,7 +132,7 @@ def downsample_into(
         plan.layout.broadcast(out)
         return out
 
-    inline = plan.n_elements * dtype.itemsize <= _INLINE_NBYTES and not in_event_loop()
+    inline = plan.n_elements <= n_elements and not in_event_loop()  # one piece
     return pool.run(plan.pieces, open_worker, finish, n_workers=pool.n_workers, inline=inline)
 
 

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from chunkwise.driver.stored_array import ShardLevel, StoredArray
 from chunkwise.engine.shard_layout import MISSING, shard_layout
 from chunkwise.engine.shards import GAP, LARGEST_REQUEST, WHOLE_SHARE
+from chunkwise.kvstore.byte_range import coalesce_ranges
 from chunkwise.kvstore.protocol import Readable
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 from chunkwise.plan.partition import Transform
 from chunkwise.plan.plan import plan_read
-from chunkwise.plan.ranges import coalesce_ranges
 from chunkwise.plan.shard import plan_shards, shard_requests
 
 __all__ = ["RequestEstimate", "estimate_requests"]

@@ -63,6 +63,16 @@ class Future(Generic[T]):
     ------
     InvalidArgumentError
         For a coroutine, if there is neither `loop` nor a running loop.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> promise, future = chunkwise.Promise.new()
+    >>> future.done()
+    False
+    >>> promise.set_result(5)
+    >>> future.result()
+    5
     """
 
     __slots__ = ("__weakref__", "_callbacks", "_claim", "_forks", "_start", "_state", "_value")
@@ -270,6 +280,16 @@ class Promise(Generic[T]):
 
     The first of result, failure and cancellation counts, later ones are ignored.  A promise that is
     dropped without either fails its future.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> promise, future = chunkwise.Promise.new()
+    >>> future.done()
+    False
+    >>> promise.set_result(5)
+    >>> future.result()
+    5
     """
 
     __slots__ = ("__weakref__", "_future")

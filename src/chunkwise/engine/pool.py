@@ -30,6 +30,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chunkwise.engine.future import Future, Promise
 from chunkwise.fork import in_child, new_lock, put_in_order_in_child
+from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY, Slots
 from chunkwise.processors import n_dask_threads, n_processors
 from chunkwise.thread import start_thread
 
@@ -71,15 +72,17 @@ class Pool:
     """Threads shared by all reads and writes of a context."""
 
     # `n_workers` batches are worked on at the same time; by default as many as this process may use
-    # processors.  It is `bounded` if a user chose it, or gave a worker of Dask its threads: then there are no
-    # more for local files that mostly wait either.  If that is one thread, it is the one that has the task.
+    # processors.  With `slots` a user chose it; then, and if a worker of Dask was given its threads, it is
+    # `bounded`: there are no more for local files that mostly wait either.  If that is one thread, it is the
+    # one that has the task.
 
     _n_threads = 0
 
-    def __init__(self, n_workers: int | None = None, *, bounded: bool = False) -> None:
+    def __init__(self, n_workers: int | None = None, *, slots: Slots | None = None) -> None:
         n_dask = 0 if n_workers else n_dask_threads()
         self.n_workers = n_workers or n_processors()
-        self.bounded = bounded or n_dask > 0
+        self.bounded = slots is not None or n_dask > 0
+        self._slots = slots or Slots(self.n_workers)
         self._is_caller = n_dask == 1
         self._lock = new_lock()
         self.after_fork()
@@ -90,7 +93,6 @@ class Pool:
         """Begin anew: the threads have stayed behind, with their work."""
         self._queue: SimpleQueue[_Turn[Any] | None] = SimpleQueue()
         self._n_threads = 0
-        self._codec_limit = threading.BoundedSemaphore(self.n_workers)
 
     def __del__(self) -> None:
         for _ in range(self._n_threads):
@@ -103,17 +105,20 @@ class Pool:
         finish: Callable[[], T],
         *,
         n_workers: int,
+        n_threads: int | None = None,
         inline: bool = False,
         settle: Callable[[], None] | None = None,
     ) -> Future[T]:
         """Work through `batches`; the first failure stops the rest and is the failure of the future."""
         # `finish` is called once after the last batch, and gives the result.  `n_workers` may exceed that of
-        # the pool for work that mostly waits.  With `inline` the calling thread does it, because that is
-        # quicker than handing it over. `settle` is called before `finish` and also after a failure: it waits
-        # for what workers have begun and others do.
+        # the pool for work that mostly waits.  `n_threads` is how many it may use together with other jobs
+        # that are under way; by default as many as there are processors.  With `inline` the calling thread
+        # does it, because that is quicker than handing it over. `settle` is called before `finish` and also
+        # after a failure: it waits for what workers have begun and others do.
         n = max(1, min(n_workers, len(batches)))
         inline = inline or _here.working or (self._is_caller and n == 1)
-        if inline or not batches or not self.start_threads(n):
+        most = min(n_threads or self.n_workers, n + len(_jobs))
+        if inline or not batches or not self.start_threads(max(n, most)):
             return _run_here(batches, open_worker, finish, settle)
         promise: Promise[T]  # not Promise[T].new(): the alias takes as long as what it calls
         promise, future = Promise.new()
@@ -123,16 +128,15 @@ class Pool:
         any(map(call, steps, [job, *turns]))  # one call, so that an interrupt comes before all steps or after
         return future
 
-    def codec_limit(self, n_workers: int) -> threading.BoundedSemaphore | None:
+    def codec_limit(self, n_workers: int) -> Slots | None:
         """Return what workers hold while they decode, encode or copy; None if they need not wait."""
-        # There are more workers than processors where most of them wait for storage.  The caller's own thread
-        # is none of them: it would lose its permit if it were interrupted.
+        # There are more workers than processors where most of them wait for storage.
         if self.bounded and n_workers:
-            return self._codec_limit
+            return self._slots
         # One may wait for the interpreter lock.  Without a limit, workers that begin together would encode
         # together, end together, and then all wait for the disk with nobody encoding.
         n = self.n_workers + 1
-        return threading.BoundedSemaphore(n) if n_workers > n else None
+        return Slots(n) if n_workers > n else None
 
     def start_threads(self, n_wanted: int) -> bool:
         """Have `n_wanted` threads, or as many as there can be; return whether there is any."""
@@ -304,6 +308,7 @@ class _Limit(Protocol):
     """A concurrency limit of a context: how many threads, None for those of the whole process."""
 
     limit: int | None
+    slots: Slots | None
     pool: Any
 
 
@@ -316,7 +321,7 @@ def pool_of(limit: _Limit) -> Pool:
     if limit.pool is None:
         with _shared_lock:
             if limit.limit is not None:
-                limit.pool = limit.pool or Pool(limit.limit, bounded=True)
+                limit.pool = limit.pool or Pool(limit.limit, slots=limit.slots)
             else:
                 if not _shared:
                     _shared.append(Pool())
@@ -325,15 +330,13 @@ def pool_of(limit: _Limit) -> Pool:
     return pool
 
 
-_MAX_THREADS = 32  # as many requests as TensorStore has under way by default
-
 _background: list[Pool] = []
 _under_way: set[Future[object]] = set()
 
 
 def _background_pool() -> Pool:
     if not _background:
-        _background.append(Pool(_MAX_THREADS))
+        _background.append(Pool(DEFAULT_CONCURRENCY))
     return _background[0]
 
 
@@ -342,7 +345,7 @@ def in_background(work: Callable[[], T]) -> Future[T]:
     # In a thread of a pool, whose turn it is to wait, `work` is done here and now.
     results: list[T] = []
     pool = _background_pool()
-    pool.start_threads(min(_MAX_THREADS, len(_under_way) + 1))
+    pool.start_threads(min(DEFAULT_CONCURRENCY, len(_under_way) + 1))
     future = pool.run([work], lambda _: lambda do: results.append(do()), results.pop, n_workers=1)
     if not future.done():
         _under_way.add(future)  # type: ignore[arg-type]

@@ -25,8 +25,16 @@ from chunkwise.engine.memory import pages_of
 from chunkwise.engine.pool import OpenWorker, Pool, Stop
 from chunkwise.engine.shard_layout import shard_layout
 from chunkwise.engine.shards import ShardSource, index_cache
-from chunkwise.engine.sources import FILLED, CacheSource, Source, StoreSource, caches_chunks
-from chunkwise.engine.strategy import ReadStrategy, read_strategy
+from chunkwise.engine.sources import (
+    FILLED,
+    CacheSource,
+    ManySource,
+    Source,
+    StoreSource,
+    caches_chunks,
+    store_source,
+)
+from chunkwise.engine.strategy import STAGING_NBYTES, ReadStrategy, read_strategy
 from chunkwise.engine.targets import Batch, Target, lies_in_one_piece
 from chunkwise.errors import NotFoundError
 from chunkwise.fork import Lock
@@ -151,7 +159,12 @@ def read_into(
         return out
 
     return pool.run(
-        batches, work_on, finish, n_workers=max(1, strategy.n_workers), inline=not strategy.n_workers
+        batches,
+        work_on,
+        finish,
+        n_workers=max(1, strategy.n_workers),
+        n_threads=strategy.n_threads,
+        inline=not strategy.n_workers,
     )
 
 
@@ -172,7 +185,7 @@ def _open_chunks(
     pages = pages_of(view)
 
     def open_worker(stop: Stop) -> Callable[[tuple[PlanAxis, ...]], None]:
-        source: Source = (CacheSource if strategy.source == "cache" else StoreSource)(array, store)
+        source = CacheSource(array, store) if strategy.source == "cache" else store_source(array, store)
         target = Target(
             array.chain,
             view,
@@ -185,7 +198,10 @@ def _open_chunks(
         def work(axes: tuple[PlanAxis, ...]) -> None:
             if pages is not None:
                 pages.prepare(view[_hull(axes)])
-            batches = target.batches(axes, keys(axes, array.keys))
+            names: Iterable[str] = keys(axes, array.keys)
+            if isinstance(source, ManySource):
+                names = source.expect(names)
+            batches = target.batches(axes, names)
             read_chunks(batches, source, stop, fill_missing=fill_missing)
 
         return work
@@ -236,12 +252,11 @@ def _hull(axes: tuple[PlanAxis, ...]) -> tuple[Any, ...]:
     return (*(slice(axis.out[0].start, axis.out[-1].stop) for axis in axes), ...)
 
 
-# What the caller's thread reads, and memory that is kept for each read at the same time, in bytes.
-_LARGEST = 1 << 20
-
-
 class SmallReader:
     """Reads of one array, of one chunk each."""
+
+    # Sources and memory of a read are kept for the next one, as many of them as there were reads at the same
+    # time.
 
     def __init__(self, array: StoredArray, store: Readable, pool: Pool) -> None:
         self._array = array
@@ -258,7 +273,7 @@ class SmallReader:
             n_processors=pool.n_workers,
             request_concurrency=traits_of(store).request_concurrency,
         )
-        self._decodes = strategy.n_workers == 0 and chain.item.nbytes <= _LARGEST
+        self._decodes = strategy.n_workers == 0 and chain.item.nbytes <= STAGING_NBYTES
         plain = array.shard is None and array.field is None and array.grid.chunk_shape is not None
         takes = plain and (self._decodes or self._is_cached)
         self._chunk_shape = tuple(array.grid.chunk_shape or ()) if takes else None
@@ -267,7 +282,7 @@ class SmallReader:
         self, transform: IndexTransform, out: npt.NDArray[Any], *, fill_missing: bool
     ) -> Future[npt.NDArray[Any]] | None:
         """Fill `out` as `read_into` does; None if the request is not of the kind that is read here."""
-        if self._chunk_shape is None or out.nbytes > _LARGEST:
+        if self._chunk_shape is None or out.nbytes > STAGING_NBYTES:
             return None
         place = place_in_chunk(transform, out.shape, self._chunk_shape)
         if place is None:

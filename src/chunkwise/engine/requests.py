@@ -29,18 +29,10 @@ __all__ = ["ChunkRequests", "TableReader", "TableSource", "is_simple"]
 Array: TypeAlias = "npt.NDArray[Any]"
 Numbers: TypeAlias = "npt.NDArray[np.int64]"
 
-# What is decoded at once, in bytes.
-_LARGEST = 1 << 22
-
 
 def is_simple(array: StoredArray) -> bool:
     """Return True if requests to `array` fit into a table: no shards, no fields, one shape of chunks."""
-    return (
-        array.shard is None
-        and array.field is None
-        and array.grid.chunk_shape is not None
-        and array.chain.item.nbytes <= _LARGEST
-    )
+    return array.shard is None and array.field is None and array.grid.chunk_shape is not None
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,7 +81,14 @@ def write_shards_from(
         return _ShardWriter(array, shard, layout, store, view, store_fill, stop, limit).write
 
     batches = split(axes, strategy.n_batches)
-    return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
+    return pool.run(
+        batches,
+        open_worker,
+        _nothing,
+        n_workers=strategy.n_workers,
+        n_threads=strategy.n_threads,
+        inline=strategy.inline,
+    )
 
 
 def _nothing() -> None:

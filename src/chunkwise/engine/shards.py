@@ -24,11 +24,11 @@ from chunkwise.engine.sources import Fetched
 from chunkwise.engine.targets import Batch
 from chunkwise.errors import AbortedError, DataCorruptionError, NotFoundError, OutOfRangeError, prefix
 from chunkwise.fork import Lock, new_lock
+from chunkwise.kvstore.byte_range import coalesce_ranges
 from chunkwise.kvstore.protocol import Buffer, ByteRange, RangeReadable, Readable, offers
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache, ShardIndexes
 from chunkwise.kvstore.traits import traits_of
 from chunkwise.plan.plan import cells
-from chunkwise.plan.ranges import coalesce_ranges
 from chunkwise.plan.shard import ShardRequest
 
 __all__ = ["GAP", "LARGEST_REQUEST", "WHOLE_SHARE", "ShardSource", "index_cache"]

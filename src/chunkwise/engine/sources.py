@@ -21,10 +21,20 @@ from chunkwise.engine.targets import Batch
 from chunkwise.errors import NotFoundError
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import CacheEntry
-from chunkwise.kvstore.protocol import Readable
+from chunkwise.kvstore.protocol import ManyReadable, Readable, offers
 from chunkwise.kvstore.traits import traits_of
 
-__all__ = ["FILLED", "CacheSource", "Fetched", "Source", "StoreSource", "caches_chunks", "decoding_of"]
+__all__ = [
+    "FILLED",
+    "CacheSource",
+    "Fetched",
+    "ManySource",
+    "Source",
+    "StoreSource",
+    "caches_chunks",
+    "decoding_of",
+    "store_source",
+]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
@@ -88,6 +98,42 @@ class StoreSource:
         """Return the error of a chunk that isn't stored."""
         cell = self._array.keys.cell(name, self._array.grid.rank) or ()
         return missing_chunk(cell, describe(self._store, name))
+
+
+_MOST_AHEAD = 256  # chunks that are asked for together
+
+
+class ManySource(StoreSource):
+    """Chunks of a store that answers for many keys at once."""
+
+    def __init__(self, array: StoredArray, store: Readable) -> None:
+        super().__init__(array, store)
+        self._read_into = None
+        self._expected: list[str] = []
+        self._next = 0  # of those expected
+        self._ahead: dict[str, Buffer | None] = {}
+
+    def expect(self, keys: Iterable[str]) -> list[str]:
+        """Return `keys`, of which batches will follow in this order."""
+        self._expected, self._next, self._ahead = list(keys), 0, {}
+        return self._expected
+
+    def fetch(self, batch: Batch) -> Iterator[Fetched]:
+        """Yield the chunks of `batch`, read together with those that come after them."""
+        store: Any = self._store
+        for key in batch.names:
+            while key not in self._ahead:
+                keys = self._expected[self._next : self._next + _MOST_AHEAD]
+                found = store.read_many(keys)
+                self._next += len(found)
+                self._ahead = dict(zip(keys, found, strict=False))
+            yield self._ahead.pop(key)
+
+
+def store_source(array: StoredArray, store: Readable) -> StoreSource:
+    """Return the source of a store: one request for each chunk, or for many of a store that takes long."""
+    many = traits_of(store).request_concurrency is not None and offers(store, ManyReadable)
+    return (ManySource if many else StoreSource)(array, store)
 
 
 @lru_cache(maxsize=1024)

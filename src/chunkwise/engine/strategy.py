@@ -47,6 +47,7 @@ class ReadStrategy(NamedTuple):
     target: Literal["direct", "staged"]
     n_workers: int  # threads; 0 for the caller's own
     batch_nbytes: int  # decoded bytes of the chunks that a worker takes at a time
+    n_threads: int | None = None  # as for `Pool.run`
 
     def __str__(self) -> str:
         threads = {0: "the calling thread", 1: "1 thread"}.get(self.n_workers, f"{self.n_workers} threads")
@@ -77,7 +78,8 @@ def read_strategy(
     if request_concurrency is not None:
         n = max(1, min(request_concurrency, limit))
         batch = nbytes // (n * _BATCHES_PER_WORKER)
-        return ReadStrategy(source, target, n, max(1, batch, min(_SHARD_PIECE, shard_nbytes)))
+        most = min(request_concurrency, io_limit or request_concurrency)
+        return ReadStrategy(source, target, n, max(1, batch, min(_SHARD_PIECE, shard_nbytes)), most)
     rate = _COPY_RATE + decode_rate
     parallel = n_processors > 1 and n_chunks > 1 and chunk_nbytes * rate >= _WORTH_A_THREAD
     total = n_chunks * (_CHUNK + chunk_nbytes * rate)
@@ -95,6 +97,7 @@ class WriteStrategy(NamedTuple):
     n_batches: int  # pieces to cut the plan into
     inline: bool  # True if the calling thread does it at once
     smaller: int = 1  # pieces to cut each of the last `n_workers` batches into
+    n_threads: int | None = None  # as for `Pool.run`
 
 
 def write_strategy(
@@ -125,7 +128,8 @@ def write_strategy(
     limit = traits.io_limit or n_objects
     if requests is not None:
         n = max(1, min(requests, n_objects, limit))
-        return WriteStrategy(n, n * _BATCHES_PER_WORKER, False)
+        most = min(requests, traits.io_limit or requests)
+        return WriteStrategy(n, n * _BATCHES_PER_WORKER, False, n_threads=most)
     parallel = pool.n_workers > 1 and n_objects > 1 and unlocked >= _WRITE_WORTH_A_THREAD
     total = n_objects * n_chunks * (_WRITE_CHUNK + unlocked)
     if total <= (_INLINE if parallel else _INLINE_ALONE):

@@ -17,10 +17,9 @@ from chunkwise.kvstore.adapter.prefix import whole_store
 from chunkwise.kvstore.atomic import AtomicWritable
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver, offers
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["TransactionState"]
-
-_MAX_WRITERS = 16  # a write waits for the disk most of the time
 
 
 class _OneChange(NamedTuple):
@@ -189,7 +188,8 @@ class TransactionState:
                     store.base.delete_range(keys.start, keys.stop)
 
         def write_rest(_: None) -> Future[None]:
-            n = min(_MAX_WRITERS, len(changes))
+            traits = [traits_of(store.base) for store in stores]
+            n = max((t.request_concurrency or t.write_concurrency or 1 for t in traits), default=1)
             return pool.run(changes, open_worker, _nothing, n_workers=n, inline=quick)
 
         pool = self._pool()

@@ -24,7 +24,7 @@ from chunkwise.engine.chunk_codec import Coder
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import Pool, Stop
 from chunkwise.engine.shard_write import write_shards_from
-from chunkwise.engine.strategy import write_strategy
+from chunkwise.engine.strategy import STAGING_NBYTES, write_strategy
 from chunkwise.engine.update import (
     Changer,
     ReadWritable,
@@ -45,8 +45,6 @@ __all__ = ["ReadWritable", "SmallWriter", "referencing", "write_from"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Batch: TypeAlias = "tuple[PlanAxis, ...]"
-
-_MAX_SMALL = 1 << 20  # bytes that are kept for each write at the same time
 
 
 def write_from(
@@ -96,7 +94,14 @@ def write_from(
         return work
 
     batches = split(plan.axes, strategy.n_batches, strategy.n_workers, strategy.smaller)
-    return pool.run(batches, open_worker, _nothing, n_workers=strategy.n_workers, inline=strategy.inline)
+    return pool.run(
+        batches,
+        open_worker,
+        _nothing,
+        n_workers=strategy.n_workers,
+        n_threads=strategy.n_threads,
+        inline=strategy.inline,
+    )
 
 
 class _StoreSink:
@@ -146,11 +151,12 @@ class SmallWriter:
         self._store_fill = store_data_equal_to_fill_value or array.store_fill_chunks
         shape = array.grid.chunk_shape
         plain = array.shard is None and array.field is None and as_transactional(store) is None
-        small = plain and array.chain.item.nbytes <= _MAX_SMALL
+        small = plain and array.chain.item.nbytes <= STAGING_NBYTES
         self._shape = tuple(shape) if small and shape is not None else None
         self._n_elements = prod(shape or ())
         self._order = tuple(range(array.grid.rank))
-        self._inline = write_strategy(pool, store, array.chain, 1).inline
+        strategy = write_strategy(pool, store, array.chain, 1)
+        self._inline, self._n_threads = strategy.inline, strategy.n_threads
         self._limit = pool.codec_limit(0 if self._inline else 1)
         self._idle: list[tuple[_StoreSink, Coder]] = []
 
@@ -176,7 +182,7 @@ class SmallWriter:
         def open_worker(stop: Stop) -> Callable[[str], None]:
             return lambda key: self._write(key, inside, elements)
 
-        return self._pool.run([key], open_worker, _nothing, n_workers=1)
+        return self._pool.run([key], open_worker, _nothing, n_workers=1, n_threads=self._n_threads)
 
     def _write(self, key: str, inside: tuple[Any, ...] | None, elements: Array) -> None:
         try:

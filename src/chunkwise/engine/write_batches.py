@@ -18,18 +18,13 @@ from chunkwise.codec.protocol import Buffer, PreparedChain
 from chunkwise.driver.stored_array import StoredField
 from chunkwise.engine.chunk_codec import CodecLimit, Coder, open_coders
 from chunkwise.engine.pool import Stop
+from chunkwise.engine.strategy import STAGING_NBYTES
 from chunkwise.plan.axis import PlanAxis
 from chunkwise.plan.plan import chunk_order, extents, selections, wholes
 
 __all__ = ["Sink", "WriteBatch", "WriteBatches", "write_chunks"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
-
-# Bytes of chunks that are copied together.
-_STAGED = 1 << 22
-# In bytes: what is better written in the order of the chunks than read in that of the source.
-_SHORT_ROW = 64
-_SHORT_RUN = 512
 
 
 class WriteBatch(NamedTuple):
@@ -139,7 +134,7 @@ class WriteBatches:
             return 1  # a chunk of one row is contiguous
         if any(axis.dims != (dim,) for dim, axis in enumerate(axes)) or view.strides[-1] != view.itemsize:
             return 1
-        return max(1, min(axes[-1].n_entries, _STAGED // max(1, prod(shape) * view.itemsize)))
+        return max(1, min(axes[-1].n_entries, STAGING_NBYTES // max(1, prod(shape) * view.itemsize)))
 
 
 def _regions(
@@ -158,12 +153,10 @@ def _regions(
 
 def _copy_in(chunks: Array, source: Array) -> None:
     """Copy `source` to chunks, both with the number of the chunk in front of the last axis."""
-    n, length = source.shape[-2:]
-    row = length * source.itemsize
-    plain = source.itemsize in (1, 2, 4, 8) and source.dtype.names is None and not source.dtype.hasobject
-    if plain and row > _SHORT_ROW and n * row > _SHORT_RUN:
+    if source.itemsize in (1, 2, 4, 8) and source.dtype.names is None and not source.dtype.hasobject:
         # A ufunc goes through memory in the order of its operands' axes, here that of the rows of the
-        # source; a plain copy goes in the order of the target's strides.
+        # source; a plain copy goes in the order of the target's strides, which takes 1.8 times as long for
+        # rows of 32 elements of uint16 (a tenth of a write of 32³ chunks; benchmarks/processor_time.py).
         bits = np.dtype(f"u{source.itemsize}")
         np.positive(source.view(bits), out=chunks.view(bits))
     else:

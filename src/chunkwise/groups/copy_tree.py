@@ -78,6 +78,18 @@ def copy_tree(
     FailedPreconditionError
         If the unfinished copy of an array is with other options, somebody is at work on it, or a worker
         doesn't see what it is to read and write.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> tree = chunkwise.create_group(f"{place}/a.n5", format="n5", attributes={"subject": "m7"})
+    >>> _ = tree.create_array("raw", np.arange(6))
+    >>> report = chunkwise.copy_tree(f"{place}/a.n5", f"{place}/a.zarr", format="zarr3")
+    >>> report.n_arrays, report.nbytes
+    (1, 48)
     """
     here, there = locate(source), locate(destination)
     root = require_node(here)

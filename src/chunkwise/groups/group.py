@@ -40,6 +40,20 @@ class Group(ReadableGroup):
 
     Paths are names joined by "/", from this group, or with a leading "/" from the root of the tree that was
     opened.  Iterating gives names and opens nothing; arrays are opened, not read, when they are looked up.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> group = chunkwise.create_group(path)
+    >>> _ = group.create_array("raw/em", np.arange(6))
+    >>> group = chunkwise.open_group(path)
+    >>> sorted(group), "raw/em" in group
+    (['raw'], True)
+    >>> group["raw/em"][2:4].read().result()
+    array([2, 3])
     """
 
     __slots__ = ()
@@ -218,6 +232,62 @@ class Group(ReadableGroup):
                 f"{member.name} is of {member.dtype.name}, not {data_type(dtype).name}"
             )
         return member
+
+    def create_dataset(
+        self,
+        name: str,
+        shape: Sequence[int] | int | None = None,
+        dtype: Any = None,
+        data: Any = None,
+        *,
+        chunks: Sequence[int] | bool | str | None = None,
+        compression: str | None = None,
+        compression_opts: int | None = None,
+        fillvalue: Any = None,
+        **options: Any,
+    ) -> TensorStore:
+        """Do what `create_array` does, with the parameters of h5py.
+
+        Parameters
+        ----------
+        name, shape, dtype, data
+            In the order of h5py.
+        chunks : sequence of int, bool, optional
+            True and None let chunkwise choose; False, one chunk, is refused.
+        compression : str, optional
+            Name of a codec, such as ``"gzip"``.
+        compression_opts : int, optional
+            Its level.
+        fillvalue : scalar, optional
+        **options
+            Those of `create_array`.
+        """
+        if chunks is False:
+            raise InvalidArgumentError("chunks: expected a shape, True or None, got False")
+        if compression_opts is not None and compression is None:
+            raise InvalidArgumentError("compression_opts: expected a compression that it belongs to")
+        if compression is not None:
+            options["codec"] = (
+                compression if compression_opts is None else f"{compression}:{compression_opts}"
+            )
+        if fillvalue is not None:
+            options["fill_value"] = fillvalue
+        chosen = "auto" if chunks is None or chunks is True else chunks
+        return self.create_array(name, data, shape=shape, dtype=dtype, chunks=chosen, **options)
+
+    def require_dataset(
+        self, name: str, shape: Sequence[int] | int, dtype: Any, **options: Any
+    ) -> TensorStore:
+        """Return the array at `name`, after making it as `create_dataset` does if it is missing.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is a group, or an array with another shape or data type.
+        """
+        if name not in self:
+            return self.create_dataset(name, shape, dtype, **options)
+        return self.require_array(name, shape=shape, dtype=dtype)
 
     # -- changing -------------------------------------------------------------------------------
 

@@ -61,12 +61,13 @@ def open_n5_uri(uri: str, mode: Mode = "r", *, context: Context | None = None) -
 
     Examples
     --------
-    >>> import chunkwise, tempfile
+    >>> import tempfile
+    >>> import chunkwise
     >>> path = tempfile.mkdtemp() + "/data.n5"
     >>> group = chunkwise.create_group(path)
     >>> group.create_group("raw", attributes={"scales": [[1, 1], [2, 2]]}).path
     'raw'
-    >>> open_n5_uri(f"n5://{path}?raw#scales[1]")
+    >>> chunkwise.open_n5_uri(f"n5://{path}?raw#scales[1]")
     [2, 2]
     """
     if mode not in ("r", "r+"):

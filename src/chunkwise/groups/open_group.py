@@ -17,7 +17,7 @@ from chunkwise.hierarchy.attribute_value import NonFinite, check_non_finite
 from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
 from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.document import load_json
-from chunkwise.hierarchy.location import Location, LocationLike, locate
+from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
 from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, create_parents
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.snapshot import parse_snapshot
@@ -74,6 +74,20 @@ def open_group(
     ------
     NotFoundError, AlreadyExistsError
         If it is missing and not to be made, or the other way round.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> group = chunkwise.create_group(path)
+    >>> _ = group.create_array("raw/em", np.arange(6))
+    >>> group = chunkwise.open_group(path)
+    >>> sorted(group), "raw/em" in group
+    (['raw'], True)
+    >>> group["raw/em"][2:4].read().result()
+    array([2, 3])
     """
     if mode not in _MODES:
         raise InvalidArgumentError(f"mode: expected one of {', '.join(_MODES)}, not {mode!r}")
@@ -101,6 +115,17 @@ def open_group(
         if consolidated:
             raise NotFoundError(f"there are no consolidated metadata at {location.text}")
     node = find_node(location, wanted)
+    if node is None and mode == "r":
+        inside = inside_file(location, context)
+        if inside is not None:
+            return open_group(
+                inside,
+                format=format,
+                consolidated=consolidated,
+                context=context,
+                non_finite=non_finite,
+                external_links=external_links,
+            )
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode == "w":
             _clear(node)
@@ -194,7 +219,22 @@ def create_group(
     non_finite: NonFinite = "error",
     external_links: ExternalLinks = False,
 ) -> Group:
-    """Make a group and open it for reading and writing; see `open_group`."""
+    """Make a group and open it for reading and writing; see `open_group`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> group = chunkwise.create_group(path)
+    >>> _ = group.create_array("raw/em", np.arange(6))
+    >>> group = chunkwise.open_group(path)
+    >>> sorted(group), "raw/em" in group
+    (['raw'], True)
+    >>> group["raw/em"][2:4].read().result()
+    array([2, 3])
+    """
     return open_group(
         place,
         "w" if overwrite else "w-",

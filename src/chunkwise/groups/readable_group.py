@@ -212,6 +212,8 @@ class ReadableGroup:
                 return result
         return None
 
+    visititems = visit  # the name that h5py has for it
+
     # -- looks ----------------------------------------------------------------------------------
 
     def tree(self, depth: int | None = None, *, attributes: bool = False) -> Drawing:

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from typing import Any
 
-from chunkwise.errors import FailedPreconditionError
+from chunkwise.stand_in import stand_in_for
 
 __all__ = ["install_as_hdmf_zarr"]
 
+_READERS = ("NWBZarrV2IO", "ZarrV2IO", "is_zarr_v2_file")
+
 _MODULES = {
-    "hdmf_zarr": ("NWBZarrIO", "ZarrDataIO", "ZarrIO"),
+    "hdmf_zarr": ("NWBZarrIO", "ZarrDataIO", "ZarrIO", "IncompleteConversionError", *_READERS),
     "hdmf_zarr.backend": ("ZarrIO",),
+    "hdmf_zarr.backend_zarrv2": ("IncompleteConversionError", "ZarrV2IO", "is_zarr_v2_file"),
     "hdmf_zarr.nwb": ("NWBZarrIO",),
+    "hdmf_zarr.nwb_zarrv2": ("NWBZarrV2IO",),
     "hdmf_zarr.utils": ("ZarrDataIO",),
 }
 
 
-class _StandIn(ModuleType):
-    """A module with classes of chunkwise.hdmf."""
+def _members() -> dict[str, dict[str, Any]]:
+    ours = import_module("chunkwise.hdmf")
+    readers = import_module("chunkwise.hdmf.backend.zarr2_readers")
+    classes = {name: getattr(ours, name) for name in ("NWBZarrIO", "ZarrDataIO", "ZarrIO")}
+    classes |= {name: getattr(readers, name) for name in _READERS}
+    classes["IncompleteConversionError"] = ours.BrokenLinkError
+    return {module: {name: classes[name] for name in names} for module, names in _MODULES.items()}
 
 
 def install_as_hdmf_zarr() -> None:
     """Let ``import hdmf_zarr`` give the classes of `chunkwise.hdmf`, in this process.
 
-    ``NWBZarrIO``, ``ZarrIO`` and ``ZarrDataIO`` are found in ``hdmf_zarr`` and in its modules ``backend``,
-    ``nwb`` and ``utils``.  An hdmf-zarr that is installed is not seen any more; its files are left alone.
+    What ``hdmf_zarr`` 0.13 and 0.14 have for users is found there and in the modules that it comes from:
+    ``NWBZarrIO``, ``ZarrIO`` and ``ZarrDataIO``; ``NWBZarrV2IO``, ``ZarrV2IO`` and ``is_zarr_v2_file`` for
+    Zarr v2; and ``IncompleteConversionError``, which is `chunkwise.hdmf.BrokenLinkError`.  An hdmf-zarr
+    that is installed is not seen any more; its files are left alone.
     Does nothing the second time.
 
     Raises
@@ -36,23 +45,13 @@ def install_as_hdmf_zarr() -> None:
         If hdmf-zarr was imported already: there would be classes of both.
     ImportError
         If hdmf or pynwb is missing.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.install_as_hdmf_zarr()
+    >>> from hdmf_zarr import NWBZarrIO
+    >>> NWBZarrIO.__module__.split(".")[0]
+    'chunkwise'
     """
-    found = sys.modules.get("hdmf_zarr")
-    if isinstance(found, _StandIn):
-        return
-    if found is not None:
-        raise FailedPreconditionError(
-            "hdmf_zarr is imported already; install_as_hdmf_zarr() has to be called before that"
-        )
-    ours = import_module("chunkwise.hdmf")
-    classes = {name: getattr(ours, name) for name in _MODULES["hdmf_zarr"]}
-    modules = {}
-    for name, members in _MODULES.items():
-        module = modules[name] = _StandIn(name, "Classes of chunkwise.hdmf.")
-        module.__spec__ = ModuleSpec(name, None, is_package=name == "hdmf_zarr")
-        module.__dict__.update({member: classes[member] for member in members})
-        parent, _, child = name.rpartition(".")
-        if parent:
-            setattr(modules[parent], child, module)
-    modules["hdmf_zarr"].__path__ = []
-    sys.modules.update(modules)
+    stand_in_for("hdmf_zarr", "install_as_hdmf_zarr", _members)

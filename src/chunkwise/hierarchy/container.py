@@ -58,6 +58,16 @@ def create_container(path: str | os.PathLike[str] | Location, *, text: bool = Fa
         If it is a container of a version above 4.
     FailedPreconditionError
         If its ``attributes.json`` isn't JSON.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.n5"
+    >>> chunkwise.create_container(path)
+    >>> chunkwise.open_group(path).format
+    'n5'
     """
     location = locate(path)
 

@@ -53,6 +53,19 @@ class Link(NamedTuple):
         Of the target; with a leading "/" from the root of its tree, else from the group with the link.
     source : str
         The tree that the target is in: ``"."`` for the same, or a path or URL of the root of another one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> group = chunkwise.create_group(tempfile.mkdtemp() + "/a.zarr")
+    >>> _ = group.create_array("raw", np.arange(6))
+    >>> group.create_link("latest", "raw")
+    >>> group.get_link("latest")
+    Link(path='/raw', source='.')
+    >>> group["latest"].shape
+    (6,)
     """
 
     path: str

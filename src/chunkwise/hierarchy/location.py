@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from chunkwise.catalogue import DRIVERS
-from chunkwise.errors import InvalidArgumentError
-from chunkwise.kvstore.protocol import KvStoreDriver, is_store
+from chunkwise.binding import Members
+from chunkwise.catalogue import DRIVERS, kvstores
+from chunkwise.driver.auto.found_instead import file_kind
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver, is_store
 from chunkwise.spec.context import Context
-from chunkwise.spec.kvstore_spec import KvStoreSpec, is_kvstore_object, parse_kvstore_spec
+from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable, is_kvstore_object, parse_kvstore_spec
 from chunkwise.spec.public_kvstore_spec import Spec as StoreSpec
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.spec_members import kvstore_from_url
 from chunkwise.spec.url import is_url, spec_json_from_path, spec_json_from_url
 
-__all__ = ["Locatable", "Location", "LocationLike", "locate", "location_of"]
+__all__ = ["Location", "LocationLike", "inside_file", "locate", "location_of"]
 
 LocationLike: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, Any] | Spec | StoreSpec | Locatable | KvStoreDriver | Location"
 )
 """A path, a URL, a spec of an array or a kvstore or its JSON, an open kvstore, or a location."""
-
-
-class Locatable(ABC):
-    """An open kvstore that users have."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def _bound_spec(self) -> KvStoreSpec:
-        """Return the bound spec of the keys under its prefix; raise UnsupportedError in a transaction."""
 
 
 class Location(NamedTuple):
@@ -158,3 +149,22 @@ def location_of(spec: KvStoreSpec, text: str | None = None) -> Location:
     store = spec.with_path(spec.path[: len(spec.path) - len(path)])
     base = {**store.strip().to_json(), "path": store.path}
     return Location(kv, path, text or kv.describe(path), base, store)
+
+
+def inside_file(location: Location, context: Context | None = None) -> Location | None:
+    """Return the root of the tree that the file at a location is; None if it is none."""
+    # An archive has to be named as one, since it can be written to.
+    if not location.path:
+        return None
+    try:
+        head = location.store.read(location.path[:-1], byte_range=ByteRange(0, 4)).value
+    except ChunkwiseError:  # it is shorter, or a directory
+        return None
+    kind = None if head is None else file_kind(bytes(head))
+    if kind is None or kind == "zip":
+        return None
+    base = location.kvstore()
+    spec: KvStoreSpec = kvstores.find(kind).parse(Members({"base": base.with_path(base.path[:-1])}))
+    return location_of(
+        spec.bind(context or Context()), f"{location.text.rstrip('/')}|{kind.replace('_', '-')}:"
+    )

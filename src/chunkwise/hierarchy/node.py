@@ -24,7 +24,7 @@ from chunkwise.errors import (
 )
 from chunkwise.hierarchy.container import container_root
 from chunkwise.hierarchy.document import load_json
-from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.location import Location, inside_file
 from chunkwise.kvstore.protocol import Stamped
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "find_node",
     "is_listed",
     "node_of",
+    "node_or_file",
     "require_node",
 ]
 
@@ -125,13 +126,22 @@ def _lookup_order(inside: FormatName | None) -> tuple[str, ...]:
     return (*first, *(key for key in _LOOKUP if key not in first))
 
 
-def require_node(location: Location) -> Node:
-    """Return the node at `location`; raise if there is none, or its document can't be read."""
+def node_or_file(location: Location) -> Node:
+    """Return the node at `location`, or that of the file there; raise if there is none."""
     node = find_node(location)
+    inside = inside_file(location) if node is None else None
+    if inside is not None:
+        location, node = inside, find_node(inside)
     if node is None:
         raise nothing_at(location)
+    return node
+
+
+def require_node(location: Location) -> Node:
+    """Return the node at `location`; raise if there is none, or its document can't be read."""
+    node = node_or_file(location)
     if node.error:
-        raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
+        raise FailedPreconditionError(f"{node.location.describe(node.key)}: {node.error}")
     return node
 
 

@@ -35,6 +35,16 @@ class Attributes(MutableMapping[str, Any]):
     version of the container and the members that make a dataset are not among them, and can't be set.
 
     Every method that changes something is one atomic conditional write, whatever the number of attributes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> group = chunkwise.create_group(tempfile.mkdtemp() + "/a.zarr", attributes={"subject": "m7"})
+    >>> group.attrs["weight"] = 21.5
+    >>> group.attrs.asdict()
+    {'subject': 'm7', 'weight': 21.5}
     """
 
     __slots__ = ("_frozen", "_known", "_node", "non_finite")

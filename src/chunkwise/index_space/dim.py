@@ -80,7 +80,8 @@ class Dim:
 
     Examples
     --------
-    >>> Dim(5, "x", implicit_upper=True)
+    >>> import chunkwise
+    >>> chunkwise.Dim(5, "x", implicit_upper=True)
     Dim(inclusive_min=0, exclusive_max=5, implicit_upper=True, label="x")
     """
 

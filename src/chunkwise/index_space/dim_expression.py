@@ -38,6 +38,13 @@ class DimExpression:
     """A selection of dimensions and operations on them, in order.
 
     After each operation the selection is what became of the selected dimensions.  Obtained from ``d[...]``.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> domain = chunkwise.IndexDomain(labels=["y", "x"], shape=[4, 6])
+    >>> domain[chunkwise.d["x"].translate_by[10]]
+    { "y": [0, 4), "x": [10, 16) }
     """
 
     __slots__ = ("__weakref__", "_operations", "_selection")
@@ -141,7 +148,15 @@ class DimExpression:
 
 
 class DimSelection(DimExpression):
-    """A dimension expression without operations yet."""
+    """A dimension expression without operations yet.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> domain = chunkwise.IndexDomain(labels=["y", "x"], shape=[4, 6])
+    >>> domain[chunkwise.d["x"].translate_by[10]]
+    { "y": [0, 4), "x": [10, 16) }
+    """
 
     __slots__ = ()
 

@@ -63,7 +63,8 @@ class IndexDomain(AllDimensionsMixin):
 
     Examples
     --------
-    >>> IndexDomain(shape=[4, 5], labels=["x", "y"], implicit_upper_bounds=[False, True])
+    >>> import chunkwise
+    >>> chunkwise.IndexDomain(shape=[4, 5], labels=["x", "y"], implicit_upper_bounds=[False, True])
     { "x": [0, 4), "y": [0, 5*) }
     """
 

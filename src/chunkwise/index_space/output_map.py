@@ -34,7 +34,17 @@ _EDGE = 3
 
 
 class OutputIndexMethod(enum.Enum):
-    """Kind of an output index map."""
+    """Kind of an output index map.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> transform = chunkwise.IndexTransform(input_shape=[4, 6])[1:3, ::2]
+    >>> transform([2, 1])
+    (2, 2)
+    >>> transform.output[1].method, transform.output[1].stride
+    (<OutputIndexMethod.single_input_dimension: 1>, 2)
+    """
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -93,6 +103,15 @@ class OutputIndexMap:
     ------
     TypeError
         If the arguments don't go together or are not integers.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> transform = chunkwise.IndexTransform(input_shape=[4, 6])[1:3, ::2]
+    >>> transform([2, 1])
+    (2, 2)
+    >>> transform.output[1].method, transform.output[1].stride
+    (<OutputIndexMethod.single_input_dimension: 1>, 2)
     """
 
     __slots__ = ("__weakref__", "_array", "_dim", "_offset", "_range", "_stride")
@@ -273,7 +292,17 @@ def _unpickle(
 
 
 class OutputIndexMaps(Sequence[OutputIndexMap]):
-    """The output index maps of a transform, one per output dimension."""
+    """The output index maps of a transform, one per output dimension.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> transform = chunkwise.IndexTransform(input_shape=[4, 6])[1:3, ::2]
+    >>> transform([2, 1])
+    (2, 2)
+    >>> transform.output[1].method, transform.output[1].stride
+    (<OutputIndexMethod.single_input_dimension: 1>, 2)
+    """
 
     __slots__ = ("__weakref__", "_maps")
 

@@ -63,6 +63,15 @@ class IndexTransform(IndexMapping, IndexingMixin):
     ------
     InvalidArgumentError
         If the arguments don't specify a domain, or an output index map does not fit it.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> transform = chunkwise.IndexTransform(input_shape=[4, 6])[1:3, ::2]
+    >>> transform([2, 1])
+    (2, 2)
+    >>> transform.output[1].method, transform.output[1].stride
+    (<OutputIndexMethod.single_input_dimension: 1>, 2)
     """
 
     __slots__ = ()

@@ -1,13 +1,16 @@
-"""Byte ranges of values: which bytes are meant, and reading several."""
+"""Byte ranges of values: which bytes are meant, reading several, and which of them share a request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
 
 from chunkwise.errors import InvalidArgumentError, OutOfRangeError
 from chunkwise.kvstore.protocol import Buffer, RangeReadable, Readable, offers
 
-__all__ = ["check_range", "read_ranges", "resolve_range"]
+__all__ = ["check_range", "coalesce_ranges", "read_ranges", "resolve_range"]
 
 
 def check_range(start: int, stop: int | None) -> None:
@@ -27,9 +30,11 @@ def resolve_range(start: int, stop: int | None, size: int) -> tuple[int, int]:
     end = size if stop is None else stop
     if not 0 <= begin <= end <= size:
         until = "?" if stop is None else stop
-        raise OutOfRangeError(
+        error = OutOfRangeError(
             f"Requested byte range [{start}, {until}) is not valid for value of size {size}"
         )
+        error.size = size
+        raise error
     return begin, end
 
 
@@ -48,3 +53,25 @@ def read_ranges(
             return None
         out.append(bytes(part))  # the reader may use its memory again with the next call
     return out
+
+
+def coalesce_ranges(
+    offsets: npt.NDArray[Any], lengths: npt.NDArray[Any], *, gap: int, largest: int
+) -> list[slice]:
+    """Return runs of byte ranges, sorted by offset, each of which one request serves."""
+    # Holes of at most `gap` bytes are read; nothing more is joined to a request of `largest` bytes.
+    if (offsets[1:] < offsets[:-1]).any():
+        raise InvalidArgumentError("byte ranges are not sorted by offset")
+    runs: list[slice] = []
+    starts, sizes = offsets.tolist(), lengths.tolist()
+    first = origin = stop = 0
+    for i, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        if i > first and (start - stop > gap or start + size - origin > largest):
+            runs.append(slice(first, i))
+            first = i
+        if i == first:
+            origin = stop = start
+        stop = max(stop, start + size)
+    if starts:
+        runs.append(slice(first, len(starts)))
+    return runs

@@ -40,7 +40,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.request_limits import Limits, RequestSlots
+from chunkwise.kvstore.request_limits import Limits, Slots
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import DEFAULT_TRAITS, StoreTraits
 
@@ -70,7 +70,7 @@ class HttpStore:
     ) -> None:
         self.base_url = base_url  # a query is sent with each request
         self.headers = tuple(headers)  # left out of pickles if they look like credentials
-        self.limits = limits or Limits(RequestSlots())
+        self.limits = limits or Limits(Slots())
         self.bounds = bounds or Bounds()
         self._shard_indexes = ShardIndexCache()
         parts = urlsplit(base_url)

@@ -23,7 +23,7 @@ from urllib3 import exceptions as failures
 from chunkwise.errors import ChunkwiseError, DeadlineExceededError, StorageError, UnsupportedError
 from chunkwise.kvstore.request_limits import Retries
 
-__all__ = ["SECRET_HEADERS", "Answer", "Bounds", "NoAnswerError", "send"]
+__all__ = ["SECRET_HEADERS", "Answer", "Bounds", "NoAnswerError", "link_local_address", "send"]
 
 SECRET_HEADERS = ("authorization", "cookie", "x-api-key")
 _MOST_REDIRECTS = 10
@@ -109,15 +109,21 @@ def _refusal(before: str, there: str) -> str:
     old, new = urlsplit(before), urlsplit(there)
     if new.scheme not in ("http", "https") or (old.scheme, new.scheme) == ("https", "http"):
         return f"expected the scheme {old.scheme}" + (" or https" if old.scheme == "http" else "")
+    address = link_local_address(new.hostname or "")
+    return f"which is the link-local address {address}" if address else ""
+
+
+def link_local_address(host: str) -> str:
+    """Return the link-local address that a name means, where clouds give credentials away; empty if none."""
     try:
-        found = socket.getaddrinfo(new.hostname or "", None, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return ""  # the request tells what is wrong with the name, or a proxy knows it
     for address in {str(entry[4][0]).partition("%")[0] for entry in found}:
         ip = ip_address(address)
         mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
-        if (mapped or ip).is_link_local:  # where clouds give credentials to their machines
-            return f"which is the link-local address {address}"
+        if (mapped or ip).is_link_local:
+            return address
     return ""
 
 

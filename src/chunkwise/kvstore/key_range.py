@@ -42,9 +42,10 @@ class KeyRange:
 
     Examples
     --------
+    >>> import chunkwise
     >>> "a/0" in KeyRange.of_prefix("a/"), "a0" in KeyRange.of_prefix("a/")
     (True, False)
-    >>> KeyRange(b"b", b"a").empty
+    >>> chunkwise.KvStore.KeyRange(b"b", b"a").empty
     True
     """
 

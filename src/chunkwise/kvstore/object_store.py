@@ -37,7 +37,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
-from chunkwise.kvstore.request_limits import Limits, RequestSlots
+from chunkwise.kvstore.request_limits import Limits, Slots
 from chunkwise.kvstore.shard_index_cache import ShardIndexCache
 from chunkwise.kvstore.traits import StoreTraits
 
@@ -65,7 +65,7 @@ class ObjectStore:
         use_conditional_write: bool | None = None,
     ) -> None:
         self.bucket = bucket
-        self.limits = limits or Limits(RequestSlots())
+        self.limits = limits or Limits(Slots())
         self._shard_indexes = ShardIndexCache()
         # False doesn't ask the server for them, True takes nothing else, None tries them out.
         self.use_conditional_write = use_conditional_write

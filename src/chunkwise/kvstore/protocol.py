@@ -25,6 +25,7 @@ __all__ = [
     "KvStoreDriver",
     "ListEntry",
     "Listable",
+    "ManyReadable",
     "RangeReadable",
     "Readable",
     "Reader",
@@ -120,6 +121,14 @@ class RangeReadable(Readable, Protocol):
     """A store that serves several byte ranges of one key for one request."""
 
     def read_ranges(self, key: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None: ...
+
+
+class ManyReadable(Readable, Protocol):
+    """A store in which many keys can share a request."""
+
+    def read_many(self, keys: Sequence[str]) -> list[Buffer | None]:
+        """Return the values of the first of `keys`, of at least one, None for those that are missing."""
+        ...
 
 
 class Writable(Protocol):

@@ -19,12 +19,13 @@ __all__ = [
     "Coalescing",
     "Limits",
     "Pace",
-    "RequestSlots",
     "Retries",
+    "Slots",
 ]
 
 _CONNECT_TIMEOUT = 4.0  # seconds
 DEFAULT_CONCURRENCY = 32
+_MOST_SLOTS = 1 << 15  # a limit may be any 64-bit number; Linux has no more threads by default
 
 T = TypeVar("T")
 
@@ -60,8 +61,8 @@ class Retries(NamedTuple):
         }
 
 
-class RequestSlots:
-    """At most `limit` requests at a time."""
+class Slots:
+    """At most `limit` calls at a time, of requests or of work for a processor."""
 
     def __init__(self, limit: int = DEFAULT_CONCURRENCY) -> None:
         self.limit = limit
@@ -73,20 +74,20 @@ class RequestSlots:
         # A slot that another thread had when the process was forked would never come back.
         # A queue, because threading's semaphores are written in Python and take ten times as long.
         self._free: SimpleQueue[None] = SimpleQueue()
-        for _ in range(self.limit):
+        for _ in range(min(self.limit, _MOST_SLOTS)):
             self._free.put(None)
 
-    def call(self, request: Callable[..., T], *arguments: Any) -> T:
-        """Return what `request` returns, which has a slot while it runs."""
+    def call(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Return what `work` returns, which has a slot while it runs."""
         free = self._free
         [_] = map(free.get, (True,))  # unpacked: see chunkwise.kvstore.file_protocol
         try:
-            return request(*arguments)
+            return work(*arguments)
         finally:
             free.put(None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RequestSlots, (self.limit,)
+        return Slots, (self.limit,)
 
 
 class Pace:
@@ -130,7 +131,7 @@ class Coalescing(NamedTuple):
 class Limits(NamedTuple):
     """Number, rate and repetition of requests."""
 
-    slots: RequestSlots
+    slots: Slots
     retries: Retries = Retries()
     read_pace: Pace | None = None
     write_pace: Pace | None = None

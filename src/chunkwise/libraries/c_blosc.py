@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numcodecs.blosc
@@ -41,8 +42,9 @@ def numcodecs_library() -> BloscLibrary:
 
 def imagecodecs_library(cname: str) -> BloscLibrary:
     """Return c-blosc as imagecodecs has it, built with Snappy."""
+    imagecodecs: Any
     try:
-        import imagecodecs
+        imagecodecs = import_module("imagecodecs")
     except ImportError:
         imagecodecs = None
     if imagecodecs is None or not imagecodecs.BLOSC.available:

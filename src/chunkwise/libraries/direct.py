@@ -1,8 +1,9 @@
 """Functions of C libraries that are called directly, by ctypes: libdeflate, c-blosc and libzstd.
 
 They are those of extension modules of other packages (``deflate``, ``numcodecs``), which export them on Linux
-and macOS.  Where they don't, `libdeflate`, `blosc` and `zstd` raise ImportError, and other packages'
-functions do the same (`chunkwise.libraries`).  All calls release the interpreter lock.
+and macOS.  Where they don't, or where another library of the same name may be linked into them, `libdeflate`,
+`blosc` and `zstd` raise ImportError, and other packages' functions do the same (`chunkwise.libraries`).  All
+calls release the interpreter lock.
 
 libdeflate
     encodes two to three times as fast as zlib at every level, to slightly fewer bytes, and decodes a fifth
@@ -20,8 +21,11 @@ libzstd
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 import weakref
 from collections.abc import Callable
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
@@ -42,17 +46,39 @@ _cell = ctypes.c_char.from_buffer
 _byref, _frombuffer = ctypes.byref, np.frombuffer
 
 
-def _load(package: str, module: str) -> Any:
-    """Return the library of an extension module, whose package is not imported for that."""
+def _load(package: str, module: str, symbol: str) -> Any:
+    """Return the library of an extension module, which exports `symbol`, without importing its package."""
     package_spec = find_spec(package)
     folders = package_spec.submodule_search_locations if package_spec else None
     spec = PathFinder.find_spec(f"{package}.{module}", list(folders or ()))
     if spec is None or spec.origin is None:
         raise ImportError(f"no module {package}.{module}")
     try:
-        return ctypes.CDLL(spec.origin)
-    except OSError as e:
+        return _open(spec.origin, symbol)
+    except (OSError, AttributeError) as e:
         raise ImportError(str(e)) from e
+
+
+@cache
+def _open(path: str, symbol: str) -> Any:
+    """Return a library whose functions call each other, and none of the same name in another library."""
+    # Where an application, or OpenGL, has loaded a libzstd of another version for all to see, the linker
+    # prefers it inside this one too: contexts of one version, used by the other, decode to wrong values.
+    if sys.platform != "linux":
+        return ctypes.CDLL(path)
+    try:
+        library = ctypes.CDLL(path, os.RTLD_NOLOAD)  # it has been linked already
+    except OSError:
+        if hasattr(os, "RTLD_DEEPBIND"):
+            return ctypes.CDLL(path, os.RTLD_DEEPBIND)
+        library = ctypes.CDLL(path)
+    own, other = getattr(library, symbol), getattr(ctypes.CDLL(None), symbol, None)
+    if (
+        other is not None
+        and ctypes.cast(own, ctypes.c_void_p).value != ctypes.cast(other, ctypes.c_void_p).value
+    ):
+        raise ImportError(f"{symbol} of {path} may be mixed with that of another library")
+    return library
 
 
 def _address(buffer: Buffer) -> Any:
@@ -151,7 +177,7 @@ class Libdeflate:
 
 def libdeflate() -> Libdeflate:
     """Return libdeflate's own functions."""
-    library = _load("deflate", "_deflate")
+    library = _load("deflate", "_deflate", "libdeflate_alloc_decompressor")
     try:
         return Libdeflate(library)
     except AttributeError as e:
@@ -160,7 +186,7 @@ def libdeflate() -> Libdeflate:
 
 def blosc() -> BloscLibrary:
     """Return c-blosc's own functions."""
-    library = _load("numcodecs", "blosc")
+    library = _load("numcodecs", "blosc", "blosc_decompress_ctx")
     try:
         decompress_ctx, compress_ctx = library.blosc_decompress_ctx, library.blosc_compress_ctx
     except AttributeError as e:
@@ -198,7 +224,7 @@ def blosc() -> BloscLibrary:
 
 def zstd() -> ZstdLibrary:
     """Return libzstd's own functions."""
-    library = _load("numcodecs", "zstd")
+    library = _load("numcodecs", "zstd", "ZSTD_createDCtx")
     size, pointer, number = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
     try:
         new_decoder, new_encoder = library.ZSTD_createDCtx, library.ZSTD_createCCtx

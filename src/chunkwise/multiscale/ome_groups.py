@@ -9,6 +9,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError, NodeNotFoundError, NotFoundError
 from chunkwise.groups.group import Group
 from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS
+from chunkwise.html import panel, plate_drawing, table
 from chunkwise.multiscale.image import Members, MultiscaleImage, placed
 from chunkwise.multiscale.metadata import ImageMetadata, expect_list, expect_members, expect_text
 from chunkwise.multiscale.ome_zarr import ome_members, parse_ome_image
@@ -93,6 +94,9 @@ class Well:
     def __repr__(self) -> str:
         return f"<chunkwise.Well with {len(self._fields)} fields, at {self.location}>"
 
+    def _repr_html_(self) -> str:
+        return panel("Well", table([("location", self.location), ("fields", ", ".join(self._fields))]))
+
 
 class Plate:
     """A plate with wells; `open_multiscale` opens one by reading its own document only."""
@@ -167,6 +171,13 @@ class Plate:
             f"<chunkwise.Plate {self.name!r}: {len(self._wells)} wells in {len(self._rows)} rows and "
             f"{len(self._columns)} columns, at {self.location}>"
         )
+
+    def _repr_html_(self) -> str:
+        # No well is opened for it.
+        size = f"{len(self._rows)} × {len(self._columns)}"
+        rows = [("location", self.location), ("rows × columns", size), ("wells", f"{len(self._wells):,}")]
+        drawing = plate_drawing(self.rows, self.columns, self._wells)
+        return panel(f"Plate {self.name}", table(rows), drawing)
 
 
 class _PlateFields(Mapping[str, MultiscaleImage]):

@@ -26,6 +26,7 @@ from chunkwise.multiscale.ome_groups import (
     labels_of_group,
     series_of,
 )
+from chunkwise.multiscale.precomputed import precomputed_image
 from chunkwise.multiscale.raw_image import raw_image, single_array
 from chunkwise.spec.context import Context
 from chunkwise.tools.new_array import open_array
@@ -50,8 +51,9 @@ def open_multiscale(
     """Open an image at several resolutions, or what holds such images.
 
     OME-Zarr 0.4 and 0.5 are read, in directories and in archives (``*.ozx``, ``*.zip``); so are the layouts
-    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have.  Only the metadata of what is opened are
-    read: levels, labels, wells and fields are opened when they are looked up.
+    of N5 that n5-viewer, COSEM, Paintera and BigDataViewer have, and neuroglancer's precomputed volumes.
+    Only the metadata of what is opened are read: levels, labels, wells and fields are opened when they are
+    looked up.
 
     Parameters
     ----------
@@ -110,8 +112,11 @@ def open_multiscale(
             location, format = _container_of(location), "n5"
         try:
             group = open_group(location, format=format, context=context)
-        except InvalidArgumentError:
-            node = find_node(location)
+        except (InvalidArgumentError, NotFoundError) as e:
+            volume = precomputed_image(location, context)
+            if volume is not None:
+                return volume
+            node = None if isinstance(e, NotFoundError) else find_node(location)
             if node is None or node.kind != "array":
                 raise
             return single_array(open_array(location, read=True))
@@ -124,6 +129,8 @@ def open_multiscale(
         return raw_image(group)
     if found is None and group._node.kind == "array":  # an N5 container that is a dataset
         return single_array(open_array(group.location, read=True))
+    if found is None:
+        found = precomputed_image(group.location, context)
     if found is None:
         raise InvalidArgumentError(_no_image(group))
     return found

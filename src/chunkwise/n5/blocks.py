@@ -86,8 +86,9 @@ class N5Blocks:
     Examples
     --------
     >>> import tempfile
+    >>> import chunkwise
     >>> place = tempfile.mkdtemp() + "/container.n5/ids"
-    >>> ids = create_n5_blocks(place, dimensions=[8, 8], block_size=[4, 4], data_type="uint64")
+    >>> ids = chunkwise.create_n5_blocks(place, dimensions=[8, 8], block_size=[4, 4], data_type="uint64")
     >>> ids[0, 1] = [3, 5, 8]
     >>> ids[0, 1]
     array([3, 5, 8], dtype=uint64)
@@ -290,6 +291,18 @@ def open_n5_blocks(place: str | os.PathLike[str] | Location, *, kind: Kind | Non
         If its document can't be read.
     UnsupportedError
         If it is in a container of a version above 4.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.n5/d"
+    >>> options = {"dimensions": [4, 4], "block_size": [2, 2], "data_type": "uint8"}
+    >>> blocks = chunkwise.create_n5_blocks(path, **options)
+    >>> blocks[0, 1] = np.array([7, 8, 9], "uint8")
+    >>> chunkwise.open_n5_blocks(path)[0, 1].tolist()
+    [7, 8, 9]
     """
     if kind is not None and kind not in _KINDS:
         raise InvalidArgumentError(
@@ -342,6 +355,18 @@ def create_n5_blocks(
         If there is a dataset or a group, or a dataset above.
     SpecError
         For a member that is not what the format allows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.n5/d"
+    >>> options = {"dimensions": [4, 4], "block_size": [2, 2], "data_type": "uint8"}
+    >>> blocks = chunkwise.create_n5_blocks(path, **options)
+    >>> blocks[0, 1] = np.array([7, 8, 9], "uint8")
+    >>> chunkwise.open_n5_blocks(path)[0, 1].tolist()
+    [7, 8, 9]
     """
     location = locate(place)
     document: dict[str, Any] = {

@@ -54,12 +54,12 @@ def open_label_multisets(
     Examples
     --------
     >>> import tempfile
-    >>> from chunkwise import create_n5_blocks
+    >>> import chunkwise
     >>> place = tempfile.mkdtemp()
-    >>> _ = create_n5_blocks(
+    >>> _ = chunkwise.create_n5_blocks(
     ...     place, dimensions=[4], block_size=[2], data_type="uint8", attributes={"isLabelMultiset": True}
     ... )
-    >>> labels = open_label_multisets(place)
+    >>> labels = chunkwise.open_label_multisets(place)
     >>> labels[1] = [[7, 3], [8, 5]]
     >>> labels[0:3].read().result().tolist()
     [[[0, 1]], [[7, 3], [8, 5]], [[0, 1]]]

@@ -14,7 +14,7 @@ from chunkwise.multiscale.image_axes import ImageAxis, ngff_unit
 from chunkwise.pyramid.geometry import Level
 from chunkwise.version import __version__
 
-__all__ = ["check_ngff_axes", "ngff_attributes", "ngff_labels"]
+__all__ = ["check_ngff_axes", "ngff_attributes", "ngff_image", "ngff_labels"]
 
 
 def check_ngff_axes(axes: Sequence[ImageAxis]) -> None:
@@ -39,18 +39,7 @@ def ngff_attributes(
 ) -> dict[str, Any]:
     """Return the attributes of the group, of axes slowest first and levels of full resolution first."""
     multiscale: dict[str, Any] = {
-        "name": name,
-        "axes": [_axis(axis) for axis in axes],
-        "datasets": [
-            {
-                "path": path,
-                "coordinateTransformations": [
-                    {"type": "scale", "scale": list(level.scale)},
-                    {"type": "translation", "translation": list(level.translation)},
-                ],
-            }
-            for path, level in levels
-        ],
+        **ngff_image(name, axes, [(path, level.scale, level.translation) for path, level in levels]),
         "type": method,
         "metadata": {
             "description": "each level is downsampled from the one before",
@@ -68,6 +57,26 @@ def ngff_attributes(
             own["image-label"]["version"] = version
         return own
     return {"ome": {"version": version, **own}}
+
+
+def ngff_image(
+    name: str, axes: Sequence[ImageAxis], levels: Sequence[tuple[str, Sequence[float], Sequence[float]]]
+) -> dict[str, Any]:
+    """Return an entry of ``multiscales``, of levels with their path, scale and translation."""
+    return {
+        "name": name,
+        "axes": [_axis(axis) for axis in axes],
+        "datasets": [
+            {
+                "path": path,
+                "coordinateTransformations": [
+                    {"type": "scale", "scale": list(scale)},
+                    {"type": "translation", "translation": list(translation)},
+                ],
+            }
+            for path, scale, translation in levels
+        ],
+    }
 
 
 def ngff_labels(version: str, before: dict[str, Any], name: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 from chunkwise.arguments import as_nbytes
-from chunkwise.binding import dump_bytes
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
 from chunkwise.extras import load
 from chunkwise.server.answer import (
@@ -22,8 +21,9 @@ from chunkwise.server.answer import (
 )
 from chunkwise.server.content import Computed, Document
 from chunkwise.server.limits import Limits, TooBusyError, TooMuchError
+from chunkwise.server.listing import find_directory, index_page, json_listing
 from chunkwise.server.page_api import page_content
-from chunkwise.server.sources import Member, ServedGroup, Sources, sources_of
+from chunkwise.server.sources import Sources, sources_of
 from chunkwise.server.spaces import SPACES, find_content
 
 __all__ = ["asgi_app", "limits_of", "make_app"]
@@ -81,7 +81,13 @@ def asgi_app(
 
     Examples
     --------
-    ``uvicorn --factory module:function``, where the function returns ``asgi_app("volume.zarr")``.
+    ``uvicorn --factory module:function`` serves it, where the function returns ``asgi_app("volume.zarr")``.
+
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> app = chunkwise.asgi_app({"scan": np.zeros((64, 64), "uint16")})
+    >>> callable(app)
+    True
     """
     if not what:
         raise InvalidArgumentError("there is nothing to serve: give a path, an array or a group")
@@ -149,15 +155,16 @@ class _Handler:
             if not hmac.compare_digest(names[0].encode(), self._token.encode()):
                 return failure(403, "the token, the first name of the path, is missing or wrong")
             names = names[1:]
-        directory = not names or names[-1] == ""
-        names = names[:-1] if directory and names else names
+        slash = not names or names[-1] == ""
+        names = names[:-1] if slash and names else names
         if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
             return failure(404, "a path has no empty names, no . and .., no NUL and no backslash")
         asked = Asked(request.method == "HEAD", {k.lower(): v for k, v in request.headers.items()})
         base = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
         if self._token is not None:
             base += f"/{quote(self._token)}"
-        return await self._work(request, lambda: self._found(asked, names, request.query_params, base), asked)
+        query = request.query_params
+        return await self._work(request, lambda: self._found(asked, names, query, base, slash), asked)
 
     async def _work(self, request: Any, find: Callable[[], Answer | Computed], asked: Asked) -> Answer:
         if self._threads is None:
@@ -178,7 +185,7 @@ class _Handler:
             busy = failure(503, str(e))
             return busy._replace(headers={**busy.headers, "Retry-After": "1"})
 
-    def _found(self, asked: Asked, names: list[str], query: Any, base: str) -> Answer | Computed:
+    def _found(self, asked: Asked, names: list[str], query: Any, base: str, slash: bool) -> Answer | Computed:
         """Return the answer, or what has to be computed for it, to a request for a path."""
         try:
             if not names:
@@ -192,23 +199,21 @@ class _Handler:
                 assert isinstance(content, Computed), "the page asks for nothing that is stored as it is"
                 return content
             if names[0] in SPACES:
-                return self._value(asked, names[0], names[1:], base)
+                return self._value(asked, names[0], names[1:], base, slash)
         except ChunkwiseError as e:
             return _failed(e)
         return failure(404, f"there is no {names[0]!r}; there are {', '.join(SPACES)}")
 
-    def _value(self, asked: Asked, space: str, names: list[str], base: str) -> Answer | Computed:
+    def _value(self, asked: Asked, space: str, names: list[str], base: str, slash: bool) -> Answer | Computed:
         sources = self._sources
-        if not names:
-            return answer_document(asked, _listing(f"{base}/{space}", sources.top(), []))
-        content = find_content(sources, space, names)
+        content = None if slash or not names else find_content(sources, space, names)
         if content is None:
-            found = sources.split(names)
-            there = "" if found is not None else f"; there are {', '.join(sources)}"
-            return failure(404, f"there is nothing at {'/'.join(names)!r}{there}")
-        if isinstance(content, ServedGroup):
+            directory = find_directory(sources, space, names)
+            if directory is None:
+                there = "" if sources.split(names) is not None else f"; there are {', '.join(sources)}"
+                return failure(404, f"there is nothing at {'/'.join(names)!r}{there}")
             url = "/".join([base, space, *map(quote, names)])
-            return answer_document(asked, _listing(url, sources.members(names, content), [space]))
+            content = json_listing(url, directory) if slash else index_page(url, directory)
         if isinstance(content, Document):
             return answer_document(asked, content)
         return content if isinstance(content, Computed) else answer_stored(asked, content)
@@ -232,18 +237,6 @@ def _computed(asked: Asked, content: Computed) -> Answer:
     if body is None:
         return failure(404, "this chunk is not stored, or all of it is the fill value")
     return answer_bytes(asked, body, content.media_type)
-
-
-def _listing(url: str, members: Any, space: list[str]) -> Document:
-    """Return a directory as JSON; each member has its URL, so that clients that look for those list it."""
-    rows = []
-    for member in members:
-        assert isinstance(member, Member)
-        row: dict[str, Any] = {"name": member.name, "kind": member.kind, "url": f"{url}/{quote(member.name)}"}
-        if member.shape is not None:
-            row |= {"shape": list(member.shape), "dtype": member.dtype}
-        rows.append(row | ({"error": member.error} if member.error else {}))
-    return Document(dump_bytes({"url": url, "members": rows}))
 
 
 def _page(asked: Asked, name: str) -> Answer:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, memory_order, unit_symbol
 from chunkwise.multiscale.metadata import Axis, Channel
-from chunkwise.multiscale.open import open_multiscale
-from chunkwise.server.sources import Served, ServedArray, ServedGroup, Sources, at_zero
+from chunkwise.multiscale.open import Multiscale, open_multiscale
+from chunkwise.server.sources import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, Sources, at_zero
 
-__all__ = ["ServedImage", "image_at", "shown_dims"]
+__all__ = ["ServedImage", "image_at", "image_of_group", "multiscale_at", "shown_dims"]
 
 _LABEL_TYPES = ("uint64", "int64", "bool")
 
@@ -33,19 +34,35 @@ class ServedImage:
 
 def image_at(sources: Sources, path: tuple[str, ...], found: Served) -> ServedImage | None:
     """Return the image at a path, None if a group there is none."""
-    if isinstance(found, ServedArray):
-        return _of_array(sources, path, found)
-    return _of_levels(found) if found.members else _of_group(path[-1], found)
+    return _of_array(sources, path, found) if isinstance(found, ServedArray) else image_of_group(found)
+
+
+def image_of_group(found: ServedGroup) -> ServedImage | None:
+    """Return the image that a group is, None if it is none."""
+    if found.members:
+        return None if found.name == FIELDS else _of_levels(found)
+    return _of_group(found.name, found)
+
+
+def multiscale_at(found: Served | None) -> Multiscale | None:
+    """Return what a group holds, None if that is no image, plate or well; what was found lately is kept."""
+    if not isinstance(found, ServedGroup) or found.node is None or found.node.undeclared:
+        return None
+    kept: tuple[float, Multiscale | None] = found.made.get("multiscale", (float("-inf"), None))
+    when, known = kept
+    now = time.monotonic()
+    if now - when < KNOWN_FOR:
+        return known
+    try:
+        known = open_multiscale(found.node.location, format=found.node.format, context=found.context)
+    except (InvalidArgumentError, KeyError):
+        known = None  # a group of something else, or with metadata that are wrong
+    found.made["multiscale"] = now, known
+    return known
 
 
 def _of_group(name: str, found: ServedGroup) -> ServedImage | None:
-    node = found.node
-    if node is None or node.undeclared:
-        return None
-    try:
-        image = open_multiscale(node.location, format=node.format)
-    except (InvalidArgumentError, KeyError):
-        return None  # a group of something else, or with metadata that are wrong
+    image = multiscale_at(found)
     if not isinstance(image, MultiscaleImage):
         return None
     levels = tuple(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,16 +12,20 @@ import numpy as np
 
 from chunkwise.binding import dump_bytes, plain_json
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.multiscale.ome_groups import Plate, Well
 from chunkwise.server.content import BINARY, Computed, Content, Document
-from chunkwise.server.image import ServedImage, image_at, shown_dims
+from chunkwise.server.image import ServedImage, image_at, multiscale_at, shown_dims
+from chunkwise.server.plate import describe_plate, describe_well, find_thumbnail, well_of
 from chunkwise.server.sources import Member, ServedArray, ServedGroup, Sources
-from chunkwise.server.tiles import Plane, chunks_in, contrast_of, read_plane
+from chunkwise.server.tiles import Damage, Plane, chunks_in, contrast_of, read_plane
 from chunkwise.tools.summary import summarize
 
 __all__ = ["page_content"]
 
 _PERCENTILES = (0.5, 99.8)
 _MOST_MEMBERS = 10_000
+_MOST_FOUND = 200
+_SEARCH_SECONDS = 2.0
 
 
 def page_content(sources: Sources, name: str, query: Mapping[str, str]) -> Content:
@@ -58,6 +64,37 @@ def _tree(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> 
     return Document(dump_bytes({"members": rows, "attributes": _plain(found.attributes) if found else {}}))
 
 
+def _search(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
+    """Return the arrays and groups, level by level, whose path has a text in it, as far as time allows."""
+    text = query.get("text", "").strip().lower()
+    if not text:
+        raise InvalidArgumentError("text: expected what is looked for")
+    rows: list[dict[str, Any]] = []
+    waiting: deque[tuple[str, ...]] = deque([()])
+    stop = time.monotonic() + _SEARCH_SECONDS
+    n = 0
+    more = ""
+    while waiting and not more:
+        above = waiting.popleft()
+        try:
+            group = sources.find(above) if above else None
+            if above and not isinstance(group, ServedGroup):
+                continue
+            for member in sources.members(above, group) if isinstance(group, ServedGroup) else sources.top():
+                names = (*above, member.name)
+                n += 1
+                if text in "/".join(names).lower():
+                    rows.append({**_row(member), "path": "/".join(names)})
+                if member.kind == "group" and not member.error:
+                    waiting.append(names)
+                if time.monotonic() > stop or len(rows) == _MOST_FOUND:
+                    more = f"Only the first {n:,} arrays and groups were searched."
+                    break
+        except ChunkwiseError:
+            continue  # the tree tells what is wrong
+    return Document(dump_bytes({"members": rows, "more": more}))
+
+
 def _row(member: Member) -> dict[str, Any]:
     out = {name: value for name, value in member._asdict().items() if value}
     return out | ({"shape": list(member.shape)} if member.shape is not None else {})
@@ -70,7 +107,13 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
         raise NotFoundError(f"there is nothing at {'/'.join(path)!r}")
     image = image_at(sources, path, found)
     if image is None:
-        return Document(dump_bytes({"image": None, "attributes": _plain(found.attributes)}))
+        more: dict[str, Any] = {"image": None, "attributes": _plain(found.attributes)}
+        group = multiscale_at(found)
+        if isinstance(group, Plate):
+            more = {"image": None, "plate": describe_plate(group)}  # which is what the attributes say
+        elif isinstance(group, Well):
+            more["well"] = describe_well(sources, path, group)
+        return Document(dump_bytes(more))
     first = image.levels[0].view
     dims, channel, others = shown_dims(image)
     info: dict[str, Any] = {
@@ -82,6 +125,7 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
         "others": others,
         "labels": image.is_labels,
         "labelImages": list(image.labels),
+        "well": well_of(sources, path),
         "channels": [
             {
                 "label": c.label,
@@ -154,18 +198,34 @@ def _tile(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> 
     view, plane = _view(image, query), _plane(query)
 
     def make() -> bytes:
-        values, damages = read_plane(view, plane, is_labels=image.is_labels)
-        head = {
-            "shape": values.shape,
-            "dtype": values.dtype.str[1:],
-            "damaged": [{"box": [*d.rows, *d.columns], "message": d.message} for d in damages],
-        }
-        return _headed(dump_bytes(_plain(head)), values)
+        return _pixels(*read_plane(view, plane, is_labels=image.is_labels))
 
     return Computed(make, plane.n_elements * 3 * max(8, view.dtype.memory_dtype.itemsize), BINARY)
 
 
-def _headed(head: bytes, values: Any) -> bytes:
+def _thumbnail(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
+    """Return the pixels of a field of a well, channel by channel; the first line also tells which field."""
+    size = _integer(query, "size", 128)
+    found = find_thumbnail(sources, path, query.get("field", ""), _integers(query, "channels"), size)
+    more: dict[str, Any] = {
+        "path": "/".join(found.path),
+        "fields": found.fields,
+        "labels": found.image.is_labels,
+    }
+
+    def make() -> bytes:
+        values, damages = found.read()
+        return _pixels(values, damages, **more)
+
+    return Computed(make, found.nbytes, BINARY)
+
+
+def _pixels(values: Any, damages: list[Damage], **more: Any) -> bytes:
+    """Return pixels as they are in memory, behind a line of JSON with shape, type and damaged chunks."""
+    damaged = [{"box": [*d.rows, *d.columns], "message": d.message} for d in damages]
+    head = dump_bytes(
+        _plain({"shape": values.shape, "dtype": values.dtype.str[1:], "damaged": damaged, **more})
+    )
     padding = -(len(head) + 1) % 8  # so that values of 8 bytes are aligned
     return head + b" " * padding + b"\n" + bytes(values.tobytes())
 
@@ -211,8 +271,10 @@ def _chunks(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -
 
 _CALLS: dict[str, Callable[[Sources, tuple[str, ...], Mapping[str, str]], Content]] = {
     "tree": _tree,
+    "search": _search,
     "image": _image,
     "tile": _tile,
+    "thumbnail": _thumbnail,
     "contrast": _contrast,
     "value": _value,
     "chunks": _chunks,

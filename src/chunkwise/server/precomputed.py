@@ -1,6 +1,6 @@
 """Served arrays and images as neuroglancer's precomputed volumes: x, y, z and channels, uncompressed.
 
-Source: neuroglancer, "Precomputed chunk/volume format".  Resolutions are in nanometres; an axis without a
+`chunkwise.driver.neuroglancer_precomputed` has the format.  Resolutions are in nanometres; an axis without a
 unit has voxels of 1.
 """
 
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump_bytes
+from chunkwise.driver.neuroglancer_precomputed.chunk_keys import parse_chunk_name
+from chunkwise.driver.neuroglancer_precomputed.members import INFO_KEY, Encoding, Info, Scale, new_info
 from chunkwise.errors import UnsupportedError
 from chunkwise.server.browser_types import for_browsers
 from chunkwise.server.content import Computed, Content, Document
@@ -22,11 +23,11 @@ from chunkwise.server.image import ServedImage, shown_dims
 
 __all__ = ["KEY", "PrecomputedVolume"]
 
-KEY = "info"
+KEY = INFO_KEY
 
 _NANOMETRES = {"m": 1e9, "mm": 1e6, "um": 1e3, "nm": 1.0, "pm": 1e-3, "angstrom": 0.1, "": 1.0}
 _MOST_NBYTES = 1 << 23  # of a chunk, which a browser holds in memory of its graphics card
-_CHUNK_KEY = re.compile(r"\.(\d{1,4})/(\d{1,19})-(\d{1,19})_(\d{1,19})-(\d{1,19})_(\d{1,19})-(\d{1,19})")
+_SCALE_KEY = re.compile(r"\.(\d{1,4})/(.+)")
 
 
 class PrecomputedVolume:
@@ -43,7 +44,7 @@ class PrecomputedVolume:
             )
         self._views = [self._arranged(for_browsers(level.view)) for level in image.levels]
         self._chunks = [self._chunk_shape(level.view) for level in image.levels]
-        self.document = dump_bytes(self._info(image))
+        self.document = dump_bytes(self._info(image).document)
 
     def _arranged(self, view: TensorStore) -> TensorStore:
         """Return a view of x, y, z and channel."""
@@ -54,47 +55,45 @@ class PrecomputedVolume:
         at = [*self._dims, self._channel]
         return view[tuple(None if dim is None else slice(None) for dim in at)]
 
-    def _chunk_shape(self, view: TensorStore) -> tuple[int, ...]:
+    def _chunk_shape(self, view: TensorStore) -> tuple[int, int, int]:
         chunk = served_chunk_shape(view, _MOST_NBYTES)
-        return tuple(1 if dim is None else chunk[dim] for dim in self._dims)
+        x, y, z = (1 if dim is None else chunk[dim] for dim in self._dims)
+        return x, y, z
 
-    def _info(self, image: ServedImage) -> dict[str, Any]:
-        scales = []
+    def _info(self, image: ServedImage) -> Info:
+        first = self._views[0]
+        kind = "segmentation" if image.is_labels and _is_integer(first) else "image"
+        info = new_info(kind, first.dtype, first.shape[3])
         for number, (view, chunk) in enumerate(zip(self._views, self._chunks, strict=True)):
-            sizes = [
+            x, y, z = (
                 1.0 if dim is None else image.scales[number][dim] * _NANOMETRES.get(image.axes[dim].unit, 1.0)
                 for dim in self._dims
-            ]
-            scales.append(
-                {
-                    "key": f".{number}",  # no member of a group has such a name
-                    "size": list(view.shape[:3]),
-                    "resolution": sizes,
-                    "voxel_offset": [0, 0, 0],
-                    "chunk_sizes": [list(chunk)],
-                    "encoding": "raw",
-                }
             )
-        return {
-            "@type": "neuroglancer_multiscale_volume",
-            "type": "segmentation" if image.is_labels and _is_integer(self._views[0]) else "image",
-            "data_type": self._views[0].dtype.name,
-            "num_channels": self._views[0].shape[3],
-            "scales": scales,
-        }
+            scale = Scale(
+                key=f".{number}",  # no member of a group has such a name
+                size=view.shape[:3],
+                voxel_offset=(0, 0, 0),
+                resolution=(x, y, z),
+                chunk_sizes=(chunk,),
+                encoding=Encoding("raw"),
+                block_size=None,
+                sharding=None,
+            )
+            info = info.with_scale(scale)
+        return info
 
     def content(self, key: str) -> Content | None:
         """Return what `key` holds."""
         if key == KEY:
             return Document(self.document)
-        found = _CHUNK_KEY.fullmatch(key)
-        if found is None or int(found[1]) >= len(self._views):
+        found = _SCALE_KEY.fullmatch(key)
+        corners = None if found is None else parse_chunk_name(found[2])
+        if found is None or corners is None or int(found[1]) >= len(self._views):
             return None
         view, chunk = self._views[int(found[1])], self._chunks[int(found[1])]
-        numbers = [int(text) for text in found.groups()[1:]]
-        starts, stops = numbers[::2], numbers[1::2]
+        starts, stops = corners
         for start, stop, size, c in zip(starts, stops, view.shape, chunk, strict=False):
-            if start % c or start >= size or stop != min(start + c, size):
+            if start % c or not 0 <= start < size or stop != min(start + c, size):
                 return None  # no chunk of the grid
         part = tuple(slice(lo, hi) for lo, hi in zip(starts, stops, strict=True))
         nbytes = prod(hi - lo for lo, hi in zip(starts, stops, strict=True)) * view.shape[3] * 8

@@ -146,6 +146,14 @@ def serve(
         If the port is in use.
     ImportError
         If starlette or uvicorn is not installed (``chunkwise[serve]``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> with chunkwise.serve({"scan": np.zeros((64, 64), "uint16")}) as server:
+    ...     sorted(server.urls())[:2]
+    ['N5', 'TensorStore']
     """
     if not what:
         raise InvalidArgumentError("there is nothing to serve: give a path, an array or a group")

@@ -42,6 +42,7 @@ from chunkwise.tools.summary import summarize
 
 __all__ = [
     "FIELDS",
+    "KNOWN_FOR",
     "Member",
     "Served",
     "ServedArray",
@@ -56,7 +57,9 @@ FIELDS = ".fields"
 """Name between the path of an array of records and that of a field."""
 
 _SHOWN = 5
-_KNOWN_FOR = 2.0  # seconds after which a node is looked at again
+KNOWN_FOR = 2.0
+"""Seconds after which a node is looked at again."""
+
 _MOST_KNOWN = 4096
 _CACHED_NBYTES = 256 << 20  # of decoded chunks that are kept, since neighbouring tiles share chunks
 
@@ -77,6 +80,11 @@ class ServedArray:
         array = self.view._array
         return array if self.node is not None and isinstance(array, ChunkedArray) else None
 
+    @property
+    def is_computed(self) -> bool:
+        """True if it is put together from others, or computed."""
+        return not isinstance(self.view._array, ChunkedArray)
+
 
 @dataclass(frozen=True, eq=False)
 class ServedGroup:
@@ -86,6 +94,7 @@ class ServedGroup:
     node: Node | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     members: Mapping[str, ServedArray] = field(default_factory=dict)  # of a group that is not stored
+    context: Context | None = None  # with the cache that arrays of the group share
     made: dict[str, Any] = field(default_factory=dict)  # what has been made of it, by format
 
 
@@ -127,7 +136,7 @@ class StoredTree:
         """Return the array or group at a path; what was found lately is not looked at again."""
         now = time.monotonic()
         when, found = self._known.get(names, (float("-inf"), None))
-        if now - when < _KNOWN_FOR:
+        if now - when < KNOWN_FOR:
             return found
         found = self._look(names, found)
         with self._lock:
@@ -159,7 +168,7 @@ class StoredTree:
             return before
         attributes = node_attributes(node)
         if node.kind == "group":
-            return ServedGroup(location.name, node, attributes)
+            return ServedGroup(location.name, node, attributes, context=self._context)
         assert node.format is not None
         spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}
         view = open_spec(spec, read=True, context=self._context).result()

@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from chunkwise.errors import UnsupportedError
+from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.server import n5, zarr3
 from chunkwise.server.browser_types import for_browsers
 from chunkwise.server.content import Content
-from chunkwise.server.image import image_at
+from chunkwise.server.image import image_at, multiscale_at
 from chunkwise.server.precomputed import KEY as INFO
 from chunkwise.server.precomputed import PrecomputedVolume
 from chunkwise.server.sources import Served, ServedArray, ServedGroup, Sources
 
-__all__ = ["SPACES", "find_content"]
+__all__ = ["SPACES", "find_content", "is_passed", "keys_of"]
 
 
-def find_content(sources: Sources, space: str, names: Sequence[str]) -> Content | ServedGroup | None:
-    """Return what is at a path of a key space: content, or a group to list; None if there is nothing.
+def find_content(sources: Sources, space: str, names: Sequence[str]) -> Content | None:
+    """Return what is at a path of a key space, None if there is nothing; a node itself has no content.
 
     Raises
     ------
@@ -30,8 +31,29 @@ def find_content(sources: Sources, space: str, names: Sequence[str]) -> Content 
         return None
     node, key = found
     if not key:
-        return node if isinstance(node, ServedGroup) else None
+        return None
     return SPACES[space](sources, tuple(names[: len(names) - key.count("/") - 1]), node, key)
+
+
+def keys_of(space: str, node: Served) -> tuple[str, ...]:
+    """Return the names of the documents of a node in a key space."""
+    if space == "precomputed":
+        return (
+            (INFO,)
+            if isinstance(node, ServedArray) or isinstance(multiscale_at(node), MultiscaleImage)
+            else ()
+        )
+    return (n5.KEY if space == "n5" else zarr3.KEY,)
+
+
+def is_passed(space: str, array: ServedArray) -> bool:
+    """Return True if the stored chunks of an array are sent as they are, so that they can be listed."""
+    if space == "precomputed":
+        return False
+    if space == "n5":
+        return n5.is_passed(array)
+    same = space == "zarr3" or for_browsers(array.view) is array.view
+    return same and zarr3.passed_document(array) is not None
 
 
 def _by_format(module: ModuleType) -> Callable[[Sources, tuple[str, ...], Served, str], Content | None]:

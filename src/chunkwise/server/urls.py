@@ -26,10 +26,10 @@ def ready_urls(url: str, sources: Sources) -> dict[str, str]:
     if layers:
         state = {"layers": [{"name": name, "type": kind, "source": source} for name, kind, source in layers]}
         out["neuroglancer"] = _NEUROGLANCER + quote(json.dumps(state, separators=(",", ":")))
-    path = next((path for path, node in _nodes(sources) if isinstance(node, ServedArray)), (name,))
+    image, path = _first_image(sources)
     array = f"{url}zarr3/{'/'.join(map(quote, path))}"
     out |= {
-        "napari": f"napari {base}",
+        "napari": f"napari {url}zarr3/{'/'.join(map(quote, image))}",
         "zarr-python": f'zarr.open("{base}", mode="r")',
         "TensorStore": f'ts.open({{"driver": "zarr3", "kvstore": "{array}/"}})',
         "N5": f'ts.open({{"driver": "n5", "kvstore": "{array.replace("/zarr3/", "/n5/", 1)}/"}})',
@@ -58,6 +58,22 @@ def neuroglancer_sources(url: str, sources: Sources) -> list[tuple[str, str, str
         if len(layers) == _MOST_LAYERS:
             break
     return layers
+
+
+def _first_image(sources: Sources) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the paths of the first image, if there is one, and of an array, which is its first level."""
+    first: tuple[str, ...] | None = None
+    for path, node in _nodes(sources):
+        try:
+            image = image_at(sources, path, node)
+        except ChunkwiseError:
+            continue
+        if image is not None:
+            return path, (*path, *filter(None, image.paths[0].split("/")))
+        if first is None and isinstance(node, ServedArray):
+            first = path
+    first = first or (next(iter(sources)),)
+    return first, first
 
 
 def _nodes(sources: Sources) -> list[tuple[tuple[str, ...], ServedArray | ServedGroup]]:

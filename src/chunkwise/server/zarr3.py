@@ -6,15 +6,19 @@ and v2, which the key encoding ``v2`` finds.  Otherwise chunks are encoded anew.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from chunkwise.binding import dump_bytes
 from chunkwise.codec.chain import parse_codecs
 from chunkwise.driver.zarr3.format import FORMAT
 from chunkwise.errors import ChunkwiseError
+from chunkwise.multiscale.image_axes import AxisKind, ImageAxis
+from chunkwise.pyramid.ngff import ngff_image
 from chunkwise.server.content import Content, Document, StoredValue
 from chunkwise.server.encoded import EncodedArray, template_for
+from chunkwise.server.image import ServedImage, image_of_group
 from chunkwise.server.sources import ServedArray, ServedGroup
 from chunkwise.tools.array_template import inner_chain
 from chunkwise.tools.compressor import Compressor
@@ -95,16 +99,35 @@ def _all_known(codecs: Any) -> bool:
 
 
 def _attributes(group: ServedGroup) -> dict[str, Any]:
-    """Return the attributes; those of OME-NGFF 0.4 as 0.5 has them, which belongs to Zarr v3."""
+    """Return the attributes, with those of OME-NGFF 0.5 where they are of 0.4, or of a viewer of N5."""
     attributes = dict(group.attributes)
-    if "ome" in attributes or (group.node is not None and group.node.format == "n5"):
+    if "ome" in attributes:
         return attributes
+    if group.node is None or group.node.format == "n5":
+        image = image_of_group(group)
+        # Levels that are put together, such as those of several times, are no members of the group.
+        if image is None or (group.node and any(level.is_computed for level in image.levels)):
+            return attributes
+        return attributes | _ngff(image)
     own = {name: attributes.pop(name) for name in _NGFF if name in attributes}
     if own:
         attributes["ome"] = {"version": "0.5", **{name: _unversioned(value) for name, value in own.items()}}
     return attributes
 
 
+def _ngff(image: ServedImage) -> dict[str, Any]:
+    """Return an image as OME-NGFF has it, nothing if that can't have its axes."""
+    if _ORDER.fullmatch(" ".join(axis.type for axis in image.axes)) is None:
+        return {}
+    axes = [ImageAxis(axis.name, cast(AxisKind, axis.type), 1.0, axis.unit) for axis in image.axes]
+    levels = list(zip(image.paths, image.scales, image.translations, strict=True))
+    own: dict[str, Any] = {"version": "0.5", "multiscales": [ngff_image(image.name, axes, levels)]}
+    if image.is_labels:
+        own["image-label"] = {}
+    return {"ome": own}
+
+
+_ORDER = re.compile(r"(time )?(channel )?space space( space)?")
 _NGFF = ("multiscales", "omero", "labels", "image-label", "plate", "well", "bioformats2raw.layout")
 
 

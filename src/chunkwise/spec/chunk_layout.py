@@ -78,6 +78,13 @@ class ChunkLayout:
         For an invalid value, or one that contradicts a hard constraint.
     TypeError
         For an argument of a wrong type, or JSON given together with keywords.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> layout = chunkwise.ChunkLayout(read_chunk_shape=[32, 32], write_chunk_shape=[128, 128])
+    >>> layout.read_chunk.shape, layout.write_chunk.shape
+    ((32, 32), (128, 128))
     """
 
     Grid: TypeAlias = GridConstraints

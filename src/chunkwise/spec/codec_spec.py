@@ -27,6 +27,13 @@ class CodecSpec:
     ------
     ValueError
         If the driver is not registered, or a member is invalid.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> codec = chunkwise.CodecSpec({"driver": "n5", "compression": {"type": "gzip", "level": 6}})
+    >>> codec.to_json()["compression"]["type"]
+    'gzip'
     """
 
     driver: ClassVar[str] = ""

@@ -174,7 +174,8 @@ class Context:
 
     Examples
     --------
-    >>> context = Context({"cache_pool": {"total_bytes_limit": 1000000}})
+    >>> import chunkwise
+    >>> context = chunkwise.Context({"cache_pool": {"total_bytes_limit": 1000000}})
     >>> context["cache_pool"]
     Context.Resource({'total_bytes_limit': 1000000})
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
@@ -23,7 +24,7 @@ from chunkwise.spec.resource_members import (
     unbind_resources,
 )
 
-__all__ = ["KvStoreSpec", "is_kvstore_driver", "is_kvstore_object", "parse_kvstore_spec"]
+__all__ = ["KvStoreSpec", "Locatable", "is_kvstore_driver", "is_kvstore_object", "parse_kvstore_spec"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -141,6 +142,11 @@ class KvStoreSpec:
         resource = self.resources.get(kind)
         return resource.value if isinstance(resource, ContextResource) else None
 
+    def copy_limit(self) -> Any:
+        """Return the first ``data_copy_concurrency`` with a number, here or in a store below; else None."""
+        limit = self.live("data_copy_concurrency")
+        return None if limit is None or limit.limit is None else limit
+
     def unbound(self, names: Mapping[int, str] | None = None) -> Self:
         """Return the spec with names in place of bound resources."""
         context = self.context
@@ -179,6 +185,16 @@ class KvStoreSpec:
     __hash__ = None  # type: ignore[assignment]
 
 
+class Locatable(ABC):
+    """An open kvstore that users have."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _bound_spec(self) -> KvStoreSpec:
+        """Return the bound spec of the keys under its prefix; raise UnsupportedError in a transaction."""
+
+
 def is_kvstore_driver(name: str) -> bool:
     """Return True if `name` is the id of a kvstore driver."""
     return name in kvstores.names()
@@ -204,6 +220,8 @@ def parse_kvstore_spec(value: JSON, from_url: Callable[[str], KvStoreSpec]) -> K
     """Read the spec of a kvstore."""
     if isinstance(value, KvStoreSpec):
         return value
+    if isinstance(value, Locatable):
+        return value._bound_spec()
     if isinstance(value, str):
         return from_url(value)
     if is_kvstore_object("kvstore", value) and value is not MISSING:

@@ -27,6 +27,12 @@ class OpenMode:
         Neither read nor write metadata.
     assume_cached_metadata : bool
         Don't read metadata when opening; it may be read later, for example by a resize.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> chunkwise.OpenMode(create=True, delete_existing=True)
+    OpenMode(create=True, delete_existing=True)
     """
 
     open: bool = False

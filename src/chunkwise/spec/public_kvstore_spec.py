@@ -29,7 +29,8 @@ class Spec:
 
     Examples
     --------
-    >>> Spec("memory://a") / "b"
+    >>> import chunkwise
+    >>> chunkwise.KvStore.Spec("memory://a") / "b"
     KvStore.Spec({'driver': 'memory', 'path': 'a/b'})
     """
 

@@ -68,6 +68,13 @@ class Schema(IndexingMixin):
         If constraints contradict each other.
     TypeError
         For an argument of a wrong type, or JSON given together with keywords.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> schema = chunkwise.Schema(dtype=chunkwise.uint16, shape=[100, 200], fill_value=7)
+    >>> schema.rank, schema.dtype.name, schema.domain.shape
+    (2, 'uint16', (100, 200))
     """
 
     __slots__ = ("__weakref__", *_MEMBERS)

@@ -47,6 +47,14 @@ class Spec(IndexingMixin):
     ------
     ValueError
         If it is not valid; the text names the member.
+
+    Examples
+    --------
+    >>> import chunkwise
+    >>> spec = chunkwise.Spec({"driver": "n5", "kvstore": "memory://a/"})
+    >>> spec.update(dtype=chunkwise.uint8)
+    >>> spec.to_json()
+    {'driver': 'n5', 'dtype': 'uint8', 'kvstore': {'driver': 'memory', 'path': 'a/'}}
     """
 
     __slots__ = ("__weakref__", "_driver", "_transform")

@@ -41,9 +41,10 @@ class Unit:
 
     Examples
     --------
-    >>> Unit("4e3 nm")
+    >>> import chunkwise
+    >>> chunkwise.Unit("4e3 nm")
     Unit(4000, "nm")
-    >>> str(Unit(2.5, "s") * 2)
+    >>> str(chunkwise.Unit(2.5, "s") * 2)
     '5 s'
     """
 

@@ -30,6 +30,7 @@ __all__ = [
     "quote_path",
     "spec_json_from_path",
     "spec_json_from_url",
+    "unchained",
 ]
 
 Kind: TypeAlias = Literal[
@@ -39,8 +40,10 @@ Kind: TypeAlias = Literal[
 _DRIVE = re.compile(r"[A-Za-z]:(/|\Z)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_KVSTORE_ADAPTERS = ("zip",)
+_KVSTORE_ADAPTERS = ("zip", "reference", "hdf5", "tiff_images")
+_CHAINED = re.compile(rf"({'|'.join(_KVSTORE_ADAPTERS).replace('_', '-')}):(?://([^|]*?):)?:(?!$)")
 _ARRAY_ADAPTERS = ("cast",)
+_OF_ONE_KEY = ("auto", "png", "jpeg", "tiff", "webp", "avif", "bmp")
 
 
 class Component(NamedTuple):
@@ -51,8 +54,18 @@ class Component(NamedTuple):
     rest: str  # what stands after it, still percent-encoded
 
 
+def unchained(text: str) -> str:
+    """Return the pipeline that a URL in fsspec's order means: ``reference::a.json``, ``zip://b/::a.zip``."""
+    found = _CHAINED.match(text)
+    if found is None:
+        return text
+    base, bar, rest = text[found.end() :].partition("|")
+    return f"{unchained(base)}|{found[1]}:{found[2] or ''}{bar}{rest}"
+
+
 def is_url(text: str) -> bool:
     """Return whether `text` begins with a URL scheme and ``://``, or with ``file:/``."""
+    text = unchained(text)
     return _SCHEME.match(text) is not None and not (WINDOWS and _DRIVE.match(text))
 
 
@@ -69,7 +82,7 @@ def parse_url(url: str) -> list[Component]:
     if not url:
         raise InvalidArgumentError("URL must be non-empty")
     out = []
-    for i, text in enumerate(url.split("|")):
+    for i, text in enumerate(unchained(url).split("|")):
         scheme, colon, rest = text.partition(":")
         out.append(Component(text if colon or i == 0 or not text else text + ":", scheme, rest))
     return out
@@ -143,7 +156,7 @@ def _schemes() -> dict[str, tuple[Kind, str]]:
             for scheme in entry.names.get("url", ()):
                 out[scheme] = kind, name
         for name in adapters:
-            out[name] = adapter, name
+            out[name.replace("_", "-")] = adapter, name
     return out
 
 
@@ -214,7 +227,7 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
 
 def _format(part: Component, driver: str, kvstore: dict[str, Any]) -> dict[str, Any]:
     path = _path(part.rest.removeprefix("//"))
-    if path and driver == "auto":
+    if path and driver in _OF_ONE_KEY:
         raise InvalidArgumentError("Path not supported")
     if driver == "json":
         if path and not path.startswith("/"):

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.codec.codec_json import parse_codec
+from chunkwise.codec.protocol import BytesToBytes
 from chunkwise.driver.zarr1.document import to_zarr2
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
@@ -129,19 +131,46 @@ def template_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -
             if understood:
                 kept.pop(name, None)
         kept.pop("n5", None)
+    document, codec = node.document, compressor_of(node)
+    if node.format == "zarr2" and document.get("compressor") is None and document.get("filters"):
+        document, codec = _without_byte_filters(document, codec)
     return ArrayTemplate(
         shape=store.shape,
         dtype=store.dtype,
         chunks=chunks,
         shards=None if shards == chunks else shards,
-        codec=compressor_of(node),
+        codec=codec,
         fill_value=store.fill_value,
         names=names,
         units=units,
         attributes=kept,
         format=node.format,
-        document=node.document,
+        document=document,
     )
+
+
+def _without_byte_filters(document: Mapping[str, Any], codec: Any) -> tuple[Mapping[str, Any], Any]:
+    """Return a document of Zarr v2 without filters on bytes, and the compressor that was one of them."""
+    # Files of other formats have a pipeline of filters that is theirs: HDF5, and references to it.
+    kept: list[Any] = []
+    out = {name: value for name, value in document.items() if name != "compressor"}
+    found_any = False
+    for entry in document["filters"]:
+        try:
+            is_of_bytes = isinstance(parse_codec(entry, "zarr2"), BytesToBytes)
+        except InvalidArgumentError:
+            is_of_bytes = True
+        if not is_of_bytes:
+            kept.append(entry)
+            continue
+        if entry.get("id", "") not in _NO_COMPRESSORS:
+            codec, found_any = compressor_from_json(entry, "zarr2"), True
+            if codec is not None:
+                out["compressor"] = entry
+    return ({**out, "filters": kept or None}, codec) if found_any else (document, codec)
+
+
+_NO_COMPRESSORS = ("shuffle", "fletcher32", "crc32", "crc32c", "adler32", "jenkins_lookup3")
 
 
 def _part_document(part: ArrayTemplate, rank: int) -> Mapping[str, Any]:

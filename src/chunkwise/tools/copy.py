@@ -38,6 +38,17 @@ class ArrayCopyReport(NamedTuple):
         Whether every element was read again and compared.
     notes : tuple of str
         What the format of the copy can't hold, or holds in an unusual place.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> _ = chunkwise.create_array(f"{place}/a.n5", np.arange(12).reshape(3, 4), format="n5")
+    >>> report = chunkwise.copy(f"{place}/a.n5", f"{place}/a.zarr", format="zarr3", verify=True)
+    >>> report.nbytes, report.verified
+    (96, True)
     """
 
     array: TensorStore
@@ -75,6 +86,19 @@ def plan_copy(
     ------
     InvalidArgumentError
         If a chunk is too large for `memory`, or the format can't hold the array.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> _ = chunkwise.create_array(f"{place}/a.zarr", np.zeros((64, 64), "u2"), chunks=[1, 64])
+    >>> plan = chunkwise.plan_copy(f"{place}/a.zarr", f"{place}/b.zarr", chunks=[64, 4], memory="4kB")
+    >>> plan.n_tasks, plan.nbytes
+    (32, 8192)
+    >>> plan == chunkwise.CopyPlan.from_json(plan.to_json())
+    True
     """
     return _prepare(source, destination, memory, executor, format, cast, options).plan
 
@@ -149,6 +173,17 @@ def copy(
         worker doesn't see what it is to read and write.
     DataCorruptionError
         If the copy was not read as it was written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> _ = chunkwise.create_array(f"{place}/a.n5", np.arange(12).reshape(3, 4), format="n5")
+    >>> report = chunkwise.copy(f"{place}/a.n5", f"{place}/a.zarr", format="zarr3", verify=True)
+    >>> report.nbytes, report.verified
+    (96, True)
     """
     started = time.monotonic()
     work = _prepare(

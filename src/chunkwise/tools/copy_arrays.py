@@ -83,7 +83,7 @@ class CopyArrays:
         ]
 
     def verify_steps(self, plan: CopyPlan, narrowing: Narrowing | None) -> list[CopyStep]:
-        """Return the step that compares both arrays, or two whose fingerprints have to be the same."""
+        """Return the steps that read both arrays again, or two whose fingerprints are to be the same."""
         passes = plan.passes
         if len(passes) == 1:
             step = self._step("compare", self.source, self.target, passes[0], self.fill)

@@ -51,6 +51,18 @@ class Difference(NamedTuple):
         What there is; of values the first that differ.
     detail : str
         Which attribute; how many values, and where the first is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> _ = chunkwise.create_array(f"{place}/a.zarr", np.arange(6))
+    >>> _ = chunkwise.create_array(f"{place}/b.zarr", np.array([0, 1, 2, 9, 4, 5]))
+    >>> for difference in chunkwise.diff(f"{place}/a.zarr", f"{place}/b.zarr"):
+    ...     print(difference.what)
+    values
     """
 
     name: str
@@ -102,6 +114,18 @@ def diff(
         If there is no array or group.
     FailedPreconditionError
         If metadata can't be read, or a worker doesn't see the arrays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> _ = chunkwise.create_array(f"{place}/a.zarr", np.arange(6))
+    >>> _ = chunkwise.create_array(f"{place}/b.zarr", np.array([0, 1, 2, 9, 4, 5]))
+    >>> for difference in chunkwise.diff(f"{place}/a.zarr", f"{place}/b.zarr"):
+    ...     print(difference.what)
+    values
     """
     workers = threads_here(n_block_threads()) if executor is None else workers_of(executor)
     return _differences(locate(left), locate(right), attributes, values, layout, workers, progress)

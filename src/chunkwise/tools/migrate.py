@@ -54,6 +54,18 @@ class Migration(NamedTuple):
         What the array is no longer, or should be known about it.
     applied : bool
         Whether it has been done.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> path = tempfile.mkdtemp() + "/a.zarr"
+    >>> _ = chunkwise.create_array(path, np.arange(6), format="zarr2")
+    >>> chunkwise.migrate(path, apply=True).applied
+    True
+    >>> chunkwise.open(path).result().spec().to_json()["driver"]
+    'zarr3'
     """
 
     document: dict[str, Any]
@@ -103,9 +115,9 @@ def migrate(
     >>> place = tempfile.mkdtemp()
     >>> spec = {"driver": "zarr", "kvstore": f"file://{place}/"}
     >>> chunkwise.open(spec, create=True, dtype="uint8", shape=[2]).result()[...] = [7, 8]
-    >>> migrate(place).removed
+    >>> chunkwise.migrate(place).removed
     ('.zarray',)
-    >>> migrate(place, apply=True).applied
+    >>> chunkwise.migrate(place, apply=True).applied
     True
     >>> chunkwise.open({"driver": "zarr3", "kvstore": f"file://{place}/"}).result().read().result()
     array([7, 8], dtype=uint8)

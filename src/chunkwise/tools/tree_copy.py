@@ -57,6 +57,18 @@ class CopyReport:
         Path from the top of the copy, and what the target holds in another way there, or not at all.
     left_out : list of (str, str)
         Path of each array that the target can't hold, and why.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import chunkwise
+    >>> place = tempfile.mkdtemp()
+    >>> tree = chunkwise.create_group(f"{place}/a.n5", format="n5", attributes={"subject": "m7"})
+    >>> _ = tree.create_array("raw", np.arange(6))
+    >>> report = chunkwise.copy_tree(f"{place}/a.n5", f"{place}/a.zarr", format="zarr3")
+    >>> report.n_arrays, report.nbytes
+    (1, 48)
     """
 
     n_groups: int = 0

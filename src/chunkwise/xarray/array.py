@@ -11,7 +11,6 @@ from xarray.core import indexing
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dask.indexable import Indexable, forward_slice
-from chunkwise.dask.token import token_of
 
 __all__ = ["LazyArray"]
 
@@ -72,7 +71,7 @@ class LazyArray(BackendArray):
         return tuple(terms), turned
 
     def __dask_tokenize__(self) -> str:
-        return token_of(self.store)
+        return self.store.__dask_tokenize__()
 
 
 def _marked(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:

@@ -90,6 +90,8 @@ locks: Any = fcntl
 for flag in ("O_DIRECT", "preadv", "pwritev", "sched_getaffinity", "memfd_create", "fdatasync"):
     if hasattr(os, flag):
         delattr(os, flag)
+if hasattr(os, "process_cpu_count"):  # on Linux it asks sched_getaffinity
+    system.process_cpu_count = os.cpu_count
 del locks.F_OFD_SETLK, locks.F_OFD_GETLK, locks.F_OFD_SETLKW
 locks.F_FULLFSYNC, locks.fcntl = _FULL_SYNC, _counted
 system.n_full_syncs = 0
@@ -98,4 +100,6 @@ for name in ("open", "stat", "lstat", "mkdir", "rmdir", "scandir", "listdir", "u
 for name in ("rename", "replace", "link"):
     setattr(os, name, _by_any_name(name, 2))
 shutil._use_fd_functions = False  # type: ignore[attr-defined]
+if hasattr(shutil, "_rmtree_impl"):  # of Python 3.14
+    shutil._rmtree_impl = shutil._rmtree_unsafe
 sys.meta_path.insert(0, _Finder())

@@ -282,6 +282,8 @@ def _install() -> None:
         if hasattr(os, name):
             delattr(os, name)
     system: Any = os
+    if hasattr(os, "process_cpu_count"):  # on Linux it asks sched_getaffinity
+        system.process_cpu_count = os.cpu_count
     system.O_BINARY = _BINARY
     system.O_NOINHERIT = 0
     system.open, system.write, system.read = _open, _write, _read
@@ -292,6 +294,8 @@ def _install() -> None:
     for functions in (os.supports_fd, os.supports_dir_fd):
         functions.clear()
     shutil._use_fd_functions = False  # type: ignore[attr-defined]
+    if hasattr(shutil, "_rmtree_impl"):  # of Python 3.14
+        shutil._rmtree_impl = shutil._rmtree_unsafe
     sys.modules["fcntl"] = None  # type: ignore[assignment]
     sys.meta_path.insert(0, _Finder())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chunkwise.driver.flow import Flow, Get
 from chunkwise.errors import FailedPreconditionError
@@ -32,13 +32,21 @@ def _any(raw: bytes) -> bool:
     return True
 
 
-def _zarr1(raw: bytes) -> bool:
-    # "meta" is a common word, so its content decides.
+def _document(raw: bytes) -> dict[str, Any]:
+    # "meta" and "info" are common words, so what is in them decides.
     try:
         document = json.loads(raw)
-    except ValueError:
-        return False
-    return isinstance(document, dict) and document.get("zarr_format") == 1
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _zarr1(raw: bytes) -> bool:
+    return _document(raw).get("zarr_format") == 1
+
+
+def _precomputed(raw: bytes) -> bool:
+    return "scales" in _document(raw)
 
 
 SIGNATURES = (
@@ -46,6 +54,7 @@ SIGNATURES = (
     Signature("zarr", ".zarray", _any),
     Signature("zarr3", "zarr.json", _any),
     Signature("zarr1", "meta", _zarr1),
+    Signature("neuroglancer_precomputed", "info", _precomputed),
 )
 
 

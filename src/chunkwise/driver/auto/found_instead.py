@@ -9,27 +9,35 @@ from typing import TypeVar
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 
-__all__ = ["archive_head", "found_instead", "group_instead"]
+__all__ = ["file_kind", "found_instead", "group_instead"]
 
 T = TypeVar("T")
 
-_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # an archive's first member, or its end if it has none
-_HDF5 = b"\x89HDF"
+_KINDS = {
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",  # the end of an archive without members
+    b"\x89HDF": "hdf5",
+    b"II*\0": "tiff_images",
+    b"MM\0*": "tiff_images",
+    b"II+\0": "tiff_images",  # BigTIFF
+    b"MM\0+": "tiff_images",
+}
+_CALLED = {"zip": "a ZIP archive", "hdf5": "an HDF5 file", "tiff_images": "a TIFF file"}
 _SHOWN = 3
 
 
-def archive_head(head: bytes) -> bool:
-    """Return True if a file that begins with these 4 bytes is a ZIP archive."""
-    return head in _ZIP
+def file_kind(head: bytes) -> str | None:
+    """Return the kvstore for what is in a file that begins with these bytes; None if there is none."""
+    return _KINDS.get(head[:4])
 
 
 def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     """Return what is at `path`, which is empty or ends in "/" and has no document."""
     head = _attempt(lambda: kv.read(path[:-1], byte_range=ByteRange(0, 4)).value) if path else None
-    if head is not None and archive_head(bytes(head)):
-        return f'it is a ZIP archive, what is in it is "{text.rstrip("/")}|zip:"'
-    if head is not None and bytes(head) == _HDF5:
-        return "it is an HDF5 file; `chunkwise nwb convert` makes Zarr or N5 of an NWB file"
+    kind = None if head is None else file_kind(bytes(head))
+    if kind is not None:
+        scheme = kind.replace("_", "-")
+        return f'it is {_CALLED[kind]}, what is in it is "{text.rstrip("/")}|{scheme}:"'
     if head is not None or (path and _attempt(lambda: kv.read(path[:-1]).value) is not None):
         return "it is a file, expected a directory"
     children = _attempt(lambda: kv.list_children(path))
@@ -53,8 +61,12 @@ def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return ""
     children = _attempt(lambda: kv.list_children(path))
     names = [] if children is None else [name[len(path) :].rstrip("/") for name in children.prefixes]
-    inside = f"; open an array in it by its own path, such as {text.rstrip('/')}/{names[0]}" if names else ""
+    inside = f"; open an array in it by its own path, such as {_below(text, names[0])}" if names else ""
     return f"it is a group, which open_group opens{inside}"
+
+
+def _below(text: str, name: str) -> str:
+    return f"{text}{name}" if text.endswith(":") else f"{text.rstrip('/')}/{name}"
 
 
 def _is_group(key: str, raw: bytes | None) -> bool:

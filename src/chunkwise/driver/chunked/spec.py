@@ -83,9 +83,7 @@ class ChunkedSpec(DriverSpec):
             format=format,
             kvstore=kvstore,
             options=options,
-            constraints=members.take(
-                "metadata", lambda v: format.parse_constraints(expect_object(v)), format.parse_constraints({})
-            ),
+            constraints=cls.take_constraints(format, members),
             mode=mode,
             recheck_cached_metadata=members.take("recheck_cached_metadata", parse_recheck, "open"),
             recheck_cached_data=members.take("recheck_cached_data", parse_recheck, True),
@@ -94,6 +92,13 @@ class ChunkedSpec(DriverSpec):
             schema=common.schema,
             context=common.context,
             resources=take_resources(members, cls.resource_kinds),
+        )
+
+    @classmethod
+    def take_constraints(cls, format: Format, members: Members) -> Any:
+        """Take what constrains the metadata."""
+        return members.take(
+            "metadata", lambda v: format.parse_constraints(expect_object(v)), format.parse_constraints({})
         )
 
     @property

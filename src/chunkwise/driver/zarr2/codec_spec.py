@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 from chunkwise.binding import JSON, MISSING, Members, dump, parse_array
-from chunkwise.codec.codec_json import codec_to_json, parse_codec
+from chunkwise.codec.codec_json import codec_to_json
+from chunkwise.codec.zarr2 import parse_zarr2_step
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.spec.codec_spec import CodecSpec
 
@@ -22,14 +23,19 @@ DEFAULT_COMPRESSOR: dict[str, Any] = {
 
 def parse_compressor(value: JSON) -> dict[str, Any] | None:
     """Check a ``compressor`` and fill in the options left out; null is none."""
-    return None if value is None else codec_to_json(parse_codec(value, "zarr2"), "zarr2")
+    return None if value is None else _canonical(value, is_compressor=True)
 
 
 def parse_filters(value: JSON) -> list[dict[str, Any]] | None:
     """Check ``filters`` and fill in the options left out; an empty list is the same as null."""
     if value is None:
         return None
-    return parse_array(value, lambda v: codec_to_json(parse_codec(v, "zarr2"), "zarr2")) or None
+    return parse_array(value, lambda v: _canonical(v, is_compressor=False)) or None
+
+
+def _canonical(value: JSON, *, is_compressor: bool) -> dict[str, Any]:
+    codec = parse_zarr2_step(value, is_compressor=is_compressor, serialized=not is_compressor)
+    return codec_to_json(codec, "zarr2")
 
 
 class Zarr2CodecSpec(CodecSpec):

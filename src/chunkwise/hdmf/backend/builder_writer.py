@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from chunkwise.hdmf.backend.data_io import settings_of, settings_of_h5
 from chunkwise.hdmf.backend.h5_source import H5Source, h5_dataset_of
 from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.conventions.base import NewArray
-from chunkwise.hdmf.model.attributes import RESERVED, dump_attributes, is_typed
+from chunkwise.hdmf.model.attributes import ATTR_DTYPES, RESERVED, dump_attributes, is_typed
 from chunkwise.hdmf.model.codecs import Settings, usable_settings
 from chunkwise.hdmf.model.element import Element, number
 from chunkwise.hdmf.model.place import canonical_source
@@ -117,11 +118,35 @@ class BuilderWriter:
         links |= self._extra_links.pop(path, {})
         own = {k: v for k, v in self.store.tree.nodes[path].attributes.items() if k in RESERVED}
         own.pop(self.store.convention.links_member, None)
-        own.pop("_ATTR_DTYPES", None)
+        own.pop(ATTR_DTYPES, None)
         self.writer.group(path, {**own, **self.attributes(builder)}, links)
         self._written(path, builder)
         for link in builder.links.values():
             self.io.set_written(link)
+
+    def add_links(self, path: str, links: Mapping[str, Reference]) -> None:
+        """Put links into a group that is stored."""
+        attributes = dict(self.store.tree.nodes[path].attributes)
+        attributes.pop(self.store.convention.links_member, None)
+        self.writer.group(path, attributes, {**self.store.links(path), **links})
+
+    def link_extra(self, path: str) -> None:
+        """Put the links that datasets became into their group."""
+        links = self._extra_links.pop(path, None)
+        if links:
+            self.add_links(path, links)
+
+    def set_attributes(self, path: str, attributes: Mapping[str, Any]) -> None:
+        """Set some attributes of what is stored at a path; None removes one."""
+        try:
+            new = dump_attributes(attributes, self._stored_reference, self.keep_types)
+        except (ChunkwiseError, TypeError) as e:
+            raise prefix(e, f"object {path}") from None
+        own = dict(self.store.tree.nodes[path].attributes)
+        types = {k: v for k, v in own.pop(ATTR_DTYPES, {}).items() if k not in attributes}
+        types |= new.pop(ATTR_DTYPES, {})
+        own = {k: v for k, v in own.items() if k not in attributes} | new
+        self.writer.set_attributes(path, own | ({ATTR_DTYPES: types} if types else {}))
 
     def _written(self, path: str, builder: Any) -> None:
         self.io.set_written(builder)
@@ -148,7 +173,7 @@ class BuilderWriter:
         text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
         link = self.link_data and not is_typed(builder.attributes) and not text
         while isinstance(data, DataIO):
-            link = bool(getattr(data, "link_data", False)) or link
+            link = bool(getattr(data, "link_data", link))  # what is wrapped says itself, as in hdmf
             settings = settings_of(data) if settings is None else settings
             if data.data is None and data.shape is not None:  # an array that is filled later
                 self._reserve(path, builder, data, settings)

@@ -86,8 +86,10 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
             "shards": shards,
         }
         self._given = {name: value for name, value in options.items() if value is not None}
-        if codec is not _UNSET:
+        if compressor is not _UNSET:
             self._given["compressor"] = codec
+        elif compressors is not _UNSET:
+            self._given["compressors"] = codec
 
     @property
     def link_data(self) -> bool:
@@ -96,8 +98,14 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
 
     @property
     def io_settings(self) -> dict[str, Any]:
-        """The options that were given for how the data is stored."""
-        return dict(self._given)
+        """The options that were given for how the data is stored; a compressor of None is none at all."""
+        out = dict(self._given)
+        for name in {"compressor", "compressors"} & out.keys():
+            if out[name] is True:  # the default
+                del out[name]
+            elif out[name] is False:
+                out[name] = None
+        return out
 
     @property
     def settings(self) -> Settings:

@@ -16,6 +16,7 @@ from chunkwise.engine.pool import Pool
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.reading import StoreReading
+from chunkwise.hdmf.backend.stored_group import StoredGroup
 from chunkwise.hdmf.backend.writing import StoreWriting
 from chunkwise.hdmf.model.place import Place, place_of, source_name, with_storage_options
 from chunkwise.hdmf.model.tree import Format, detect_format
@@ -218,9 +219,11 @@ class ZarrIO(StoreReading, StoreWriting):
         return self._store
 
     @property
-    def _file(self) -> HdmfStore | None:
-        # pynwb hands it to load_namespaces.
-        return self._store
+    def file(self) -> StoredGroup | None:
+        """The root of what is stored, as a group with attributes; None if the store is closed."""
+        return None if self._store is None else StoredGroup(self)
+
+    _file = file  # pynwb hands it to load_namespaces
 
     @staticmethod
     def can_read(path: Any) -> bool:

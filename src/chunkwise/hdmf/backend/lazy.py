@@ -76,6 +76,22 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         return self._dataset.physical.inner_chunk_shape if self._dataset.is_array else None
 
     @property
+    def shards(self) -> tuple[int, ...] | None:
+        """Shape of the shards that chunks lie in; None if there are none."""
+        if not self._dataset.is_array:
+            return None
+        physical = self._dataset.physical
+        return physical.chunk_shape if physical.chunk_shape != physical.inner_chunk_shape else None
+
+    @property
+    def fill_value(self) -> Any:
+        """Value of elements that are not stored; None if the metadata have none."""
+        if not self._dataset.is_array:
+            return None
+        value = self._dataset.physical.stored.fill_value
+        return value[()] if value is not None and value.ndim == 0 else value
+
+    @property
     def name(self) -> str:
         """Path in the store."""
         return self._dataset.path

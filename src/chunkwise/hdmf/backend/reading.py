@@ -14,6 +14,7 @@ from chunkwise.hdmf.backend.builders import BuilderTree
 from chunkwise.hdmf.backend.lazy import LazyDataset, let_grow
 from chunkwise.hdmf.backend.region_builder import RegionReference
 from chunkwise.hdmf.backend.spec_cache import load_cached_namespaces, unknown_type
+from chunkwise.hdmf.backend.stored_group import StoredGroup
 from chunkwise.hdmf.model.attributes import is_typed
 from chunkwise.hdmf.model.place import with_storage_options
 from chunkwise.hdmf.model.reference import Reference, canonical_path, parse_reference
@@ -156,7 +157,7 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
         path: Any = None,
         namespaces: list[str] | None = None,
         io: Any = None,
-        file: HdmfStore | None = None,
+        file: StoredGroup | HdmfStore | None = None,
         storage_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
@@ -180,6 +181,8 @@ class StoreReading(HDMFIO):  # type: ignore[misc, unused-ignore]
             raise TypeError(f"load_namespaces got unexpected arguments: {', '.join(sorted(given))}")
         if file is None and io is not None:
             file = io.store
+        if isinstance(file, StoredGroup):
+            file = file.store
         store = open_store(with_storage_options(path, storage_options)) if file is None else file
         return load_cached_namespaces(store, namespace_catalog, namespaces)
 

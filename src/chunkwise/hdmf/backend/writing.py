@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
 from hdmf.backends.utils import WriteStatusTracker
-from hdmf.build import GroupBuilder, ReferenceBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
@@ -18,15 +19,18 @@ from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builder_references import path_of
 from chunkwise.hdmf.backend.builder_writer import BuilderWriter, check_link_name
 from chunkwise.hdmf.backend.builders import BuilderTree
+from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.backend.spec_cache import copy_specifications, write_specifications
+from chunkwise.hdmf.backend.stored_group import StoredGroup, path_in
 from chunkwise.hdmf.model.place import canonical_source
-from chunkwise.hdmf.model.reference import Reference, canonical_path
+from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.opening import UNFINISHED
 from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.stream import StreamProgress
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.kvstore.request_limits import Slots
 
 __all__ = ["StoreWriting"]
 
@@ -99,7 +103,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
                 raise InvalidArgumentError(f"{name} is {value!r}, but expected a positive number")
             n *= value or 1
         if any(value is not None for value in given.values()):
-            self._pool = self.store.pool = Pool(n, bounded=True)
+            self._pool = self.store.pool = Pool(n, slots=Slots(n))
 
     def write_builder(
         self,
@@ -170,22 +174,31 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             location = self.store.location
             location.store.delete(location.path + UNFINISHED)
 
-    def write_group(self, parent: str, builder: GroupBuilder, **kwargs: Any) -> None:
-        """Write a group below the group at the path `parent`; arguments as for `write_builder`."""
-        self._builder_writer(**_renamed(kwargs)).group(canonical_path(f"{parent}/{builder.name}"), builder)
+    def write_group(self, parent: Any, builder: GroupBuilder, **kwargs: Any) -> StoredGroup:
+        """Write a group below `parent`, a group or its path; arguments as for `write_builder`."""
+        path = canonical_path(f"{path_in(parent)}/{builder.name}")
+        writer = self._builder_writer(**_renamed(kwargs))
+        writer.group(path, builder)
+        writer.streams.run()
+        return StoredGroup(self, path)
 
-    def write_dataset(self, parent: str, builder: Any, force_data: Any = None, **kwargs: Any) -> None:
-        """Write a dataset below the group at the path `parent`; arguments as for `write_builder`.
+    def write_dataset(
+        self, parent: Any, builder: Any, force_data: Any = None, **kwargs: Any
+    ) -> LazyDataset | None:
+        """Write a dataset below `parent`, a group or its path; arguments as for `write_builder`.
 
         Parameters
         ----------
         force_data : array_like, optional
             Written in the place of the builder's own data.
+
+        Returns
+        -------
+        LazyDataset or None
+            What was written; None if it became a link.
         """
         writer = self._builder_writer(**_renamed(kwargs))
         if force_data is not None:
-            from hdmf.build import DatasetBuilder
-
             builder = DatasetBuilder(
                 builder.name,
                 force_data,
@@ -193,19 +206,27 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
                 attributes=builder.attributes,
                 source=self._source,
             )
-        writer.dataset(canonical_path(parent), builder)
+        group = path_in(parent)
+        writer.dataset(group, builder)
         writer.streams.run()
+        writer.link_extra(group)
+        path = join_path(group, builder.name)
+        return LazyDataset(self.store.dataset(path), self) if self.store.is_dataset(path) else None
 
-    def write_link(self, parent: str, builder: Any, **kwargs: Any) -> None:
-        """Write a link into the group at the path `parent`."""
-        check_link_name(builder.name, parent)
+    def write_link(self, parent: Any, builder: Any, **kwargs: Any) -> None:
+        """Write a link into the group `parent`, which may be its path."""
+        path = path_in(parent)
+        check_link_name(builder.name, path)
         writer = self._builder_writer(**_renamed(kwargs))
-        path = canonical_path(parent)
-        links = {**self.store.links(path), builder.name: writer.references.reference_to(builder.builder)}
-        attributes = dict(self.store.tree.nodes[path].attributes)
-        attributes.pop(self.store.convention.links_member, None)
-        writer.writer.group(path, attributes, links)
+        writer.add_links(path, {builder.name: writer.references.reference_to(builder.builder)})
         self.set_written(builder)
+
+    def write_attributes(self, obj: Any, attributes: Mapping[str, Any], **kwargs: Any) -> None:
+        """Set attributes of a group or dataset, or of what is at a path; None removes one.
+
+        References may be builders, containers or records.
+        """
+        self._builder_writer(**_renamed(kwargs)).set_attributes(path_in(obj), attributes)
 
     def export(self, src_io: HDMFIO, **kwargs: Any) -> None:
         """Write the contents of another file, of any backend, as this store.

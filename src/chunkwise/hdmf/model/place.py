@@ -146,12 +146,13 @@ def with_storage_options(path: Place, options: Mapping[str, Any] | None) -> Plac
     options = {k: v for k, v in (options or {}).items() if v not in (None, False, {})}
     if not options:
         return path
-    if set(options) != {"anon"} or not isinstance(path, str | os.PathLike) or not is_url(os.fspath(path)):
+    url = _text(path) if isinstance(path, str | os.PathLike) else None
+    if set(options) != {"anon"} or url is None or not is_url(url):
         raise UnsupportedError(
             f"storage options {sorted(options)} for {path!r}: only anon is known, and only for URLs; "
             "open a KvStore with the options of chunkwise and give that"
         )
-    kvstore = spec_json_from_url(os.fspath(path)).get("kvstore")
+    kvstore = spec_json_from_url(url).get("kvstore")
     if not isinstance(kvstore, dict) or kvstore.get("driver") != "s3":
         return path  # nothing else asks for credentials unless it is told
     kvstore = {**kvstore, "aws_credentials": {"type": "anonymous"}}

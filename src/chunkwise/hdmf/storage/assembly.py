@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Box", "ChunkAssembler", "intersect"]
+__all__ = ["Box", "ChunkAssembler", "intersect", "join", "nbytes_of", "slices"]
 
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """Start and stop along each axis."""
@@ -45,13 +45,13 @@ class _Block:
         """Copy values to their place."""
         self.part(box)[...] = values
         self.filled.append(box)
-        while len(self.filled) > 1 and (joined := _joined(*self.filled[-2:])) is not None:
+        while len(self.filled) > 1 and (joined := join(*self.filled[-2:])) is not None:
             self.filled[-2:] = [joined]
 
     def part(self, box: Box) -> npt.NDArray[Any]:
         """Return the memory of a box."""
         origin = [start for start, _ in self.box]
-        return self.values[_slices(box, origin)]
+        return self.values[slices(box, origin)]
 
 
 class ChunkAssembler:
@@ -89,10 +89,10 @@ class ChunkAssembler:
         origin = [start for start, _ in box]
         for part in itertools.product(*(self._segments(axis, *box[axis]) for axis in range(len(box)))):
             if all(self._is_aligned(axis, *bounds) for axis, bounds in enumerate(part)):
-                self._store_whole(part, values[_slices(part, origin)])
+                self._store_whole(part, values[slices(part, origin)])
             else:
                 for cell in itertools.product(*(self._cells(axis, *part[axis]) for axis in range(len(box)))):
-                    self._fill(cell, values[_slices(cell, origin)])
+                    self._fill(cell, values[slices(cell, origin)])
 
     def flush(self) -> None:
         """Store all that waits, whole or not."""
@@ -169,8 +169,15 @@ class ChunkAssembler:
             self._store(box, block.part(box))
 
 
-def _slices(box: Box, origin: Sequence[int]) -> tuple[slice, ...]:
+def slices(box: Box, origin: Sequence[int] | None = None) -> tuple[slice, ...]:
+    """Return the index of a box in memory that begins at `origin`, 0 by default."""
+    origin = origin or [0] * len(box)
     return tuple(slice(start - at, stop - at) for (start, stop), at in zip(box, origin, strict=True))
+
+
+def nbytes_of(box: Box, dtype: np.dtype[Any]) -> int:
+    """Return how many bytes the elements of a box have."""
+    return _size(box) * dtype.itemsize
 
 
 def _size(box: Box) -> int:
@@ -182,7 +189,7 @@ def intersect(a: Box, b: Box) -> bool:
     return all(i < n and m < j for (i, j), (m, n) in zip(a, b, strict=True))
 
 
-def _joined(a: Box, b: Box) -> Box | None:
+def join(a: Box, b: Box) -> Box | None:
     """Return the box that two boxes make, if they do."""
     different = [axis for axis, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
     if len(different) != 1:

@@ -18,7 +18,7 @@ from chunkwise.hdmf.conventions.base import Convention
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.values import as_values
-from chunkwise.hdmf.storage.assembly import Box, ChunkAssembler, intersect
+from chunkwise.hdmf.storage.assembly import Box, ChunkAssembler, intersect, join, nbytes_of, slices
 
 __all__ = ["BUFFER_NBYTES", "ArrayStream", "Piece", "StreamProgress"]
 
@@ -26,6 +26,7 @@ BUFFER_NBYTES = 1 << 26
 """Bytes that may wait to be stored, by default."""
 
 _MOST_WRITES = 64  # under way: each new one is compared with all
+_TOGETHER = 1 << 23  # bytes of neighbours that one write has: enough for all processors
 
 StreamProgress = Callable[[str, int, "int | None"], None]
 """Called with path, rows done and rows expected, None if unknown, after each piece."""
@@ -52,7 +53,10 @@ class ArrayStream:
         self._progress = progress
         self._waiting: deque[tuple[Future[None], int, Box | None]] = deque()
         self._n_waiting = 0
+        self._neighbours: list[tuple[Box, npt.NDArray[Any]]] = []  # they are written together, as one box
+        self._box: Box = ()
         self._splits_chunks = False  # a write that waits, perhaps, ends inside a chunk
+        self._together = min(_TOGETHER, buffer_nbytes // 4)
         self._chunks = array.chunk_shape or (1,) * len(array.shape)
         maxshape = getattr(iterator, "maxshape", None)
         self._assembler = ChunkAssembler(
@@ -141,13 +145,36 @@ class ArrayStream:
         if any(stop % chunk for (_, stop), chunk in zip(box, self._chunks, strict=True)):
             self._splits_chunks = True
         # Of two writes at a time either may be the last.
-        if any(other is None or intersect(box, other) for _, _, other in self._waiting):
+        if any(other is None or intersect(box, other) for _, _, other in self._waiting) or any(
+            intersect(box, other) for other, _ in self._neighbours
+        ):
             self._drain()
-        self._store(tuple(slice(*bounds) for bounds in box), values, box)
+        joined = join(self._box, box) if self._neighbours else box
+        if joined is None or nbytes_of(joined, values.dtype) > self._together:
+            self._store_neighbours()
+            joined = box
+        self._neighbours.append((box, values))
+        self._box = joined
+        if nbytes_of(joined, values.dtype) >= self._together:
+            self._store_neighbours()
+
+    def _store_neighbours(self) -> None:
+        if self._neighbours:
+            self._store(slices(self._box), self._take_neighbours(), self._box)
+
+    def _take_neighbours(self) -> npt.NDArray[Any]:
+        parts, self._neighbours = self._neighbours, []
+        if len(parts) == 1:
+            return parts[0][1]
+        out = np.empty([stop - start for start, stop in self._box], parts[0][1].dtype)
+        origin = [start for start, _ in self._box]
+        for box, values in parts:
+            out[slices(box, origin)] = values
+        return out
 
     def _store(self, selection: Any, values: npt.NDArray[Any], box: Box | None = None) -> None:
         nbytes = max(values.nbytes, 1)
-        limit = self._limit - self._assembler.nbytes
+        limit = self._limit - self._together - self._assembler.nbytes
         while self._waiting and (self._n_waiting + nbytes > limit or len(self._waiting) >= _MOST_WRITES):
             self._wait()
         future = self.array.write(selection, values)
@@ -160,6 +187,7 @@ class ArrayStream:
         future.result()
 
     def _drain(self) -> None:
+        self._store_neighbours()
         while self._waiting:
             self._wait()
         self._splits_chunks = False

@@ -42,6 +42,7 @@ from chunkwise.kvstore.protocol import (
     Reader,
     Stamped,
 )
+from chunkwise.kvstore.request_limits import Slots
 from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ZipStore"]
@@ -69,15 +70,23 @@ class ZipStore:
     # The generation of every member is that of the archive.  A reader goes on with the table of contents that
     # there was when it was opened, until it finds that the archive was replaced.
 
-    def __init__(self, base: KvStoreDriver, key: str, *, compression: Compression = "deflate") -> None:
+    def __init__(
+        self,
+        base: KvStoreDriver,
+        key: str,
+        *,
+        compression: Compression = "deflate",
+        slots: Slots | None = None,
+    ) -> None:
         self.base = base
         self.key = key
         self.compression = compression  # of all members, whenever one is written
+        self.slots = slots  # held while a member is compressed or decompressed
         self._lock = new_lock()
         self._known: _Archive | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.base, self.key, self.compression)
+        return _unpickle, (self.base, self.key, self.compression, self.slots)
 
     def __repr__(self) -> str:
         return f"ZipStore({self.base!r}, {self.key!r})"
@@ -193,7 +202,7 @@ class ZipStore:
                 for key in members
                 if key not in gone and key not in new
             }
-            data = make_archive((items | new).items(), compression=self.compression)
+            data = make_archive((items | new).items(), compression=self.compression, slots=self.slots)
             written = self.base.write(self.key, data, if_equal=archive.generation)
             if written is None:
                 raise _ReplacedError
@@ -270,12 +279,12 @@ class ZipStore:
     def _load(self, archive: _Archive, key: str, start: int, stop: int | None) -> Buffer:
         get = self._open_get(archive.generation)
         try:
-            return read_member(archive.members[key], start, stop, get, archive.positions)
+            return read_member(archive.members[key], start, stop, get, archive.positions, self.slots)
         except OutOfRangeError:
             raise
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self.describe(key)}") from None
 
 
-def _unpickle(base: KvStoreDriver, key: str, compression: Compression) -> ZipStore:
-    return ZipStore(base, key, compression=compression)
+def _unpickle(base: KvStoreDriver, key: str, compression: Compression, slots: Slots | None) -> ZipStore:
+    return ZipStore(base, key, compression=compression, slots=slots)

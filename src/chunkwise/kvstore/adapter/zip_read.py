@@ -32,6 +32,7 @@ from chunkwise.kvstore.adapter.zip_method import STORED, decode
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import decode_key
 from chunkwise.kvstore.protocol import Buffer
+from chunkwise.kvstore.request_limits import Slots
 
 __all__ = ["TAIL_SIZE", "Get", "Member", "read_directory", "read_member"]
 
@@ -136,10 +137,17 @@ def _member(entry: ZipInfo) -> tuple[str, Member]:
     )
 
 
-def read_member(member: Member, start: int, stop: int | None, get: Get, positions: dict[int, int]) -> Buffer:
+def read_member(
+    member: Member,
+    start: int,
+    stop: int | None,
+    get: Get,
+    positions: dict[int, int],
+    slots: Slots | None = None,
+) -> Buffer:
     """Return a part of a member; the whole is compared with its checksum."""
     # What is returned may be memory of `get`.  `positions` has where the data of members begin, by the
-    # position of their header, and is added to.
+    # position of their header, and is added to.  One of `slots` is held while a member is decompressed.
     if member.encrypted:
         raise UnsupportedError("ZIP encryption is not supported")
     begin, end = resolve_range(start, stop, member.nbytes)
@@ -149,7 +157,8 @@ def read_member(member: Member, start: int, stop: int | None, get: Get, position
             positions[member.header] = member.header + _data_start(header)
         first = positions[member.header]
         return get(first + begin, first + end)
-    value = decode(member.method, _stored_bytes(member, get), member.nbytes)
+    arguments = member.method, _stored_bytes(member, get), member.nbytes
+    value = decode(*arguments) if slots is None else slots.call(decode, *arguments)
     if len(value) != member.nbytes or zlib.crc32(value) != member.crc:
         raise DataCorruptionError(
             f"ZIP member has {len(value)} bytes with CRC-32 {zlib.crc32(value):08x}, "

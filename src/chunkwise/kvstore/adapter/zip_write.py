@@ -18,6 +18,7 @@ from chunkwise.errors import AbortedError, InvalidArgumentError
 from chunkwise.kvstore.adapter.zip_method import method_named
 from chunkwise.kvstore.key_range import encode_key
 from chunkwise.kvstore.protocol import Buffer, Writable
+from chunkwise.kvstore.request_limits import Slots
 
 __all__ = ["ArchiveWriter", "Compression", "check_member_name", "make_archive", "write_archive"]
 
@@ -34,9 +35,12 @@ class ArchiveWriter:
 
     # Members are dated 1980-01-01, so the same members in the same order are the same bytes.
 
-    def __init__(self, file: IO[bytes], *, compression: Compression = "store") -> None:
+    def __init__(
+        self, file: IO[bytes], *, compression: Compression = "store", slots: Slots | None = None
+    ) -> None:
         self._file = file
         self._method = method_named(compression)
+        self._slots = slots  # one is held while a member is compressed
         self._entries: dict[str, ZipInfo] = {}
 
     def add(self, name: str, value: Buffer) -> None:
@@ -44,7 +48,8 @@ class ArchiveWriter:
         check_member_name(name)
         if name in self._entries:
             raise InvalidArgumentError(f"Invalid ZIP member name: {dump(name)}: it is there twice")
-        data = memoryview(self._method.encode(value))
+        encode = self._method.encode
+        data = memoryview(encode(value) if self._slots is None else self._slots.call(encode, value))
         entry = ZipInfo(name)
         entry.flag_bits |= _UTF8_NAME  # without it CPython 3.14 writes names in code page 437
         entry.compress_type = self._method.number
@@ -80,10 +85,12 @@ def write_archive(
     return generation
 
 
-def make_archive(items: Iterable[tuple[str, Buffer]], *, compression: Compression = "store") -> memoryview:
+def make_archive(
+    items: Iterable[tuple[str, Buffer]], *, compression: Compression = "store", slots: Slots | None = None
+) -> memoryview:
     """Return a ZIP archive of `items`, sorted by name."""
     memory = io.BytesIO()
-    archive = ArchiveWriter(memory, compression=compression)
+    archive = ArchiveWriter(memory, compression=compression, slots=slots)
     for name, value in sorted(items, key=lambda item: encode_key(item[0])):
         archive.add(name, value)
     archive.finish()

@@ -1,10 +1,14 @@
-// The page: tree, panels, settings, pointer, keyboard, and the URL that has it all.
+// The page: panels, settings, pointer, keyboard, and the URL that has it all.
 
+import { channelControls } from "./contrast.js";
+import { PlateView } from "./plate.js";
+import { Tree } from "./tree.js";
 import { View, bytes } from "./view.js";
-import { fillTree, filterTree, markCurrent } from "./tree.js";
 
 const $ = (id) => document.getElementById(id);
-let view = null;
+let view = null; // what is shown: an image, or a plate
+let plate = null;
+let tree = null;
 let focused = 0;
 let scheduled = false;
 let busy = 0; // requests that aren't tiles
@@ -46,11 +50,16 @@ function redraw() {
       for (const { tiles } of all) tiles.begin();
       for (const panel of view.panels) { view.draw(panel); caption(panel); }
       for (const { tiles } of all) tiles.end();
-      problems();
+      problems(view.panels.flatMap((p) => p.problems || []));
       chunkInfo();
     }
+    if (plate && plate.lead) {
+      plate.draw();
+      problems(plate.problems);
+    }
     const waits = view && [...view.chunkAnswers.values()].some((a) => a.pending);
-    document.body.dataset.idle = String(busy === 0 && !waits && (!view || [view, ...view.overlays].every(({ tiles }) => tiles.idle)));
+    const drawn = view ? [view, ...view.overlays].every(({ tiles }) => tiles.idle) : !plate || plate.idle;
+    document.body.dataset.idle = String(busy === 0 && !waits && drawn);
   });
 }
 
@@ -68,8 +77,8 @@ function caption(panel) {
   panel.caption.textContent = `${name(panel.across)}${name(panel.down)}${through}${level}${panel.step > 1 ? `, 1:${panel.step}` : ""}`;
 }
 
-function problems() {
-  const all = [...new Set(view.panels.flatMap((p) => p.problems || []))];
+function problems(texts) {
+  const all = [...new Set(texts)];
   $("problems").hidden = !all.length;
   $("problems").replaceChildren(...(all.length ? [make("h2", { textContent: "What can't be read" })] : []),
     ...all.slice(0, 8).map((text) => make("p", { textContent: text })));
@@ -96,32 +105,72 @@ function table(rows) {
 
 async function open(path, wanted = new URLSearchParams()) {
   try {
-    const { image, attributes } = await ask("image", { path });
-    markCurrent($("tree"), path);
+    const { image, well, plate: found, attributes } = await ask("image", { path });
+    if (well) { await open(`${path}/${well.fields[0]}`, wanted); return; }
+    tree.show(path);
     if (view) for (const { tiles } of [view, ...view.overlays]) tiles.clear();
-    if (!image) {
-      view = null;
-      $("panels").replaceChildren(make("p", { className: "note", textContent: "This is a group. Choose an array or an image in it." }));
-      $("title").textContent = path;
-      $("subtitle").textContent = "";
-      for (const id of ["sliders", "contrast", "labels"]) $(id).replaceChildren();
-      $("metadata").replaceChildren(...attributesOf(attributes));
-      history.replaceState(null, "", `#${new URLSearchParams({ path })}`);
-      return;
-    }
-    view = new View(image, path, redraw);
-    $("title").textContent = image.name || path;
-    document.title = `${image.name || path} · chunkwise`;
-    $("subtitle").textContent = `${image.levels[0].shape.join(" × ")} ${image.dtype}${image.levels.length > 1 ? `, ${image.levels.length} levels` : ""}`;
-    layout();
-    restore(wanted);
-    settings(attributes);
-    for (const channel of view.channels) if (!image.labels) contrast(channel, channel.window !== null);
-    await Promise.all(wanted.getAll("overlay").map((name) => overlay(name, true)));
-    redraw();
+    if (plate) plate.clear();
+    view = plate = null;
+    for (const id of ["sliders", "contrast", "labels"]) $(id).replaceChildren();
+    problems([]);
+    $("chunk-info").hidden = true;
+    $("grid").disabled = !image;
+    if (image) await showImage(image, path, attributes, wanted);
+    else if (found) await showPlate(found, path, wanted);
+    else showGroup(path, attributes);
   } catch (error) {
     say(error.message);
   }
+  redraw();
+}
+
+function showGroup(path, attributes) {
+  title(path, "");
+  $("panels").className = "n1";
+  $("panels").replaceChildren(make("p", { className: "note", textContent: "This is a group. Choose an array or an image in it." }));
+  $("metadata").replaceChildren(...attributesOf(attributes));
+  history.replaceState(null, "", `#${new URLSearchParams({ path })}`);
+}
+
+async function showImage(image, path, attributes, wanted) {
+  const mine = view = new View(image, path, redraw);
+  title(image.well ? path.split("/").slice(-3).join("/") : image.name || path, `${image.levels[0].shape.join(" × ")} ${image.dtype}${image.levels.length > 1 ? `, ${image.levels.length} levels` : ""}`);
+  layout();
+  restore(wanted);
+  settings(attributes);
+  for (const channel of view.channels) if (!image.labels) contrast(mine, channel, channel.window !== null);
+  await Promise.all(wanted.getAll("overlay").map((name) => overlay(name, true)));
+}
+
+async function showPlate(found, path, wanted) {
+  const enter = (field) => open(field, new URLSearchParams({ channels: channelText(plate.channels) }));
+  const mine = plate = new PlateView(found, path, { ask, open: enter, changed: redraw });
+  title(found.name, `plate of ${found.wells.length} wells, ${found.rows.length} × ${found.columns.length}`);
+  $("panels").className = "n1";
+  $("panels").replaceChildren(plate.build());
+  $("metadata").replaceChildren(make("h2", { textContent: "Metadata" }), table([["wells", found.wells.length], ["fields of a well", found.fieldCount === null ? "unknown" : `up to ${found.fieldCount}`]]));
+  await plate.start();
+  if (mine !== plate) return;
+  plate.field = wanted.get("field") || "";
+  const cell = Number(wanted.get("cell"));
+  if (cell >= 20 && cell <= 512) plate.cell = cell;
+  restoreChannels(wanted, plate.channels);
+  const choice = make("select", {}, make("option", { value: "", textContent: "first" }), ...[...plate.fields].map((name) => make("option", { value: name, textContent: name })));
+  choice.value = plate.field;
+  choice.setAttribute("aria-label", "field of view");
+  choice.addEventListener("change", () => { plate.show(choice.value); save(); });
+  $("sliders").replaceChildren(make("h2", { textContent: "Fields" }), make("label", {}, make("span", { textContent: "field" }), choice));
+  channels();
+  const from = plate.wells.get(wanted.get("well"));
+  if (from) from.cell.focus();
+  const { labels } = plate.lead.image;
+  await Promise.all(plate.channels.filter((c) => c.active && !labels).map((channel) => contrast(plate.lead, channel, channel.window !== null)));
+}
+
+function title(name, more) {
+  $("title").textContent = name;
+  $("subtitle").textContent = more;
+  document.title = `${name} · chunkwise`;
 }
 
 function layout() {
@@ -177,13 +226,36 @@ function settings(attributes) {
   const { image } = view;
   const dims = [...image.others, ...image.dims.filter((d) => d !== null && view.shape[d] > 1 && view.panels.some((p) => p.through === d))];
   const hidden = image.channel !== null && view.shape[image.channel] > 1 && (image.labels || view.shape[image.channel] > 16) ? [image.channel] : [];
-  $("sliders").replaceChildren(make("h2", { textContent: "Position" }), ...[...hidden, ...dims].map(slider));
+  const sliders = [...hidden, ...dims].map(slider);
+  $("sliders").replaceChildren(...(image.well ? wellLinks(image.well) : []), ...(sliders.length ? [make("h2", { textContent: "Position" }), ...sliders] : []));
   channels();
   const rows = Object.entries(image.metadata).map(([name, value]) => [name, name === "size" ? bytes(value) : Array.isArray(value) ? value.join(name === "codecs" ? ", " : " × ") : String(value)]);
   rows.push(["axes", image.axes.map((a, d) => `${a.name}${a.unit ? `: ${Number(image.levels[0].scale[d].toPrecision(5))} ${a.unit}` : ""}`).join(", ")]);
   if (image.levels.length > 1) rows.push(["levels", image.levels.map((l) => l.shape.join(" × ")).join("; ")]);
   $("labels").replaceChildren(...labelLinks(image));
   $("metadata").replaceChildren(make("h2", { textContent: "Metadata" }), table(rows), ...attributesOf(attributes));
+}
+
+// The fields of the well that the image belongs to, by name, and the way back to the plate.
+function wellLinks({ path, plate: above, fields, field, acquisitions }) {
+  const keep = () => new URLSearchParams({ channels: channelText(view.channels) });
+  const choice = make("select", {}, ...fields.map((name) => make("option", {
+    value: name, textContent: typeof acquisitions[name] === "number" ? `${name} (acquisition ${acquisitions[name]})` : name })));
+  choice.value = field;
+  choice.setAttribute("aria-label", "field of view");
+  choice.addEventListener("change", () => open(`${path}/${choice.value}`, keep()));
+  const nodes = [make("h2", { textContent: `Well ${path.split("/").slice(-2).join("/")}` }), make("label", {}, make("span", { textContent: "field" }), choice)];
+  if (above !== null) {
+    const back = make("button", { id: "to-plate", textContent: "Plate", title: "All wells of the plate (P)" });
+    back.addEventListener("click", () => {
+      const state = keep();
+      state.set("well", path.slice(above.length + 1));
+      if (field !== fields[0]) state.set("field", field);
+      open(above, state);
+    });
+    nodes.push(back);
+  }
+  return nodes;
 }
 
 function labelLinks(image) {
@@ -235,51 +307,23 @@ function attributesOf(attributes) {
 }
 
 function channels() {
-  const box = $("contrast");
-  if (view.image.labels) {
+  const lead = current(), box = $("contrast");
+  if (lead.image.labels) {
     box.replaceChildren(make("h2", { textContent: "Labels" }), make("p", { textContent: "Each label has a colour of its own, the same in every view; 0 is black." }));
     return;
   }
-  box.replaceChildren(make("h2", { textContent: "Contrast" }), ...view.channels.map((channel) => {
-    const on = make("input", { type: "checkbox", checked: channel.active });
-    on.setAttribute("aria-label", `show ${channel.label}`);
-    const color = make("input", { type: "color", value: `#${channel.color.replace("#", "").toLowerCase()}` });
-    color.setAttribute("aria-label", `colour of ${channel.label}`);
-    const low = make("input", { type: "number", step: "any" }), high = make("input", { type: "number", step: "any" });
-    low.setAttribute("aria-label", `black in ${channel.label}`);
-    high.setAttribute("aria-label", `white in ${channel.label}`);
-    const auto = make("button", { textContent: "Auto", title: "By percentiles (C)" });
-    const histogram = make("canvas", { className: "histogram", width: 256, height: 44 });
-    histogram.setAttribute("aria-hidden", "true");
-    channel.show = () => {
-      if (!channel.window) return;
-      low.value = Number(channel.window[0].toPrecision(6));
-      high.value = Number(channel.window[1].toPrecision(6));
-      drawHistogram(histogram, channel);
-    };
-    on.addEventListener("change", () => { channel.active = on.checked; save(); redraw(); });
-    color.addEventListener("input", () => { channel.color = color.value.slice(1); channel.show(); save(); redraw(); });
-    const set = () => {
-      if (low.value === "" || high.value === "") return;
-      channel.window = [Number(low.value), Number(high.value)];
-      channel.show(); save(); redraw();
-    };
-    low.addEventListener("change", set);
-    high.addEventListener("change", set);
-    auto.addEventListener("click", () => contrast(channel));
-    dragWindow(histogram, channel);
-    const head = make("div", { className: "channel" }, on, make("span", { textContent: channel.label }), color);
-    channel.show();
-    return make("div", {}, head, histogram, make("div", { className: "window" }, low, high, auto));
-  }));
+  box.replaceChildren(make("h2", { textContent: "Contrast" }), ...lead.channels.map((channel) =>
+    channelControls(channel, { changed: () => { save(); redraw(); }, auto: () => contrast(lead, channel) })));
 }
 
-async function contrast(channel, keep = false) {
-  const at = view.shape.map((_, d) => (d === view.image.channel ? channel.index : view.image.others.includes(d) ? view.cross[d] : ""));
-  const mine = view;
+// The view whose channels are shown: of a plate that of its first field.
+function current() { return view || (plate && plate.lead); }
+
+async function contrast(mine, channel, keep = false) {
+  const at = mine.shape.map((_, d) => (d === mine.image.channel ? channel.index : mine.image.others.includes(d) ? mine.cross[d] : ""));
   try {
-    const found = await ask("contrast", { path: view.path, at: at.join(",") });
-    if (mine !== view) return;
+    const found = await ask("contrast", { path: mine.path, at: at.join(",") });
+    if (mine !== current()) return;
     Object.assign(channel, found, keep ? { window: channel.window } : {});
     if (channel.show) channel.show();
     save();
@@ -288,31 +332,6 @@ async function contrast(channel, keep = false) {
     say(error.message);
   }
   redraw();
-}
-
-function drawHistogram(canvas, { histogram, range, window, color }) {
-  const context = canvas.getContext("2d");
-  context.clearRect(0, 0, canvas.width, canvas.height);
-  if (!histogram) return;
-  const most = Math.log1p(Math.max(...histogram)) || 1, w = canvas.width / histogram.length;
-  context.fillStyle = color.toLowerCase() === "ffffff" ? "#8b949e" : `#${color}`;
-  histogram.forEach((n, i) => { const h = (Math.log1p(n) / most) * canvas.height; context.fillRect(i * w, canvas.height - h, w - 0.5, h); });
-  const x = (v) => ((v - range[0]) / (range[1] - range[0] || 1)) * canvas.width;
-  context.fillStyle = "#5aa2ff";
-  for (const v of window) context.fillRect(Math.min(Math.max(x(v) - 1, 0), canvas.width - 2), 0, 2, canvas.height);
-}
-
-function dragWindow(canvas, channel) {
-  canvas.addEventListener("pointerdown", (event) => {
-    if (!channel.range || !channel.window) return;
-    canvas.setPointerCapture(event.pointerId);
-    const value = (e) => channel.range[0] + (e.offsetX / canvas.clientWidth) * (channel.range[1] - channel.range[0]);
-    const side = Math.abs(value(event) - channel.window[0]) < Math.abs(value(event) - channel.window[1]) ? 0 : 1;
-    const move = (e) => { channel.window = channel.window.map((v, i) => (i === side ? value(e) : v)); channel.show(); redraw(); };
-    move(event);
-    canvas.onpointermove = move;
-    canvas.onpointerup = () => { canvas.onpointermove = null; save(); };
-  });
 }
 
 // -- pointer ------------------------------------------------------------------------------------
@@ -436,12 +455,14 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/") { toggle("tree-pane", "show-tree", true); $("search").focus(); event.preventDefault(); return; }
   const buttons = { g: "grid", d: "theme", t: "show-tree", s: "show-settings", 0: "fit" };
   if (buttons[event.key.toLowerCase()]) { $(buttons[event.key.toLowerCase()]).click(); return; }
+  if (event.key.toLowerCase() === "c" && current()) { current().channels.forEach((channel) => contrast(current(), channel)); return; }
+  if (event.key.toLowerCase() === "p" && $("to-plate")) { $("to-plate").click(); return; }
+  if (plate && "+=-".includes(event.key)) { plate.zoom(event.key === "-" ? 0.8 : 1.25); save(); return; }
   if (!view) return;
   const panel = view.panels[Math.min(focused, view.panels.length - 1)];
   const middle = [panel.canvas.clientWidth / 2, panel.canvas.clientHeight / 2];
   if (event.key === "+" || event.key === "=") { zoomAt(panel, 1.25, ...middle); save(); }
   else if (event.key === "-") { zoomAt(panel, 0.8, ...middle); save(); }
-  else if (event.key.toLowerCase() === "c") view.channels.forEach((channel) => contrast(channel));
   else if (["1", "2", "3"].includes(event.key)) { const found = view.panels[Number(event.key) - 1]; if (found) found.canvas.focus(); }
   else if (!event.target.closest("nav") && step(panel, event.key, event.shiftKey)) event.preventDefault();
 });
@@ -455,7 +476,7 @@ function toggle(pane, button, shown = $(pane).hidden) {
 $("show-tree").addEventListener("click", () => toggle("tree-pane", "show-tree"));
 $("show-settings").addEventListener("click", () => toggle("settings", "show-settings"));
 $("help").addEventListener("click", () => $("keys").showModal());
-$("fit").addEventListener("click", () => { if (view) { view.fit(view.panels[0].canvas.clientWidth, view.panels[0].canvas.clientHeight); save(); redraw(); } });
+$("fit").addEventListener("click", () => { if (plate) { plate.zoom(0); save(); } else if (view) { view.fit(view.panels[0].canvas.clientWidth, view.panels[0].canvas.clientHeight); save(); redraw(); } });
 $("grid").addEventListener("click", () => {
   if (!view) return;
   view.grid = !view.grid;
@@ -472,27 +493,46 @@ $("share").addEventListener("click", async () => {
   try { await navigator.clipboard.writeText(location.href); say("The URL of this view is in the clipboard."); }
   catch { say(location.href); }
 });
-$("search").addEventListener("input", () => filterTree($("tree"), $("search").value));
+$("search").addEventListener("input", () => tree.search($("search").value));
 window.addEventListener("resize", redraw);
 new ResizeObserver(redraw).observe($("panels"));
 
 // -- the URL ------------------------------------------------------------------------------------
 
 function save() {
-  if (!view) return;
-  const state = new URLSearchParams({
+  const lead = current();
+  if (!lead) return;
+  const theme = document.documentElement.dataset.theme;
+  const state = new URLSearchParams(view ? {
     path: view.path, at: view.cross.join(","), center: view.center.map((p) => Number(p.toFixed(2))).join(","),
-    zoom: Number(view.zoom.toPrecision(5)), theme: document.documentElement.dataset.theme,
-  });
-  if (view.grid) state.set("grid", "1");
-  for (const { label } of view.overlays) state.append("overlay", label);
-  if (view.overlays.length) state.set("opacity", view.opacity);
-  if (!view.image.labels) {
-    state.set("channels", view.channels.map((c) => [c.active ? 1 : 0, c.color.replace("#", ""), ...(c.window || [])].join("_")).join(","));
+    zoom: Number(view.zoom.toPrecision(5)), theme,
+  } : { path: plate.path, theme });
+  if (plate && plate.field) state.set("field", plate.field);
+  if (plate && plate.cell) state.set("cell", Math.round(plate.cell));
+  if (view && view.grid) state.set("grid", "1");
+  if (view && view.overlays.length) {
+    for (const { label } of view.overlays) state.append("overlay", label);
+    state.set("opacity", view.opacity);
   }
+  if (!lead.image.labels) state.set("channels", channelText(lead.channels));
   clearTimeout(save.timer);
   save.text = `#${state}`;
   save.timer = setTimeout(() => history.replaceState(null, "", save.text), 100);
+}
+
+function channelText(channels) {
+  return channels.map((c) => [c.active ? 1 : 0, c.color.replace("#", ""), ...(c.window || [])].join("_")).join(",");
+}
+
+function restoreChannels(wanted, channels) {
+  (wanted.get("channels") || "").split(",").forEach((text, i) => {
+    const [active, color, low, high] = text.split("_");
+    const channel = channels[i];
+    if (!channel || color === undefined) return;
+    channel.active = active === "1";
+    if (/^[0-9a-f]{6}$/i.test(color)) channel.color = color;
+    if (low !== undefined && high !== undefined && Number.isFinite(Number(low))) channel.window = [Number(low), Number(high)];
+  });
 }
 
 function restore(wanted) {
@@ -506,14 +546,7 @@ function restore(wanted) {
   const opacity = Number(wanted.get("opacity") || NaN);
   if (opacity >= 0 && opacity <= 1) view.opacity = opacity;
   $("grid").setAttribute("aria-pressed", String(view.grid));
-  (wanted.get("channels") || "").split(",").forEach((text, i) => {
-    const [active, color, low, high] = text.split("_");
-    const channel = view.channels[i];
-    if (!channel || color === undefined) return;
-    channel.active = active === "1";
-    if (/^[0-9a-f]{6}$/i.test(color)) channel.color = color;
-    if (low !== undefined && high !== undefined && Number.isFinite(Number(low))) channel.window = [Number(low), Number(high)];
-  });
+  restoreChannels(wanted, view.channels);
 }
 
 async function start() {
@@ -521,8 +554,10 @@ async function start() {
   const light = window.matchMedia("(prefers-color-scheme: light)").matches;
   document.documentElement.dataset.theme = wanted.get("theme") || (light ? "light" : "dark");
   if (window.innerWidth <= 760) { toggle("tree-pane", "show-tree", false); toggle("settings", "show-settings", false); }
-  const first = await fillTree($("tree"), ask, (path) => open(path), wanted.get("path"));
-  if (wanted.get("path") || first) await open(wanted.get("path") || first, wanted);
+  tree = new Tree($("tree"), { ask, choose: (path) => open(path) });
+  await tree.fill();
+  const first = wanted.get("path") || await tree.first();
+  if (first) await open(first, wanted);
   redraw();
 }
 
@@ -531,4 +566,4 @@ window.addEventListener("hashchange", () => {
   if (location.hash !== save.text && wanted.get("path")) open(wanted.get("path"), wanted);
 });
 start().catch((error) => say(error.message));
-window.chunkwise = { get view() { return view; } };
+window.chunkwise = { get view() { return view; }, get plate() { return plate; } };

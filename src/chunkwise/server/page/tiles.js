@@ -57,7 +57,7 @@ export class Tiles {
     let tile;
     try {
       const response = await fetch(url, { signal: controller.signal });
-      tile = response.ok ? parse(await response.arrayBuffer()) : { error: (await response.json()).error };
+      tile = response.ok ? tileOf(parse(await response.arrayBuffer())) : { error: (await response.json()).error };
     } catch (error) {
       if (controller.signal.aborted) return;
       tile = { error: String(error.message || error) };
@@ -69,11 +69,15 @@ export class Tiles {
   }
 }
 
-function parse(buffer) {
+// Return what the first line tells, and the values behind it.
+export function parse(buffer) {
   const bytes = new Uint8Array(buffer);
   const end = bytes.indexOf(10);
   const head = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end)));
-  const values = new TYPES[head.dtype](buffer, end + 1);
+  return { head, values: new TYPES[head.dtype](buffer, end + 1) };
+}
+
+function tileOf({ head, values }) {
   return { values, height: head.shape[0], width: head.shape[1], damaged: head.damaged, drawn: null, version: "" };
 }
 

@@ -1,89 +1,128 @@
-// The tree of the container: members are asked for when a group is opened; the search looks at names.
+// The tree of the container: members are asked for when a group is opened; the search asks the server.
 
-function item(path, member, choose, expand) {
-  const li = document.createElement("li");
-  li.setAttribute("role", "treeitem");
-  li.dataset.path = path;
-  const button = document.createElement("button");
-  const small = document.createElement("small");
-  button.append(`${member.kind === "group" ? "▸ " : ""}${member.name} `, small);
-  small.textContent = member.error || (member.shape ? `${member.shape.join("×")} ${member.dtype || ""}` : "");
-  if (member.error) button.className = "damaged";
-  button.title = path + (member.error ? `: ${member.error}` : "");
-  li.append(button);
-  if (member.kind === "group") li.setAttribute("aria-expanded", "false");
-  button.addEventListener("click", () => { choose(path); if (member.kind === "group") expand(li); });
-  return li;
-}
+const SEARCH_WAITS = 250; // milliseconds after the last letter
+const LOOKED_AT = 24; // members among which the first image is looked for
 
-export async function fillTree(root, ask, choose, wanted) {
-  const open = new Map();
-
-  async function members(list, path) {
-    const found = await ask("tree", { path });
-    list.replaceChildren(...found.members.map((m) => item(path ? `${path}/${m.name}` : m.name, m, choose, (li) => expand(li))));
-    return found.members;
+export class Tree {
+  // `ask` is for answers in JSON; `choose` is called with the path of what is to be shown.
+  constructor(root, { ask, choose }) {
+    Object.assign(this, { root, ask, choose });
+    this.lists = new Map(); // by path: the promise of the list of its members
+    this.current = "";
+    this.found = document.createElement("ul");
+    this.found.id = "found";
+    this.found.setAttribute("aria-label", "Found");
+    root.after(this.found);
+    root.parentElement.addEventListener("keydown", (event) => this.key(event));
   }
 
-  async function expand(li, shown) {
+  // Show the sources, and what is in them if they are few.
+  async fill() {
+    const top = await this.members(this.root, "");
+    if (top.length <= 4) await Promise.all([...this.root.children].filter((li) => li.hasAttribute("aria-expanded")).map((li) => this.expand(li, true)));
+  }
+
+  // Return the path of the first image or plate: a source itself, or what is in it, as far as the tree is open.
+  async first() {
+    const items = [...this.root.querySelectorAll("li")].slice(0, LOOKED_AT);
+    for (const li of items) {
+      const found = await this.ask("image", { path: li.dataset.path }).catch(() => ({}));
+      if (found.image || found.plate) return li.dataset.path;
+    }
+    return items.length ? items[0].dataset.path : null;
+  }
+
+  // Mark what is shown, and open the groups that it is in.
+  async show(path) {
+    this.current = path;
+    this.mark();
+    const names = path.split("/");
+    for (let n = 1; n < names.length && this.current === path; n++) {
+      const li = this.item(names.slice(0, n).join("/"));
+      if (!li || !li.hasAttribute("aria-expanded")) break;
+      await this.expand(li, true);
+    }
+    const li = this.item(path);
+    if (li && this.current === path) li.firstChild.scrollIntoView({ block: "nearest" });
+  }
+
+  mark() {
+    for (const li of this.root.querySelectorAll("li")) li.firstChild.setAttribute("aria-current", String(li.dataset.path === this.current));
+  }
+
+  item(path) { return [...this.root.querySelectorAll("li")].find((li) => li.dataset.path === path); }
+
+  async members(list, path) {
+    const { members } = await this.ask("tree", { path });
+    list.replaceChildren(...members.map((m) => this.row(path ? `${path}/${m.name}` : m.name, m)));
+    this.mark();
+    return members;
+  }
+
+  row(path, member) {
+    const li = document.createElement("li"), button = document.createElement("button"), small = document.createElement("small");
+    li.setAttribute("role", "treeitem");
+    li.dataset.path = path;
+    button.append(`${member.kind === "group" ? "▸ " : ""}${member.name} `, small);
+    small.textContent = member.error || (member.shape ? `${member.shape.join("×")} ${member.dtype || ""}` : "");
+    if (member.error) button.className = "damaged";
+    button.title = path + (member.error ? `: ${member.error}` : "");
+    li.append(button);
+    if (member.kind === "group") li.setAttribute("aria-expanded", "false");
+    button.addEventListener("click", () => { this.choose(path); if (member.kind === "group") this.expand(li); });
+    return li;
+  }
+
+  async expand(li, shown) {
     const path = li.dataset.path;
-    if (!open.has(path)) {
+    if (!this.lists.has(path)) {
       const list = document.createElement("ul");
       list.setAttribute("role", "group");
-      open.set(path, list);
-      li.append(list);
       list.hidden = true;
-      await members(list, path).catch(() => []);
+      li.append(list);
+      this.lists.set(path, this.members(list, path).catch(() => []).then(() => list));
     }
-    const list = open.get(path);
+    const list = await this.lists.get(path);
     list.hidden = shown === undefined ? !list.hidden : !shown;
     li.setAttribute("aria-expanded", String(!list.hidden));
-    li.firstChild.firstChild.textContent = li.firstChild.firstChild.textContent.replace(/^[▸▾]/, list.hidden ? "▸" : "▾");
-    return list;
+    const text = li.firstChild.firstChild;
+    text.textContent = text.textContent.replace(/^[▸▾]/, list.hidden ? "▸" : "▾");
   }
 
-  const top = await members(root, "");
-  for (const li of [...root.children]) {
-    if (li.hasAttribute("aria-expanded") && (top.length <= 4 || (wanted || "").startsWith(`${li.dataset.path}/`))) await expand(li, true);
+  // Show what has the text in its path: of the tree as far as it is open, and below it what the server finds.
+  search(text) {
+    const wanted = text.trim().toLowerCase();
+    const match = (li) => {
+      const inside = [...li.querySelectorAll(":scope > ul > li")].map(match).some(Boolean);
+      const found = !wanted || inside || li.dataset.path.toLowerCase().includes(wanted);
+      li.hidden = !found;
+      return found;
+    };
+    for (const li of this.root.children) match(li);
+    this.found.replaceChildren();
+    clearTimeout(this.timer);
+    this.wanted = wanted;
+    if (wanted) this.timer = setTimeout(() => this.searchServer(wanted), SEARCH_WAITS);
   }
-  root.addEventListener("keydown", (event) => {
-    const buttons = [...root.querySelectorAll("button")].filter((b) => b.offsetParent);
-    const at = buttons.indexOf(document.activeElement);
-    const li = document.activeElement.closest("li");
+
+  async searchServer(wanted) {
+    const { members, more } = await this.ask("search", { text: wanted }).catch((error) => ({ members: [], more: error.message }));
+    if (this.wanted !== wanted) return;
+    const rows = members.filter((m) => !this.item(m.path)).map((m) => this.row(m.path, { ...m, name: m.path }));
+    for (const li of rows) li.removeAttribute("aria-expanded");
+    if (more) rows.push(Object.assign(document.createElement("li"), { className: "note", textContent: more }));
+    this.found.replaceChildren(...rows);
+  }
+
+  key(event) {
+    const buttons = [...this.root.parentElement.querySelectorAll("li > button")].filter((b) => b.offsetParent);
+    const at = buttons.indexOf(document.activeElement), li = document.activeElement.closest("li");
     if (event.key === "ArrowDown" && buttons[at + 1]) buttons[at + 1].focus();
     else if (event.key === "ArrowUp" && buttons[at - 1]) buttons[at - 1].focus();
-    else if (event.key === "ArrowRight" && li && li.hasAttribute("aria-expanded")) expand(li, true);
-    else if (event.key === "ArrowLeft" && li && li.hasAttribute("aria-expanded")) expand(li, false);
+    else if (event.key === "ArrowRight" && li && li.hasAttribute("aria-expanded")) this.expand(li, true);
+    else if (event.key === "ArrowLeft" && li && li.hasAttribute("aria-expanded")) this.expand(li, false);
     else return;
     event.preventDefault();
     event.stopPropagation();
-  });
-  return top.length ? firstImage(root, ask) : null;
-}
-
-// The first image: a source itself, or what is in it, as far as the tree is open.
-async function firstImage(root, ask) {
-  const items = [...root.querySelectorAll("li")].slice(0, 24);
-  for (const li of items) {
-    const { image } = await ask("image", { path: li.dataset.path }).catch(() => ({ image: null }));
-    if (image) return li.dataset.path;
   }
-  return items.length ? items[0].dataset.path : null;
-}
-
-export function markCurrent(root, path) {
-  for (const li of root.querySelectorAll("li")) {
-    li.firstChild.setAttribute("aria-current", String(li.dataset.path === path));
-  }
-}
-
-export function filterTree(root, text) {
-  const wanted = text.trim().toLowerCase();
-  const match = (li) => {
-    const inside = [...li.querySelectorAll(":scope > ul > li")].map(match).some(Boolean);
-    const found = !wanted || inside || li.dataset.path.toLowerCase().includes(wanted);
-    li.hidden = !found;
-    return found;
-  };
-  for (const li of root.children) match(li);
 }

@@ -358,7 +358,7 @@ function line(context, x0, y0, x1, y1) {
   context.stroke();
 }
 
-function rgb(text) {
+export function rgb(text) {
   const number = parseInt(text.replace("#", ""), 16);
   return Number.isNaN(number) ? WHITE : [(number >> 16) & 255, (number >> 8) & 255, number & 255];
 }

@@ -40,6 +40,10 @@ class AdapterKvStoreSpec(KvStoreSpec, ABC):
         """True if one of the stores below is."""
         return any(base.is_remote for base in self.bases())
 
+    def copy_limit(self) -> Any:
+        """Return the first limit with a number, here or in a store below; else None."""
+        return super().copy_limit() or next(filter(None, (base.copy_limit() for base in self.bases())), None)
+
     def bind(self, context: Context) -> Self:
         """Return the spec with live resources throughout."""
         inner = context if self.context is None else Context(self.context, context)

@@ -16,7 +16,7 @@ from chunkwise.kvstore.foreign_bucket import ForeignBucket, is_obstore
 from chunkwise.kvstore.fsspec import FsspecStore, is_fsspec
 from chunkwise.kvstore.object_store import ObjectStore
 from chunkwise.kvstore.protocol import KvStoreDriver, is_store
-from chunkwise.kvstore.request_limits import Limits, RequestSlots
+from chunkwise.kvstore.request_limits import Limits, Slots
 from chunkwise.kvstore.zarr_python import ZarrPythonStore, is_zarr_python, store_class, synchronous
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 
@@ -106,7 +106,7 @@ def _opened(store: Any, single_writer: bool) -> KvStoreDriver:
             case "zarr.FsspecStore":
                 return FsspecStore(synchronous(store.fs), store.path, single_writer=single_writer)
     if is_obstore(store):
-        return ObjectStore(ForeignBucket(store), Limits(RequestSlots()), single_writer=single_writer)
+        return ObjectStore(ForeignBucket(store), Limits(Slots()), single_writer=single_writer)
     if is_zarr_python(store):
         return ZarrPythonStore(store, single_writer=single_writer)
     if _is_upath(store):

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, ClassVar, Self
 
 from chunkwise.binding import Members
-from chunkwise.kvstore.request_limits import Coalescing, Limits, Pace, RequestSlots, Retries
+from chunkwise.kvstore.request_limits import Coalescing, Limits, Pace, Retries, Slots
 from chunkwise.spec.context import Context, ContextResource
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.resource_members import (
@@ -67,7 +67,7 @@ class RemoteKvStoreSpec(KvStoreSpec):
         coalescing = self._rare("request_coalescing")
         pace = self._rare(f"experimental_{self.protocol}_rate_limiter")
         return Limits(
-            _slots(self.live(f"{self.protocol}_request_concurrency"), self.protocol),
+            self.live(f"{self.protocol}_request_concurrency").slots or _shared_slots(self.protocol),
             Retries(retries.max_retries, retries.initial_delay, retries.max_delay, retries.request_timeout),
             None if pace is None else Pace(pace.read_rate, pace.doubling_time),
             None if pace is None else Pace(pace.write_rate, pace.doubling_time),
@@ -87,16 +87,7 @@ def _set(resources: ResourceMembers) -> ResourceMembers:
     }
 
 
-def _slots(limit: Any, protocol: str) -> RequestSlots:
-    if limit.limit is None:
-        return _shared_slots(protocol)
-    if limit.pool is None:
-        limit.pool = RequestSlots(limit.limit)
-    slots: RequestSlots = limit.pool
-    return slots
-
-
 @cache
-def _shared_slots(protocol: str) -> RequestSlots:
+def _shared_slots(protocol: str) -> Slots:
     """Return the slots that the whole process shares."""
-    return RequestSlots()
+    return Slots()

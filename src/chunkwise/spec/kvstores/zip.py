@@ -51,7 +51,8 @@ class ZipKvStoreSpec(OneBaseKvStoreSpec):
         """Return the store of the archive; the path stays a prefix of keys."""
         driver, key = self.below.open_driver()
         compression: Any = self.compression
-        return ZipStore(driver, key, compression=compression), self.path
+        slots = self.live("data_copy_concurrency").slots
+        return ZipStore(driver, key, compression=compression, slots=slots), self.path
 
     def to_url(self) -> str:
         """Return ``base|zip:path``."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from chunkwise.binding import JSON, MISSING, dump, expect_int
 from chunkwise.errors import SpecError
 from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.request_limits import Slots
 from chunkwise.spec.resources.kind import Member, ObjectResource
 
 __all__ = ["CachePool", "CachePoolConfig", "Concurrency", "ConcurrencyLimit", "MemoryKeyValueStore"]
@@ -21,14 +22,17 @@ class ConcurrencyLimit:
     ----------
     limit : int or None
         How many at a time; None for the number that the whole process shares.
+    slots : Slots or None
+        Held by what counts; None without a limit of its own.
     pool : object or None
-        The threads or slots themselves, put here by the layer that runs them, on first use.
+        The threads, put here by the layer that runs them, on first use.
     """
 
-    __slots__ = ("__weakref__", "limit", "pool")
+    __slots__ = ("__weakref__", "limit", "pool", "slots")
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
+        self.slots = None if limit is None else Slots(limit)
         self.pool: Any = None
 
 

@@ -1,0 +1,144 @@
+"""An open picture: an array ``(y, x, channel)`` that can be read.
+
+Opening it looks at the header.  Each read fetches the file, from the cache pool if that has it, and decodes
+it: a stack of thousands of pictures takes no memory for those that nobody reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chunkwise.arrays.cache_pool import cached
+from chunkwise.arrays.memory_array import read_ndarray
+from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
+from chunkwise.driver.image.pixels import picture_shape, read_pixels
+from chunkwise.driver.image.spec import ImageSpec
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.engine.combine import WriteFutures
+from chunkwise.engine.future import Future
+from chunkwise.engine.pool import Pool, pool_of
+from chunkwise.errors import (
+    ChunkwiseError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+    prefix,
+)
+from chunkwise.index_space import IndexDomain, IndexTransform, merge_domains, resolve_bounds
+from chunkwise.kvstore.protocol import Buffer, KvStoreDriver
+from chunkwise.kvstore.traits import traits_of
+from chunkwise.spec.schema import Schema
+
+__all__ = ["ImageArray", "open_image"]
+
+
+class ImageArray:
+    """A picture in a key of a kvstore."""
+
+    __slots__ = ("_key", "_pool", "_spec", "_store", "domain", "readable", "writable")
+
+    def __init__(self, spec: ImageSpec, store: KvStoreDriver, key: str, pool: Pool) -> None:
+        self._store = store
+        self._key = key
+        self._pool = pool
+        self.readable = True
+        self.writable = False
+        value = self._load()
+        try:
+            shape = picture_shape(spec.driver, value, spec.page)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error reading {store.describe(key)}") from None
+        self.domain = IndexDomain(shape=shape)
+        if spec.schema.domain is not None:
+            self.domain = merge_domains(self.domain, spec.schema.domain)
+        self._spec = replace(spec, schema=Schema(dtype=self.dtype, rank=3))
+
+    @property
+    def dtype(self) -> DataType:
+        """``uint8``."""
+        return DataType("uint8")
+
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the pixels."""
+        return np.dtype("u1")
+
+    @property
+    def store(self) -> KvStoreDriver:
+        """The kvstore."""
+        return self._store
+
+    def _load(self) -> Buffer:
+        value = self._store.read(self._key).value
+        if value is None:
+            raise NotFoundError(f"Error reading {self._store.describe(self._key)}")
+        return value
+
+    def bounded(self, transform: IndexTransform) -> IndexTransform:
+        """Return `transform` with implicit bounds as they are; raise if it leads out of the picture."""
+        return resolve_bounds(transform, self.domain)
+
+    def read_into(self, transform: IndexTransform, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]:
+        """Fill `out` with what `transform` selects; the future gives `out`."""
+
+        def read(_: None) -> None:
+            where = self._store.describe(self._key)
+            value = self._load()
+            try:
+                pixels = read_pixels(self._spec.driver, value, self._spec.page)
+            except ChunkwiseError as e:
+                raise prefix(e, f"Error reading {where}") from None
+            if pixels.shape != self.domain.shape:
+                raise FailedPreconditionError(
+                    f"{where} is a picture of shape {list(pixels.shape)} now, and had "
+                    f"{list(self.domain.shape)} when it was opened"
+                )
+            read_ndarray(pixels, transform, out)
+
+        inline = traits_of(self._store).request_concurrency is None
+        return self._pool.run([None], lambda _: read, lambda: out, n_workers=1, inline=inline)
+
+    def write_from(self, transform: IndexTransform, source: npt.NDArray[Any]) -> WriteFutures:
+        """Fail: pictures can be read only."""
+        failed: Future[None] = Future.failed(UnsupportedError(f'"{self._spec.driver}" driver only reads'))
+        return WriteFutures.of(failed, failed)
+
+    def in_transaction(self, wrap: WrapStore | None) -> ImageArray:
+        """Return the picture, which no transaction changes."""
+        return self
+
+    def resolve(self) -> Future[IndexDomain]:
+        """Return the domain."""
+        return Future.ready(self.domain)
+
+    def resize(self, request: ResizeRequest) -> Future[IndexDomain]:
+        """Fail: there is no bound to change."""
+        return Future.failed(UnsupportedError("Resize not supported"))
+
+    def schema(self) -> Schema:
+        """Type and domain."""
+        return Schema(dtype=self.dtype, domain=self.domain)
+
+    def spec(self) -> ImageSpec:
+        """Return a spec that opens this picture again."""
+        return self._spec
+
+    def count_stored(self, transform: IndexTransform) -> Future[StorageStatistics]:
+        """Count the picture as one chunk, which is stored."""
+        n = 0 if 0 in self.bounded(transform).input_shape else 1
+        return Future.ready(StorageStatistics(n, n))
+
+
+def open_image(
+    spec: ImageSpec, *, readable: bool, writable: bool, wrap: WrapStore | None = None
+) -> ImageArray:
+    """Open the picture of a bound spec."""
+    if spec.kvstore is None:
+        raise InvalidArgumentError('"kvstore" must be specified')
+    store, key = spec.kvstore.open_driver()
+    pool = pool_of(spec.resource("data_copy_concurrency"))
+    return ImageArray(spec, cached(spec, store, key), key, pool)

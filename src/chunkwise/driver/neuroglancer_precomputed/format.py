@@ -1,0 +1,286 @@
+"""A scale of a precomputed volume as the code for chunked arrays sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from chunkwise.binding import JSON, Members, dump, dump_bytes
+from chunkwise.codec.bytes import Bytes
+from chunkwise.codec.chain import prepare_chain
+from chunkwise.codec.compressed_segmentation import CompressedSegmentation
+from chunkwise.codec.image_planes import ImagePlanes
+from chunkwise.codec.protocol import ChunkSpec, Codec
+from chunkwise.codec.transpose import Transpose
+from chunkwise.driver.chunked.agree import check_schema
+from chunkwise.driver.neuroglancer_precomputed.chunk_keys import VoxelBoundKeys
+from chunkwise.driver.neuroglancer_precomputed.constraints import (
+    PrecomputedConstraints,
+    parse_constraints,
+)
+from chunkwise.driver.neuroglancer_precomputed.members import INFO_KEY, Info, Scale, parse_info
+from chunkwise.driver.neuroglancer_precomputed.schema import (
+    constraint_schema,
+    find_scale,
+    grid_of,
+    morton_keys,
+    scale_schema,
+    with_new_scale,
+)
+from chunkwise.driver.stored_array import StoredArray
+from chunkwise.dtypes.data_type import DataType
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.schema import Schema
+
+__all__ = ["FORMAT", "PrecomputedFormat", "PrecomputedMetadata", "scale_directory"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrecomputedMetadata:
+    """A volume, and which of its scales the array is."""
+
+    info: Info
+    scale_index: int
+    scale: Scale
+    chunk: tuple[int, ...]  # in voxels; one of the scale's chunk sizes
+
+    @property
+    def document(self) -> dict[str, JSON]:
+        """The whole ``info``."""
+        return self.info.document
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Size along x, y, z and the number of channels."""
+        return (*self.scale.size, self.info.n_channels)
+
+    @property
+    def dtype(self) -> DataType:
+        """Type of the elements."""
+        return self.info.dtype
+
+    @property
+    def shared(self) -> tuple[Any, ...]:
+        """Only itself: where the chunks are depends on the size."""
+        return (self,)
+
+    def with_shape_and_attributes(self, document: dict[str, Any]) -> None:
+        """Return None: every document is parsed."""
+        return
+
+
+def scale_directory(key: str) -> str:
+    """Return the directory of a scale below that of its volume, with a final "/"."""
+    parts = [part for part in key.split("/") if part not in ("", ".")]
+    if ".." in parts or key.startswith("/") or "\0" in key:
+        raise UnsupportedError(f"Scale key {dump(key)} leads out of the directory of its volume")
+    return "".join(part + "/" for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class PrecomputedFormat:
+    """Scales of precomputed volumes; an open one knows which scale it is."""
+
+    driver: ClassVar[str] = "neuroglancer_precomputed"
+    consolidated: ClassVar[bool] = False
+    contained: ClassVar[bool] = False
+
+    chosen: PrecomputedConstraints = field(default_factory=PrecomputedConstraints)
+    schema: Any = None  # what a spec asks for besides; it may tell which scale is meant
+
+    def of(self, constraints: PrecomputedConstraints, schema: Schema | None = None) -> PrecomputedFormat:
+        """Return the format of the scale that a spec asks for."""
+        return replace(self, chosen=constraints, schema=schema)
+
+    def of_scale(self, metadata: PrecomputedMetadata) -> PrecomputedFormat:
+        """Return the format of an open scale."""
+        return self.of(PrecomputedConstraints(scale_index=metadata.scale_index, chunk_size=metadata.chunk))
+
+    def parse_options(self, members: Members) -> None:
+        """Take nothing: what only this format has are constraints."""
+        return
+
+    def options_to_json(self, options: None) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def parse_constraints(self, value: JSON) -> PrecomputedConstraints:
+        """Read the members of a spec that only this format has, as one object."""
+        return parse_constraints(value)
+
+    def constraints_to_json(self, constraints: PrecomputedConstraints) -> dict[str, Any]:
+        """Return those members."""
+        return constraints.to_json()
+
+    def inner_rank(self, constraints: PrecomputedConstraints, options: None) -> int:
+        """Return 0: no dimension lies inside an element."""
+        return 0
+
+    def constraint_schema(self, constraints: PrecomputedConstraints, options: None, schema: Schema) -> Schema:
+        """Return what constraints and schema say together."""
+        return constraint_schema(constraints, schema)
+
+    def metadata_key(self, options: None) -> str:
+        """Return ``info``."""
+        return INFO_KEY
+
+    def parse_document(self, raw: bytes) -> JSON:
+        """Read the stored bytes as JSON."""
+        return json.loads(raw)
+
+    def is_array(self, document: JSON) -> bool:
+        """Return True: every scale is an array."""
+        return True
+
+    def parse_metadata(self, document: JSON) -> PrecomputedMetadata:
+        """Read an ``info``, and choose the scale."""
+        return self.metadata(parse_info(document))
+
+    def metadata(self, info: Info) -> PrecomputedMetadata:
+        """Return the scale that is asked for."""
+        self.chosen.check_info(info)
+        schema = Schema() if self.schema is None else self.schema
+        if schema.dtype is not None and schema.dtype != info.dtype:
+            raise FailedPreconditionError(
+                f'Expected "data_type" of {dump(schema.dtype.name)} but received: {dump(info.dtype.name)}'
+            )
+        number = find_scale(info, self.chosen, schema)
+        scale = info.scales[number]
+        chunks = scale.chunk_sizes
+        chunk = self.chosen.chunk_size if self.chosen.chunk_size in chunks else chunks[0]
+        assert chunk is not None
+        return PrecomputedMetadata(info, number, scale, chunk)
+
+    def last_scale(self, info: Info, number: int | None = None) -> PrecomputedMetadata:
+        """Return the last scale of a volume, as that of `number` if it is given."""
+        scale = info.scales[-1]
+        number = len(info.scales) - 1 if number is None else number
+        return PrecomputedMetadata(info, number, scale, scale.chunk_sizes[0])
+
+    def create(
+        self, constraints: PrecomputedConstraints, options: None, schema: Schema
+    ) -> PrecomputedMetadata:
+        """Choose the metadata of a scale, of whose volume nothing is known."""
+        info = with_new_scale(None, replace(constraints, scale_index=None), schema)
+        return self.last_scale(info, constraints.scale_index or 0)
+
+    def template_key(self, document: JSON) -> None:
+        """Return None: every document is parsed."""
+        return
+
+    def without_attributes(self, metadata: PrecomputedMetadata) -> PrecomputedMetadata:
+        """Return the metadata."""
+        return metadata
+
+    def adopt(self, metadata: PrecomputedMetadata, existing: Mapping[str, Any]) -> None:
+        """Return None: scales are added by `.open_flow`."""
+        return
+
+    def check(
+        self,
+        metadata: PrecomputedMetadata,
+        constraints: PrecomputedConstraints,
+        options: None,
+        schema: Schema,
+    ) -> None:
+        """Raise if a scale isn't what a spec asks for."""
+        constraints.check_info(metadata.info)
+        constraints.check_scale(metadata.scale)
+        if schema.fill_value is not None:
+            raise InvalidArgumentError("fill_value not supported by neuroglancer_precomputed format")
+        check_schema(self.schema_of(metadata, options), schema)
+
+    def schema_of(self, metadata: PrecomputedMetadata, options: None) -> Schema:
+        """Return the schema of a scale."""
+        return scale_schema(metadata.info, metadata.scale, metadata.chunk)
+
+    def domain_of(self, metadata: PrecomputedMetadata, options: None) -> IndexDomain:
+        """Return the domain of a scale; it begins at ``voxel_offset``."""
+        domain = self.schema_of(metadata, options).domain
+        assert domain is not None
+        return domain
+
+    def metadata_to_json(self, metadata: PrecomputedMetadata) -> dict[str, Any]:
+        """Return the members of a spec that demands this scale."""
+        scale, info = metadata.scale, metadata.info
+        members = scale.to_json()
+        del members["chunk_sizes"]
+        return {
+            "scale_index": metadata.scale_index,
+            "scale_metadata": {
+                **members,
+                "chunk_size": list(metadata.chunk),
+                "sharding": members.get("sharding"),
+            },
+            "multiscale_metadata": {"type": info.type, "num_channels": info.n_channels},
+        }
+
+    def container_key(self, path: str) -> None:
+        """Return None: there are no containers."""
+        return
+
+    def check_container(self, document: JSON) -> None:
+        """Do nothing: there are no containers."""
+
+    def companions(self, options: None) -> dict[str, bytes]:
+        """Return nothing: a volume has one document."""
+        return {}
+
+    def same_but_resized(self, a: PrecomputedMetadata, b: PrecomputedMetadata) -> bool:
+        """Return True if the scale is the same in both."""
+        return (a.scale, a.chunk, a.info.dtype, a.info.n_channels) == (
+            b.scale,
+            b.chunk,
+            b.info.dtype,
+            b.info.n_channels,
+        )
+
+    def resized(self, metadata: PrecomputedMetadata, shape: tuple[int, ...]) -> PrecomputedMetadata:
+        """Raise: a scale has the size that it has."""
+        raise UnsupportedError("neuroglancer_precomputed volumes can't be resized")
+
+    def encode(self, metadata: PrecomputedMetadata) -> bytes:
+        """Return the bytes of ``info``."""
+        return dump_bytes(metadata.document)
+
+    def stored_array(self, metadata: PrecomputedMetadata, prefix: str, options: None) -> StoredArray:
+        """Return the scale as it lies in its kvstore, or in that of its shards; its origin is 0."""
+        scale, info = metadata.scale, metadata.info
+        grid = grid_of(scale, metadata.chunk, info.n_channels)
+        fill_value = info.dtype.zero()
+        keys: Any
+        if scale.sharding is None:
+            keys = VoxelBoundKeys(prefix + scale_directory(scale.key), grid, scale.voxel_offset)
+        else:
+            keys = morton_keys(scale.size, metadata.chunk)
+        item = ChunkSpec(grid.cell_shape, fill_value.dtype, fill_value)
+        return StoredArray(
+            shape=metadata.shape,
+            dtype=info.dtype,
+            fill_value=fill_value,
+            grid=grid,
+            chain=prepare_chain([Transpose((3, 2, 1, 0)), _serializer(scale)], item),
+            keys=keys,
+            shard=None,
+            store_fill_chunks=False,
+            document=metadata.document,
+        )
+
+
+def _serializer(scale: Scale) -> Codec:
+    encoding = scale.encoding
+    if encoding.name == "raw":
+        return Bytes("little")
+    if encoding.name == "compressed_segmentation":
+        assert scale.block_size is not None
+        return CompressedSegmentation(scale.block_size)
+    assert encoding.name is not None
+    return ImagePlanes(
+        encoding.name, encoding.jpeg_quality if encoding.name == "jpeg" else encoding.png_level
+    )
+
+
+FORMAT = PrecomputedFormat()

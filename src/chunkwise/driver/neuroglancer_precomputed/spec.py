@@ -1,0 +1,106 @@
+"""Specs of the driver ``neuroglancer_precomputed``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from chunkwise.binding import MISSING, Members
+from chunkwise.cached import cached_property
+from chunkwise.driver.chunked.format import Format, Metadata
+from chunkwise.driver.chunked.open_flow import OpenRequest
+from chunkwise.driver.chunked.spec import ChunkedSpec
+from chunkwise.driver.neuroglancer_precomputed.constraints import (
+    MEMBERS,
+    PrecomputedConstraints,
+    parse_constraints,
+)
+from chunkwise.driver.neuroglancer_precomputed.format import FORMAT, PrecomputedFormat
+from chunkwise.driver.neuroglancer_precomputed.members import check_encoding
+from chunkwise.driver.neuroglancer_precomputed.schema import known_domain
+from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.index_space import IndexDomain
+from chunkwise.spec.schema import Schema
+from chunkwise.spec.spec_members import SpecMembers
+
+__all__ = ["PrecomputedSpec", "parse_precomputed"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PrecomputedSpec(ChunkedSpec):
+    """``{"driver": "neuroglancer_precomputed", "kvstore": …, "scale_index": 1}``."""
+
+    resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+
+    @classmethod
+    def take_constraints(cls, format: Format, members: Members) -> PrecomputedConstraints:
+        """Take ``scale_index``, ``scale_metadata`` and ``multiscale_metadata``."""
+        given = {name: members.take(name, lambda v: v, MISSING) for name in MEMBERS}
+        return parse_constraints({name: value for name, value in given.items() if value is not MISSING})
+
+    @property
+    def precomputed(self) -> PrecomputedFormat:
+        """The format, of the scale that the spec asks for."""
+        return FORMAT.of(self.constraints, self.schema)
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return the members that this class knows, without those that every spec has."""
+        out = super().own_members(include_defaults)
+        out.update(out.pop("metadata", {}))
+        return out
+
+    def effective_schema(self) -> Schema:
+        """Return what constraints and schema say together."""
+        return self._constraint_schema(self.schema)
+
+    @property
+    def rank(self) -> int:
+        """4: x, y, z and channel."""
+        return 4
+
+    @cached_property
+    def domain(self) -> IndexDomain:
+        """Domain as far as it is known; its bounds can't be resized."""
+        return known_domain(self.constraints, self.schema)
+
+    def check_consistent(self) -> None:
+        """Raise if the schema contradicts the members."""
+        self.schema.copy()._set_rank(4)
+        try:
+            check_encoding(self.constraints.encoding.name, self.dtype, self.constraints.n_channels)
+        except FailedPreconditionError as e:
+            error = InvalidArgumentError(e.message)
+            raise prefix(error, 'Error parsing object member "scale_metadata"') from None
+        self._constraint_schema(Schema(dtype=self.schema.dtype, domain=self.schema.domain))
+
+    def url_suffix(self) -> str:
+        """Return ``neuroglancer-precomputed:``."""
+        if self.constraints.scale_index:
+            raise UnsupportedError(
+                "neuroglancer-precomputed URL syntax not supported with non-zero scale_index"
+            )
+        return "neuroglancer-precomputed:"
+
+    def minimal(self) -> Self:
+        """Return the spec without constraints but the number of the scale."""
+        alone = self.format.parse_constraints({})
+        return replace(
+            self,
+            constraints=replace(alone, scale_index=self.constraints.scale_index),
+            schema=self.schema.merged(Schema(rank=4, dtype=self.dtype)),
+        )
+
+    def with_metadata(self, metadata: Metadata) -> Self:
+        """Return the spec of an existing scale: all it demands is that scale."""
+        spec = super().with_metadata(metadata)
+        return replace(spec, schema=Schema(dtype=metadata.dtype, rank=4))
+
+    def open_request(self, path: str, describe: Callable[[str], str]) -> OpenRequest:
+        """Return what the open flow needs; the scale must be chosen yet."""
+        return super().open_request(path, describe)._replace(format=self.precomputed)
+
+
+def parse_precomputed(members: Members, common: SpecMembers) -> PrecomputedSpec:
+    """Take the members of a spec of this driver."""
+    return PrecomputedSpec.parse(FORMAT, members, common)

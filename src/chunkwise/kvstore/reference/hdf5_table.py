@@ -1,0 +1,234 @@
+"""An HDF5 or NetCDF-4 file as a tree of Zarr v2: its groups, datasets and attributes, and where chunks are.
+
+Needs the package h5py.  The index of a dataset is read when it is opened; h5py reads one thing at a time, so
+all of it happens under a lock.  Chunks are then read from the file without h5py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from chunkwise.binding import dump
+from chunkwise.cached import put_bounded
+from chunkwise.errors import ChunkwiseError, NotFoundError, PermissionDeniedError, prefix
+from chunkwise.fork import new_rlock
+from chunkwise.kvstore.key_range import KeyRange, encode_key
+from chunkwise.kvstore.protocol import Children, KvStoreDriver
+from chunkwise.kvstore.reference.hdf5_array import Hdf5Array, describe_dataset
+from chunkwise.kvstore.reference.hdf5_attributes import (
+    attributes_of,
+    conventions_of,
+    dimension_names,
+    is_mere_dimension,
+    links_of,
+)
+from chunkwise.kvstore.reference.hdf5_file import Hdf5File, Hdf5Files
+from chunkwise.kvstore.reference.store import Loaded, OpenTarget
+from chunkwise.kvstore.reference.table import Reference, read_by
+
+__all__ = ["Hdf5Table", "load_hdf5"]
+
+_CHUNK = re.compile(r"\d{1,18}(\.\d{1,18})*")
+_DEEPEST = 64  # groups one in the other
+
+
+class _Node(NamedTuple):
+    """A group or a dataset."""
+
+    attributes: bytes
+    document: bytes
+    array: Hdf5Array | None
+    children: tuple[str, ...]  # names of a group's members
+    address: Any  # of the object, to notice groups that are in themselves
+
+
+def load_hdf5(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
+    """Open an HDF5 file."""
+    files = Hdf5Files(base, key, open_target)
+    return Loaded(Hdf5Table(files), key, files.first.generation)
+
+
+class Hdf5Table:
+    """The tree of a file."""
+
+    def __init__(self, files: Hdf5Files) -> None:
+        self._files = files
+        self._lock = new_rlock()
+        self._conventions = conventions_of(files.first.file)
+        self._nodes: dict[str, _Node | None] = {}
+
+    def find(self, key: str) -> Reference | None:
+        """Return the document of a node, its attributes, or where a chunk is."""
+        path, _, name = key.rpartition("/")
+        if name == ".zgroup" or name == ".zarray":
+            node = self._node(path)
+            found = node is not None and (node.array is not None) == (name == ".zarray")
+            return node.document if node is not None and found else None
+        if name == ".zattrs":
+            node = self._node(path)
+            return None if node is None else node.attributes
+        if _CHUNK.fullmatch(name) is None:
+            return None
+        node = self._node(path)
+        if node is None or node.array is None:
+            return None
+        cell = tuple(map(int, name.split(".")))
+        if not node.array.grid:
+            cell = () if cell == (0,) else (0, 0)
+        if len(cell) != len(node.array.grid) or any(
+            i >= n for i, n in zip(cell, node.array.grid, strict=True)
+        ):
+            return None
+        reference = node.array.find(cell)
+        if not callable(reference):
+            return reference
+
+        def make() -> Any:
+            with self._lock:
+                return read_by("HDF5", dump(key), reference)
+
+        return make
+
+    def note(self, key: str) -> str:
+        """Return why the array at a prefix of keys is read by h5py; empty if it isn't."""
+        node = self._node(key.rstrip("/"))
+        why = "" if node is None or node.array is None else node.array.by_h5py
+        return f"read by h5py, one chunk at a time: {why}" if why else ""
+
+    def _node(self, path: str) -> _Node | None:
+        with self._lock:
+            if path not in self._nodes:
+                node = read_by("HDF5", dump("/" + path), lambda: self._read(path))
+                put_bounded(self._nodes, path, node)
+                return node
+            return self._nodes[path]
+
+    def _read(self, path: str) -> _Node | None:
+        import h5py
+
+        names = path.split("/") if path else []
+        if len(names) > _DEEPEST or any(name in ("", ".", "..") for name in names):
+            return None
+        # HDMF has links as attributes, and follows them itself.
+        found = self._files.find(path, follow=not self._conventions.hdmf)
+        if found is None:
+            return None
+        file, node = found
+        address = _address(node)
+        if isinstance(node, h5py.Group):
+            for end in range(len(names)):  # a group that is in itself would go on for ever
+                above = self._node("/".join(names[:end]))
+                if above is not None and above.address == address:
+                    return None
+            attributes = attributes_of(node, self._conventions)
+            members = self._members(node)
+            if self._conventions.hdmf:
+                links = links_of(node, self._object)
+                members = tuple(name for name in members if name not in links)
+                if links:
+                    attributes["zarr_link"] = list(links.values())
+            return _Node(_dump(attributes), _dump({"zarr_format": 2}), None, members, address)
+        if not isinstance(node, h5py.Dataset) or is_mere_dimension(node):
+            return None
+        try:
+            array = self._array(file, node)
+        except ChunkwiseError as e:
+            raise prefix(e, f"Error reading dataset {dump('/' + path)}") from e.__cause__
+        return _Node(_dump(self._array_attributes(node, array)), _dump(array.document), array, (), address)
+
+    def _object(self, path: str) -> Any:
+        """Return the object that a link leads to in the same file; None if that is nothing."""
+        try:
+            found = self._files.find(path)
+        except ChunkwiseError:
+            return None
+        return None if found is None or found[0] is not self._files.first else found[1]
+
+    def _array(self, file: Hdf5File, dataset: Any) -> Hdf5Array:
+        segments = [(str(name), int(offset), int(size)) for name, offset, size in dataset.external or ()]
+        return describe_dataset(
+            dataset,
+            file,
+            lambda of, box: self._files.read_box(file, of, box),
+            (lambda start, stop: self._files.external_part(segments, start, stop)) if segments else None,
+        )
+
+    def _array_attributes(self, dataset: Any, array: Hdf5Array) -> dict[str, Any]:
+        attributes = attributes_of(dataset, self._conventions)
+        names = dimension_names(dataset, self._conventions) if dataset.shape is not None else None
+        if names is not None:
+            attributes["_ARRAY_DIMENSIONS"] = names
+        # Zarr v2 has it in the document, where xarray looks for it.
+        fill = attributes.get("_FillValue")
+        if fill is not None and array.document["fill_value"] is not None:
+            same = fill == array.document["fill_value"] or fill != fill
+            if same:
+                del attributes["_FillValue"]
+        if self._conventions.hdmf:
+            attributes["zarr_dtype"] = array.word
+        return attributes
+
+    def _members(self, group: Any) -> tuple[str, ...]:
+        return tuple(name for name in group if name not in ("", ".", "..") and not name.startswith(".z"))
+
+    # -- listing --------------------------------------------------------------------------------------
+
+    def list(self, start: str, stop: str) -> Iterator[str]:
+        """Yield the keys in ``[start, stop)``."""
+        keys = KeyRange.between(start, stop)
+        yield from (key for key in self._below("", keys) if key in keys)
+
+    def _below(self, path: str, keys: KeyRange) -> Iterator[str]:
+        front = f"{path}/" if path else ""
+        if KeyRange.of_prefix(front).intersect(keys).empty:
+            return
+        node = self._node(path)
+        if node is None:
+            return
+        yield from self._own_keys(front, node)
+        for name in node.children:
+            if self._is_there(front + name):
+                yield from self._below(front + name, keys)
+
+    def _own_keys(self, front: str, node: _Node) -> Iterator[str]:
+        yield front + (".zgroup" if node.array is None else ".zarray")
+        yield front + ".zattrs"
+        if node.array is not None:
+            for cell in node.array.cells():
+                yield front + ".".join(map(str, cell or (0,)))
+
+    def list_children(self, prefix: str) -> Children:
+        """List one level below `prefix`."""
+        node = self._node(prefix.rstrip("/"))
+        if node is None or (prefix and not prefix.endswith("/")):
+            return Children([], [])
+        keys = sorted(self._own_keys(prefix, node), key=encode_key)
+        found = [prefix + name for name in node.children if self._is_there(prefix + name)]
+        return Children(keys, sorted(found, key=encode_key))
+
+    def _is_there(self, path: str) -> bool:
+        """Return False for a link that leads to nothing, or to where it may not; told where it is named."""
+        try:
+            return self._node(path) is not None
+        except (NotFoundError, PermissionDeniedError):
+            return False
+        except ChunkwiseError:
+            return True
+
+    def some_url(self) -> str | None:
+        """Return the URL of the file itself."""
+        return ""
+
+
+def _address(node: Any) -> Any:
+    import h5py
+
+    info = h5py.h5o.get_info(node.id)
+    return int(info.fileno), info.addr
+
+
+def _dump(value: Any) -> bytes:
+    return json.dumps(value).encode("utf-8", "surrogatepass")

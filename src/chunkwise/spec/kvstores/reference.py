@@ -1,0 +1,109 @@
+"""The kvstore ``reference``: keys whose values are byte ranges of other files, by a table of kerchunk's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from chunkwise.binding import Members, parse_array
+from chunkwise.errors import NotFoundError
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.reference.json_table import JsonTable
+from chunkwise.kvstore.reference.parquet_table import METADATA, load_parquet
+from chunkwise.kvstore.reference.store import Loaded, LoadTable, OpenTarget, ReferenceStore
+from chunkwise.spec.context import Context
+from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
+from chunkwise.spec.reference_targets import Allowed, ReferenceTargets, expect_allowed
+from chunkwise.spec.url import quote_path
+
+__all__ = ["ReferenceKvStoreSpec", "TableKvStoreSpec"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TableKvStoreSpec(OneBaseKvStoreSpec):
+    """Base of the specs of stores that are tables of references.
+
+    Attributes
+    ----------
+    allow : tuple of Allowed
+        URLs, by what they begin with, that references may lead to beyond what lies beside the file.
+    shared : Context or None
+        Where the resources of other stores come from; set in a bound spec.
+    """
+
+    allow: tuple[Allowed, ...] = ()
+    shared: Context | None = None
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take ``base`` and ``allow``."""
+        return {
+            **super().parse_members(members),
+            "allow": tuple(members.take("allow", lambda v: parse_array(v, expect_allowed), [])),
+        }
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return ``allow`` where it says something."""
+        shown = include_defaults or self.allow
+        return {"allow": [allowed.to_json() for allowed in self.allow]} if shown else {}
+
+    @property
+    def is_remote(self) -> bool:
+        """True if the file is remote, or may lead to others that are."""
+        return self.below.is_remote or bool(self.allow)
+
+    def bind(self, context: Context) -> Self:
+        """Return the spec with shared resources; those of other stores come from `context` too."""
+        if self.shared is not None:
+            context = self.shared
+        inner = context if self.context is None else Context(self.context, context)
+        return replace(super().bind(context), shared=inner)
+
+    def strip(self) -> Self:
+        """Return the spec without context and bound resources."""
+        return replace(super().strip(), shared=None)
+
+    def unbound(self, names: Mapping[int, str] | None = None) -> Self:
+        """Return the spec with names in place of bound resources."""
+        return replace(super().unbound(names), shared=None)
+
+    def load_table(self) -> LoadTable:
+        """Return what reads the table of a file."""
+        raise NotImplementedError
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the table; the path stays a prefix of keys."""
+        assert self.shared is not None, "the spec is not bound"
+        driver, key = self.below.open_driver()
+        targets = ReferenceTargets(self.below, self.allow, self.shared)
+        return ReferenceStore(self.driver, self.load_table(), driver, key, targets), self.path
+
+    def to_url(self) -> str:
+        """Return ``base|driver:path``."""
+        return f"{self.below.to_url()}|{self.driver}:{quote_path(self.path)}"
+
+
+class ReferenceKvStoreSpec(TableKvStoreSpec):
+    """``{"driver": "reference", "base": "file:///refs.json"}``, ``file:///refs.json|reference:``."""
+
+    driver: ClassVar[str] = "reference"
+
+    def load_table(self) -> LoadTable:
+        """Return what reads a JSON file, or a directory of Parquet files."""
+        return _load
+
+
+def _load(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
+    if key and not key.endswith("/"):
+        found = base.read(key)
+        if found.value is not None:
+            return Loaded(JsonTable(found.value), key, found.generation)
+    directory = key if not key or key.endswith("/") else key + "/"
+    try:
+        return load_parquet(base, directory)
+    except NotFoundError:
+        raise NotFoundError(
+            f"there are no references: neither {base.describe(key)} nor "
+            f"{base.describe(directory + METADATA)} is there"
+        ) from None

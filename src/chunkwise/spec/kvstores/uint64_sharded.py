@@ -1,0 +1,49 @@
+"""The kvstore ``neuroglancer_uint64_sharded``: values by 64-bit identifier, many in one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from chunkwise.binding import Members
+from chunkwise.errors import UnsupportedError
+from chunkwise.kvstore.adapter.sharding_spec import Sharding
+from chunkwise.kvstore.adapter.uint64_sharded import ShardedStore
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.kvstores.adapter import OneBaseKvStoreSpec
+
+__all__ = ["ShardedKvStoreSpec"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ShardedKvStoreSpec(OneBaseKvStoreSpec):
+    """``{"driver": "neuroglancer_uint64_sharded", "base": "file:///v/8_8_40/", "metadata": {…}}``.
+
+    Attributes
+    ----------
+    sharding : Sharding
+        The member ``metadata``, which is ``sharding`` of a scale.
+    """
+
+    driver: ClassVar[str] = "neuroglancer_uint64_sharded"
+    resource_kinds: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+
+    sharding: Sharding
+
+    @classmethod
+    def parse_members(cls, members: Members) -> dict[str, Any]:
+        """Take ``base`` and ``metadata``."""
+        return {**super().parse_members(members), "sharding": members.take("metadata", Sharding.parse)}
+
+    def own_members(self, include_defaults: bool) -> dict[str, Any]:
+        """Return ``metadata``."""
+        return {"metadata": self.sharding.to_json()}
+
+    def open_driver(self) -> tuple[KvStoreDriver, str]:
+        """Return the store of the shards; the path stays a prefix of keys."""
+        driver, path = self.below.as_directory().open_driver()
+        return ShardedStore(driver, path, self.sharding), self.path
+
+    def to_url(self) -> str:
+        """Raise: there is no URL."""
+        raise UnsupportedError("URL representation not supported")

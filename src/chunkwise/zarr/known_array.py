@@ -1,0 +1,275 @@
+"""Arrays of zarr-python that chunkwise reads and writes itself, and how their chunks make one region.
+
+zarr-python asks a codec pipeline for chunks, each with a selection in it and one in the result.  Where
+store, codecs, data type and grid are those that both libraries know, and the chunks asked for are the
+product of a slice of each dimension, that is one read or write of an array of chunkwise.  All of it is
+proved from what is asked, and what can't be is left to zarr-python.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import zarr.storage
+from zarr.codecs import ShardingCodec
+from zarr.core.buffer import cpu, default_buffer_prototype
+from zarr.core.metadata import ArrayV2Metadata, ArrayV3Metadata
+from zarr.storage import StorePath
+
+from chunkwise.api.kvstore import KvStore
+from chunkwise.api.open import open
+from chunkwise.api.tensorstore import TensorStore
+from chunkwise.errors import ChunkwiseError
+from chunkwise.hierarchy.location import Location, locate
+from chunkwise.zarr.store import Store
+
+__all__ = ["KnownArray", "Region", "known_array"]
+
+_CODECS = ("BytesCodec", "TransposeCodec", "GzipCodec", "ZstdCodec", "BloscCodec", "Crc32cCodec")
+_KINDS = "biufc"
+
+
+class Region(NamedTuple):
+    """A region of an array, and where it lies in what zarr-python reads into or writes from."""
+
+    view: TensorStore
+    selection: tuple[Any, ...]
+
+
+def known_array(metadata: Any, store: Any) -> KnownArray | None:
+    """Return an array that both libraries store in the same way; None if that is not certain."""
+    if isinstance(metadata, ArrayV3Metadata):
+        name, driver = "zarr.json", "zarr3"
+        known = all(map(_is_known_codec, metadata.codecs))
+    elif isinstance(metadata, ArrayV2Metadata):
+        name, driver = ".zarray", "zarr2"
+        known = all(
+            type(codec).__module__.partition(".")[0] == "numcodecs"
+            for codec in (*(metadata.filters or ()), metadata.compressor)
+            if codec is not None
+        )
+    else:
+        return None
+    dtype = metadata.dtype.to_native_dtype()
+    if not known or dtype.kind not in _KINDS or metadata.fill_value is None:
+        return None
+    location = _location(store)
+    if location is None:
+        return None
+    chunk_shape = getattr(metadata.chunk_grid, "chunk_shape", None)  # none of grids that are not regular
+    if chunk_shape is None or type(metadata.chunk_grid).__name__ not in (
+        "RegularChunkGrid",
+        "RegularChunkGridMetadata",
+    ):
+        return None
+    document = json.loads(metadata.to_buffer_dict(default_buffer_prototype())[name].to_bytes())
+    document.pop("attributes", None)
+    document.pop("consolidated_metadata", None)
+    known_as = KnownArray(metadata, store, location, driver, document, tuple(chunk_shape), dtype)
+    return known_as if known_as.can_be_opened() else None
+
+
+def _is_known_codec(codec: Any) -> bool:
+    """Return True for zarr-python's own implementation of a codec, not for one that goes by its name."""
+    if type(codec) is ShardingCodec:
+        return all(map(_is_known_codec, chain(codec.codecs, codec.index_codecs)))
+    kind = type(codec)
+    return kind.__module__.startswith("zarr.codecs.") and kind.__name__ in _CODECS
+
+
+def _location(store: Any) -> Location | None:
+    """Return where the keys of a store are, None if only zarr-python knows."""
+    # Of these very classes: one that derives from them may do anything.
+    if type(store) is Store:
+        return store._location
+    if type(store) is zarr.storage.LocalStore:
+        return locate({"driver": "file", "path": f"{store.root}/", "file_io_sync": False})  # as zarr-python
+    # Its coroutines could not be waited for in the event loop that runs a pipeline.
+    methods = ("get_sync", "set_sync", "delete_sync")
+    if type(store) is zarr.storage.MemoryStore and all(hasattr(store, method) for method in methods):
+        return locate({"driver": "object", "object": store})
+    return None
+
+
+class KnownArray:
+    """An array of zarr-python, to be opened by chunkwise at the paths that its keys have."""
+
+    def __init__(
+        self,
+        metadata: Any,
+        store: Any,
+        location: Location,
+        driver: str,
+        document: dict[str, Any],
+        chunk_shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self._metadata = metadata
+        self._store = store
+        self._location = location
+        self._driver = driver
+        self._document = document
+        self._chunk_shape = chunk_shape
+        self.dtype = dtype
+        self._opened: dict[tuple[str, bool], TensorStore] = {}
+
+    def can_be_opened(self) -> bool:
+        """Return True if chunkwise knows all that the metadata says, and has the same data type for it."""
+        try:
+            array = self._open("", False, self._document["shape"])
+        except ChunkwiseError:
+            return False
+        return array.dtype.numpy_dtype == self.dtype.newbyteorder("=")
+
+    def _open(self, prefix: str, store_fill: bool, shape: Sequence[int]) -> TensorStore:
+        location = self._location.at(self._location.path + prefix)
+        spec = {
+            "driver": self._driver,
+            "metadata": {**self._document, "shape": list(shape)},
+            "store_data_equal_to_fill_value": store_fill,
+        }
+        kvstore = KvStore._make(location.kvstore())
+        return open(spec, kvstore=kvstore, open=True, assume_metadata=True).result()
+
+    def _array(self, prefix: str, store_fill: bool, stops: Sequence[int]) -> TensorStore:
+        """Return the array with a domain up to `stops` at least: zarr-python may have resized it since."""
+        array = self._opened.get((prefix, store_fill))
+        shape = self._document["shape"] if array is None else array.shape
+        if array is None or any(stop > n for stop, n in zip(stops, shape, strict=True)):
+            array = self._open(prefix, store_fill, list(map(max, shape, stops)))
+            self._opened[prefix, store_fill] = array
+        return array
+
+    def region(self, batch: Sequence[Any], drop_axes: tuple[int, ...]) -> Region | None:
+        """Return the region that all chunks of `batch` make; None if they make none, or are not known."""
+        found = self._cells(batch)
+        if found is None or drop_axes:
+            return None
+        prefix, cells, store_fill = found
+        axes = _axes(batch, cells, self._chunk_shape)
+        if axes is None:
+            return None
+        box = [_whole(axis, n) for axis, n in zip(axes, self._chunk_shape, strict=True)]
+        index, selection, stops = [], [], []
+        for part in box:
+            if part is None:
+                return None
+            index.append(part[0])
+            stops.append(part[2])
+            if part[1] is not None:
+                selection.append(part[1])
+        view = self._array(prefix, store_fill, stops)
+        return Region(view[tuple(index)] if index else view, (*selection, ...))
+
+    def elements(self, item: Any) -> Region | None:
+        """Return the single elements that are selected in one chunk, in the order of the selection."""
+        found = self._cells([item])
+        if found is None:
+            return None
+        prefix, (cell,), store_fill = found
+        shape = self._chunk_shape
+        linear = np.arange(prod(shape)).reshape(shape)[item[2]]
+        places = np.unravel_index(linear, shape)
+        first = [c * n for c, n in zip(cell, shape, strict=True)]
+        stops = [a + n for a, n in zip(first, shape, strict=True)]
+        view = self._array(prefix, store_fill, stops)
+        index = tuple(a + place for a, place in zip(first, places, strict=True))
+        return Region(view.vindex[index] if index else view, item[3])
+
+    def _cells(self, batch: Sequence[Any]) -> tuple[str, list[tuple[int, ...]], bool] | None:
+        """Return the prefix of all keys, their cells, and if chunks of the fill value are stored."""
+        rank = len(self._chunk_shape)
+        cells, prefixes, specs = [], set(), {}
+        for place, spec, *_ in batch:
+            if type(place) is not StorePath or place.store is not self._store:
+                return None
+            numbers = re.split(r"[./]", place.path)[-rank:] if rank else []
+            if not all(number.isdecimal() for number in numbers):
+                return None
+            cell = tuple(map(int, numbers))
+            tail = self._metadata.encode_chunk_key(cell)
+            if not place.path.endswith(tail):
+                return None
+            cells.append(cell)
+            prefixes.add(place.path[: len(place.path) - len(tail)])
+            specs[id(spec)] = spec
+        if len(prefixes) != 1 or len(set(cells)) < len(cells):
+            return None
+        (prefix,) = prefixes
+        fills = {spec.config.write_empty_chunks for spec in specs.values()}
+        if (prefix and not prefix.endswith("/")) or len(fills) > 1:
+            return None
+        if not all(self._is_plain(spec) for spec in specs.values()):
+            return None
+        return prefix, cells, fills.pop()
+
+    def _is_plain(self, spec: Any) -> bool:
+        """Return True for a chunk of the grid, in memory of NumPy, of which nothing else is asked."""
+        return (
+            tuple(spec.shape) == self._chunk_shape
+            and spec.dtype == self._metadata.dtype
+            and spec.prototype.buffer is cpu.Buffer
+            and spec.prototype.nd_buffer is cpu.NDBuffer
+            and getattr(spec.config, "read_missing_chunks", True)
+        )
+
+
+Axis = dict[int, tuple[Any, Any]]
+
+
+def _axes(
+    batch: Sequence[Any], cells: Iterable[tuple[int, ...]], chunk_shape: Sequence[int]
+) -> list[Axis] | None:
+    """Return the selections in chunk and result by cell and dimension, if `batch` is their product."""
+    axes: list[Axis] = [{} for _ in chunk_shape]
+    for (_, _, inside, outside, _), cell in zip(batch, cells, strict=True):
+        if not isinstance(inside, tuple) or not isinstance(outside, tuple) or len(inside) != len(axes):
+            return None
+        rest = list(reversed(outside))
+        pair: tuple[Any, Any]
+        for axis, number, part in zip(axes, cell, inside, strict=True):
+            if isinstance(part, slice):
+                if not rest or not isinstance(rest[-1], slice):
+                    return None
+                pair = part, rest.pop()
+            elif isinstance(part, int | np.integer):
+                pair = int(part), None
+            else:
+                return None
+            if axis.setdefault(number, pair) != pair:
+                return None
+        if rest:
+            return None
+    return axes if prod(map(len, axes)) == len(batch) else None
+
+
+def _whole(axis: Axis, n: int) -> tuple[Any, slice | None, int] | None:
+    """Return the index in the array, the one in the result, and the end of the former, of one dimension."""
+    numbers = sorted(axis)
+    first, outside = axis[numbers[0]]
+    if isinstance(first, int):
+        index = numbers[0] * n + first
+        return (index, None, index + 1) if len(axis) == 1 and 0 <= first < n else None
+    begin, _, step = first.indices(n)
+    start = position = numbers[0] * n + begin
+    lowest = done = outside.start or 0
+    for number in numbers:
+        inside, outside = axis[number]
+        if not isinstance(inside, slice):
+            return None
+        begin, end, own_step = inside.indices(n)
+        count = len(range(begin, end, own_step))
+        if own_step != step or step < 1 or not count or number * n + begin != position:
+            return None
+        if outside.step not in (None, 1) or (outside.start or 0) != done or outside.stop != done + count:
+            return None
+        position += count * step
+        done += count
+    stop = position - step + 1
+    return slice(start, stop, step), slice(lowest, done), stop

@@ -1,0 +1,42 @@
+"""Values are right where an application has loaded another version of a library that is called directly."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chunkwise as cw
+
+_CODE = """if 1:
+    import ctypes, sys
+    for what in sys.argv[2:]:
+        if what == "numcodecs":
+            import numcodecs.zstd
+        else:
+            ctypes.CDLL(what, mode=ctypes.RTLD_GLOBAL)  # as OpenGL loads it
+    import numpy as np
+    import chunkwise as cw
+    wanted = np.load(sys.argv[1] + ".npy")
+    for _ in range(12):
+        assert np.array_equal(cw.open(sys.argv[1]).result().read().result(), wanted)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only there are functions of all libraries one name space"
+)
+@pytest.mark.parametrize(
+    "order", [["libzstd.so.1"], ["libzstd.so.1", "numcodecs"], ["numcodecs", "libzstd.so.1"]], ids="-".join
+)
+def test_another_libzstd_is_not_mixed_in(children, tmp_path: Path, order: list[str]) -> None:
+    path = tmp_path / "a.zarr"
+    values = (
+        np.random.default_rng(0).poisson(np.linspace(0, 400, 96)[:, None, None], (96, 96, 96)).astype("u2")
+    )
+    np.save(f"{path}.npy", values)
+    cw.create_array(path, values, chunks=(32, 32, 32), codec="zstd:3")
+    process = children.python(_CODE, path, *order, stderr=subprocess.PIPE, text=True)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err

@@ -1,0 +1,36 @@
+"""``install_as_tensorstore``: programs that import TensorStore get chunkwise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+
+def test_tensorstore_is_chunkwise() -> None:
+    """Modules and names are those of chunkwise, also if installed twice, and there is no other module."""
+    found = run(
+        "import chunkwise; chunkwise.install_as_tensorstore(); chunkwise.install_as_tensorstore()\n"
+        "import tensorstore as ts, importlib.util\n"
+        "from tensorstore import Spec, TensorStore\n"
+        "from tensorstore import *\n"
+        "assert ts.open is chunkwise.open and Spec is chunkwise.Spec and ts.virtual_chunked and ts.d\n"
+        "assert 'open' in dir(ts) and importlib.util.find_spec('tensorstore')\n"
+        "a = ts.open({'driver': 'zarr3', 'kvstore': 'memory://'}, create=True, dtype=ts.uint8, shape=[4])\n"
+        "a.result()[1:3] = 7; print(a.result().read().result().tolist())\n"
+        "try:\n    import tensorstore.ocdbt\nexcept ModuleNotFoundError as e:\n    print(e)\n"
+        "try:\n    ts.no_such_name\nexcept AttributeError as e:\n    print(e)\n"
+    )
+    assert found.stdout.splitlines() == [
+        "[0, 7, 7, 0]",
+        "No module named 'tensorstore.ocdbt'",
+        "module 'chunkwise' has no attribute 'no_such_name'",
+    ], found.stderr
+
+
+def test_a_tensorstore_that_is_imported_already_is_told() -> None:
+    found = run("import tensorstore, chunkwise; chunkwise.install_as_tensorstore()")
+    assert "tensorstore is imported already; install_as_tensorstore() has to be called" in found.stderr
