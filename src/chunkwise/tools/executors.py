@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -117,7 +118,8 @@ def processes_here(n: int) -> Workers:
         opened: list[Executor] = []
 
         def renew() -> Executor:
-            opened.append(ProcessPoolExecutor(n, mp_context=multiprocessing.get_context("spawn")))
+            context = multiprocessing.get_context("spawn")
+            opened.append(ProcessPoolExecutor(n, mp_context=context, initializer=_end_with_parent))
             return opened[-1]
 
         try:
@@ -127,6 +129,21 @@ def processes_here(n: int) -> Workers:
                 executor.shutdown(wait=False, cancel_futures=True)
 
     return Workers(start, n, memory=memory_limit() // 4 // n)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is killed; else it would wait for tasks for ever."""
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+
+    def wait() -> None:
+        assert parent is not None, "it was started by another"
+        parent.join()
+        os._exit(1)
+
+    if parent is not None:
+        start_thread(wait)
 
 
 @contextmanager
