@@ -17,7 +17,9 @@ export class PlateView {
     this.wells = new Map(); // by path: {cell, canvas, tiles, channels, size, controller, error, damaged}
     this.asked = new Set();
     this.cell = 0; // pixels of a well; 0 to fit
+    this.looked = false; // whether it is known which wells are in sight
     this.seen = new IntersectionObserver((entries) => {
+      this.looked = true;
       for (const { target, isIntersecting } of entries) {
         const well = this.wells.get(target.dataset.well);
         if (well) well.visible = isIntersecting;
@@ -26,7 +28,7 @@ export class PlateView {
     });
   }
 
-  get idle() { return this.lead !== null && this.asked.size === 0 && !this.waiting.length; }
+  get idle() { return this.lead !== null && this.looked && this.asked.size === 0 && !this.waiting.length; }
   get channels() { return this.lead ? this.lead.channels : []; }
   get active() { return this.lead.image.labels ? [] : this.channels.filter((c) => c.active).map((c) => c.index); }
   get problems() { return [...this.wells].flatMap(([path, w]) => (w.error || w.damaged || []).map((text) => `${path}: ${text}`)); }
