@@ -12,9 +12,9 @@ from PIL import Image
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.picture import encode_png
 from chunkwise.errors import InvalidArgumentError
+from chunkwise.multiscale.grey import contrast_limits, round_levels, scale_levels, to_real
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import memory_order
-from chunkwise.server.grey import contrast_limits, round_levels, scale_levels, to_real
 
 __all__ = ["Slicer"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from chunkwise.server.grey import PERCENTILES
+from chunkwise.multiscale.grey import contrast_of
 from chunkwise.server.image import ServedImage, shown_dims
-from chunkwise.server.tiles import Plane, contrast_of, read_plane
+from chunkwise.server.tiles import Plane, read_plane
 
 __all__ = ["draw_first_view", "label_color"]
 
@@ -74,7 +74,7 @@ def _channels(image: ServedImage, channel: int | None) -> list[tuple[int, str, t
         window = None if known is None or known.window is None else (known.window.start, known.window.end)
         if window is None or window[0] is None or window[1] is None:
             fixed = {} if channel is None else {channel: number}
-            low, high = contrast_of(image.levels[-1].view, fixed, PERCENTILES)["window"]
+            low, high = contrast_of(image.levels[-1].view, fixed)["window"]
         else:
             low, high = window
         color = (known.color if known is not None else None) or ("FFFFFF" if n == 1 else _HUES[number % 6])
