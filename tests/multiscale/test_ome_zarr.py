@@ -154,7 +154,7 @@ def test_the_paths_of_wells_are_looked_at_when_they_are_needed(tmp_path):
     group.attrs["ome"] = ome
     plate = cw.open_multiscale(path)
     assert plate.rows == ("A", "B", "C") and "12 wells" in repr(plate)
-    with pytest.raises(ValueError, match=r'zarr.json: ome/plate: wells\[5\]: path: .*"A-1"'):
+    with pytest.raises(ValueError, match=r'zarr.json": ome/plate: wells\[5\]: path: .*"A-1"'):
         plate.wells["A/1"]
 
 
