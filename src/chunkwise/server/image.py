@@ -10,7 +10,8 @@ from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, memory_order, unit_symbol
 from chunkwise.multiscale.metadata import Axis, Channel
 from chunkwise.multiscale.open import Multiscale, open_multiscale
-from chunkwise.server.sources import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, Sources, at_zero
+from chunkwise.server.sources import Sources
+from chunkwise.server.trees import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, at_zero
 
 __all__ = ["ServedImage", "image_at", "image_of_group", "multiscale_at", "shown_dims"]
 
