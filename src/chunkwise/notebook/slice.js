@@ -18,7 +18,6 @@ function render({ model, el }) {
   const caption = document.createElement("span");
   const problem = document.createElement("div");
   whole.className = "chunkwise-slice";
-  whole.dataset.lmSuppressShortcuts = "true"; // arrows are not those of the notebook
   whole.style.cssText = "font:12px monospace;color:inherit;max-width:512px";
   const aspect = model.get("aspect");
   frame.style.cssText =
@@ -176,6 +175,8 @@ function render({ model, el }) {
   frame.append(picture);
   buttons.append(caption);
   whole.append(controls, frame, buttons, problem);
+  for (const one of whole.querySelectorAll("input, button, [tabindex]"))
+    one.dataset.lmSuppressShortcuts = "true"; // JupyterLab's: arrows are not those of the notebook here
   el.append(whole);
   show();
   return () => {
