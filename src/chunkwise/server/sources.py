@@ -72,6 +72,19 @@ class Sources(dict[str, Source]):
             found, n = below, n + 1
         return found, "/".join(names[n:])
 
+    def are_quick(self, names: Sequence[str]) -> bool:
+        """Return True if a path leads into an array whose stored chunks are small, and local files."""
+        source = self.get(names[0]) if names else None
+        if not isinstance(source, StoredTree) or not source.is_local:
+            return False
+        try:
+            found = self.split(names)
+        except ChunkwiseError:
+            return False
+        return (
+            found is not None and found[1] != "" and isinstance(found[0], ServedArray) and found[0].is_small
+        )
+
     def members(self, names: Sequence[str], group: ServedGroup) -> Iterator[Member]:
         """Yield the members of the group at a path; raise UnsupportedError if they can't be listed."""
         return self[names[0]].members(group)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Literal, NamedTuple, Protocol
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.chunked import ChunkedArray
+from chunkwise.cached import cached_property
 from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -23,6 +25,8 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import DRIVERS, Node, find_node
 from chunkwise.hierarchy.walk import children
 from chunkwise.index_space import d
+from chunkwise.kvstore.file import FileStore
+from chunkwise.server.confined import ConfinedStore
 from chunkwise.spec.context import Context
 from chunkwise.tools.summary import summarize
 
@@ -47,6 +51,7 @@ KNOWN_FOR = 2.0
 """Seconds after which a node is looked at again."""
 
 _MOST_KNOWN = 4096
+_SMALL = 1 << 20  # bytes of a chunk
 _CACHED_NBYTES = 256 << 20  # of decoded chunks that are kept, since neighbouring tiles share chunks
 
 
@@ -65,6 +70,15 @@ class ServedArray:
         """The array as it lies in chunks; None for one that is computed."""
         array = self.view._array
         return array if self.node is not None and isinstance(array, ChunkedArray) else None
+
+    @cached_property
+    def is_small(self) -> bool:
+        """True if a chunk, as it is stored, has so few bytes that nobody waits for it."""
+        if self.stored is None:
+            return False
+        shape = self.view.chunk_layout.write_chunk.shape or (None,)
+        nbytes = self.view.dtype.memory_dtype.itemsize * prod(n or _SMALL for n in shape)
+        return not self.view.dtype.memory_dtype.hasobject and nbytes <= _SMALL
 
     @property
     def is_computed(self) -> bool:
@@ -114,6 +128,7 @@ class StoredTree:
 
     def __init__(self, location: Location) -> None:
         self.location = location
+        self.is_local = isinstance(location.store, ConfinedStore | FileStore)
         self._context = Context({"cache_pool": {"total_bytes_limit": _CACHED_NBYTES}})
         self._known: dict[tuple[str, ...], tuple[float, Served | None]] = {}
         self._lock = new_lock()
