@@ -422,6 +422,7 @@ def test_a_plate_is_a_grid_of_wells_with_fields_by_name(tmp_path: Path, page: An
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
         page.wait_for_function("window.chunkwise.view?.path === 'p.zarr/B/3/2'")
+        page.wait_for_function("document.activeElement.id === 'panel-0'")
         wait(page)
         assert not page.get_by_label("show channel 1").is_checked()  # as it was on the plate
         page.get_by_label("field of view").select_option("first")
