@@ -75,8 +75,8 @@ def _from_type_string(name: str) -> np.dtype[Any]:
     match = _TYPE_STRING.fullmatch(name)
     if match is not None:
         order, kind, size, unit = match[1], match[2], int(match[3]), match[4]
-        # Only a type that has bytes to order may, and must, say how; only a time has a unit.  The specification
-        # wants one there, but zarr-python writes NumPy's times without unit as ``<M8``.
+        # Only a type that has bytes to order may, and must, say how; only a time has a unit.  By the
+        # specification it must, but zarr-python writes NumPy's times without unit as ``<M8``.
         if (order != "|" or size == 1 or kind in "SV") and size > 0 and (unit is None or kind in "mM"):
             try:
                 stored = np.dtype(name)

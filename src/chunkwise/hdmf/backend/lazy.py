@@ -41,7 +41,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         self._io = io
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are the same dataset of the same store, as for those of h5py and zarr-python."""
+        """Return whether both are one dataset of a store, as for those of h5py and zarr-python."""
         if not isinstance(other, LazyDataset):
             return NotImplemented
         mine, theirs = self._dataset, other._dataset
