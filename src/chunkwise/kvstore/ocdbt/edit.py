@@ -11,17 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.ocdbt.node import Child, Entry, Inner, Leaf, Node, encode_node
+from chunkwise.kvstore.ocdbt.node import Child, Entry, Inner, Leaf, Node
 from chunkwise.kvstore.ocdbt.places import NO_PLACE, DataFile, Place
 from chunkwise.kvstore.ocdbt.tree import LoadNode, NodeRef, child_ref
 from chunkwise.kvstore.ocdbt.versions import Statistics
 
-__all__ = ["NewRoot", "edit_tree"]
+__all__ = ["NewRoot", "WriteNode", "edit_tree"]
 
 _ENTRY = 5  # bytes of an entry besides its key and value
 _REFERENCE = 20  # bytes of a place, and of what is told of a node
 _FEWEST_CHILDREN = 2
 _SMALL = 4  # a node of less than such a part of the largest is joined with one beside it
+
+
+WriteNode: TypeAlias = Callable[[Node, bool], Child]
+"""``write(node, is_root)`` stores a node and returns what refers to it."""
 
 
 class Draft(NamedTuple):
@@ -148,8 +152,7 @@ def edit_tree(
     deleted: Sequence[KeyRange],
     *,
     largest: int,
-    put: Callable[[bytes], Place],
-    level: int | None,
+    write: WriteNode,
 ) -> NewRoot:
     """Write a tree without the keys in `deleted`, and then with `changes`.
 
@@ -164,10 +167,8 @@ def edit_tree(
     deleted : sequence of KeyRange
     largest : int
         Bytes of a node before compression.
-    put : callable
-        Stores an encoded node and returns where.
-    level : int or None
-        Of compression by zstd.
+    write : callable
+        Stores a node, after all nodes below it.
     """
     keys = sorted(changes)
     edit = _Edit(load, [(key, changes[key]) for key in keys], keys, deleted, largest)
@@ -189,20 +190,18 @@ def edit_tree(
         return NewRoot(NO_PLACE, 0, Statistics())
     while len(drafts := _drafts(items, height, largest)) > 1:
         items, height = drafts, height + 1
-    child = _written(Draft(items[0].key, height, items), put, level, is_root=True)
+    child = _written(Draft(items[0].key, height, items), write, is_root=True)
     return NewRoot(child.place, height, child.statistics)
 
 
-def _written(draft: Draft, put: Callable[[bytes], Place], level: int | None, *, is_root: bool) -> Child:
+def _written(draft: Draft, write: WriteNode, *, is_root: bool) -> Child:
     node: Node
     keys = [item.key for item in draft.items]
     if draft.height:
         below = [
-            _written(item, put, level, is_root=False) if isinstance(item, Draft) else item
-            for item in draft.items
+            _written(item, write, is_root=False) if isinstance(item, Draft) else item for item in draft.items
         ]
         node = Inner(keys, [child for child in below if isinstance(child, Child)], draft.height)
     else:
         node = Leaf(keys, [entry for entry in draft.items if isinstance(entry, Entry)])
-    raw, child = encode_node(node, level, is_root)
-    return child._replace(place=put(raw))
+    return write(node, is_root)

@@ -12,8 +12,8 @@ from chunkwise.libraries import crc32c, zstd
 
 __all__ = ["LARGEST_BODY", "frame_body", "make_frame"]
 
-LARGEST_BODY = 1 << 28
-"""Bytes of the largest body that is read, whatever a database says of itself."""
+LARGEST_BODY = 1 << 26
+"""Bytes of the largest manifest or node that is read, whatever a database says of itself."""
 
 _HEAD = struct.Struct(">I")
 _LENGTH = struct.Struct("<Q")

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from chunkwise.kvstore.ocdbt.manifest import Manifest
 from chunkwise.kvstore.ocdbt.places import Place
-from chunkwise.kvstore.ocdbt.versions import Subtree, Version, VersionNode, encode_version_node
+from chunkwise.kvstore.ocdbt.versions import Subtree, Version, VersionNode
 
 __all__ = ["LoadVersions", "add_version", "find_generation", "find_time"]
 
@@ -48,7 +48,7 @@ def add_version(
     manifest: Manifest,
     version: Version,
     load: LoadVersions,
-    put: Callable[[bytes], Place],
+    write: Callable[[VersionNode], Place],
 ) -> Manifest:
     """Return the manifest with one more version, of the next generation.
 
@@ -59,17 +59,16 @@ def add_version(
     version : Version
     load : callable
         Reads nodes of versions.
-    put : callable
-        Stores an encoded node of versions and returns where.
+    write : callable
+        Stores a node of versions and returns where.
     """
-    config = manifest.config
-    arity = config.version_tree_arity_log2
+    arity = manifest.config.version_tree_arity_log2
     versions, above = manifest.versions, {subtree.height: subtree for subtree in manifest.subtrees}
     if not versions or _run(version.generation, arity, 0) == _run(versions[-1].generation, arity, 0):
         return manifest._replace(versions=[*versions, version])
 
     def written(node: VersionNode) -> Subtree:
-        place = put(encode_version_node(node, arity, config.level))
+        place = write(node)
         if node.height:
             last, first = node.subtrees[-1].generation, node.subtrees[0].time
             count = sum(subtree.n_generations for subtree in node.subtrees)

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.kvstore.ocdbt.fields import Fields, varint, varints
-from chunkwise.kvstore.ocdbt.frame import frame_body, make_frame
+from chunkwise.kvstore.ocdbt.frame import LARGEST_BODY, frame_body, make_frame
 from chunkwise.kvstore.ocdbt.places import FileTable, read_files
 from chunkwise.kvstore.ocdbt.versions import (
-    LARGEST,
     Subtree,
     Version,
     encode_subtrees,
@@ -25,6 +24,7 @@ __all__ = [
     "MAGIC",
     "MAX_ARITY_LOG2",
     "MAX_INLINE",
+    "MAX_NODE",
     "Config",
     "Manifest",
     "encode_manifest",
@@ -35,7 +35,7 @@ MAGIC = 0x0CDB3A2A
 KINDS = ("single", "numbered")
 MAX_INLINE = 1 << 20
 MAX_ARITY_LOG2 = 16
-_MAX_NODE = (1 << 32) - 1
+MAX_NODE = (1 << 32) - 1
 _LEVEL = struct.Struct("<i")
 
 
@@ -80,11 +80,11 @@ class Manifest(NamedTuple):
 
 def read_manifest(raw: Buffer) -> Manifest:
     """Return what the bytes of a manifest say."""
-    fields = Fields(frame_body(raw, MAGIC, LARGEST))
+    fields = Fields(frame_body(raw, MAGIC))
     config = _read_config(fields)
     versions, subtrees = [], []
     if config.manifest_kind == "single":
-        files = read_files(fields, b"", LARGEST)
+        files = read_files(fields, b"", LARGEST_BODY)
         versions = read_versions(fields, files, config.version_tree_arity_log2)
         subtrees = read_subtrees(fields, files, None)
         if subtrees and subtrees[-1].generation >= versions[0].generation:
@@ -100,7 +100,7 @@ def _read_config(fields: Fields) -> Config:
     for name, value, lo, hi in (
         ("manifest_kind", kind, 0, len(KINDS) - 1),
         ("max_inline_value_bytes", inline, 0, MAX_INLINE),
-        ("max_decoded_node_bytes", node, 0, _MAX_NODE),
+        ("max_decoded_node_bytes", node, 0, MAX_NODE),
         ("version_tree_arity_log2", arity, 1, MAX_ARITY_LOG2),
     ):
         if not lo <= value <= hi:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from chunkwise.errors import DataCorruptionError
+from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.kvstore.ocdbt.fields import Fields, varint, varints
 from chunkwise.kvstore.ocdbt.frame import frame_body, make_frame
 from chunkwise.kvstore.ocdbt.places import (
@@ -25,7 +25,8 @@ __all__ = ["LONGEST_KEY", "Child", "Entry", "Inner", "Leaf", "Node", "encode_nod
 
 _MAGIC = 0x0CDB20DE
 LONGEST_KEY = 0xFFFF
-_MOST_KEYS = 1 << 27  # bytes of all keys of a node, with what they share
+_MOST_KEYS = 1 << 26  # bytes of all keys of a node, with what they share
+_MOST_ENTRIES = 1 << 20
 
 
 class Entry(NamedTuple):
@@ -64,9 +65,9 @@ class Inner(NamedTuple):
 Node: TypeAlias = Leaf | Inner
 
 
-def read_node(raw: Buffer, above: bytes, shared: bytes, height: int, largest: int) -> Node:
+def read_node(raw: Buffer, above: bytes, shared: bytes, height: int) -> Node:
     """Read a node of known `height`; its paths are relative to `above`, and its keys begin with `shared`."""
-    fields = Fields(frame_body(raw, _MAGIC, largest))
+    fields = Fields(frame_body(raw, _MAGIC))
     found = fields.uint8()
     if found != height:
         raise DataCorruptionError(f"height {found}, but {height} in what refers to it")
@@ -74,6 +75,8 @@ def read_node(raw: Buffer, above: bytes, shared: bytes, height: int, largest: in
     n = fields.count("entries")
     if n == 0:
         raise DataCorruptionError("it has no entries")
+    if n > _MOST_ENTRIES:
+        raise UnsupportedError(f"a node of {n} entries is not supported; expected at most {_MOST_ENTRIES}")
     prefixes, suffixes = fields.varints(n - 1), fields.varints(n)
     common = fields.varints(n) if height else []
     keys = take_keys(fields, prefixes, suffixes, LONGEST_KEY - len(shared), _MOST_KEYS - n * len(shared))

@@ -17,6 +17,7 @@ __all__ = [
     "DataFile",
     "FileTable",
     "Place",
+    "is_inside",
     "prefix_lengths",
     "read_files",
     "shared_length",
@@ -108,16 +109,15 @@ def read_files(fields: Fields, above: bytes, most: int) -> list[DataFile]:
                 f"the path {dump(decode_key(path))} of a data file is too long or short"
             )
         file = DataFile(above + path[:base], path[base:])
-        _check_path(file)
+        if path and not is_inside(file.key):
+            raise DataCorruptionError(f"the path {dump(file.key)} of a data file leads out of the database")
         out.append(file)
     return out
 
 
-def _check_path(file: DataFile) -> None:
-    """Raise DataCorruptionError for a path that leads out of the database."""
-    key = file.key
-    if key and ("\0" in key or not {"", ".", ".."}.isdisjoint(key.split("/"))):
-        raise DataCorruptionError(f"the path {dump(key)} of a data file leads out of the database")
+def is_inside(path: str) -> bool:
+    """Return True for the path of a file below a directory, without a way out of it."""
+    return "\0" not in path and {"", ".", ".."}.isdisjoint(path.split("/"))
 
 
 class FileTable:

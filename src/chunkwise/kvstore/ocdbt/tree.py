@@ -13,7 +13,17 @@ from chunkwise.kvstore.ocdbt.places import Place
 from chunkwise.kvstore.ocdbt.versions import Version
 from chunkwise.kvstore.protocol import Buffer
 
-__all__ = ["LoadNode", "NodeRef", "child_ref", "children_of", "entries", "find", "read_checked", "root_of"]
+__all__ = [
+    "LoadNode",
+    "NodeRef",
+    "check_keys",
+    "child_ref",
+    "children_of",
+    "entries",
+    "find",
+    "read_checked",
+    "root_of",
+]
 
 # Visits per node and in all, beyond which a listing is one of a tree whose nodes are shared on purpose.
 _REPEATS = 64
@@ -30,12 +40,16 @@ class NodeRef(NamedTuple):
 
 
 LoadNode: TypeAlias = Callable[[NodeRef], Node]
-"""Reads a node by `read_checked`, or remembers it."""
+"""Reads a node by `read_checked`; one that is remembered goes through `check_keys` again."""
 
 
-def read_checked(raw: Buffer, ref: NodeRef, largest: int) -> Node:
-    """Return the node of the bytes that `ref` leads to, of at most `largest` without compression."""
-    node = read_node(raw, ref.place.file.base, ref.shared, ref.height, largest)
+def read_checked(raw: Buffer, ref: NodeRef) -> Node:
+    """Return the node of the bytes that `ref` leads to."""
+    return check_keys(read_node(raw, ref.place.file.base, ref.shared, ref.height), ref)
+
+
+def check_keys(node: Node, ref: NodeRef) -> Node:
+    """Return `node`; raise DataCorruptionError if its keys are not where `ref` says."""
     first, last = node.keys[0], node.keys[-1]
     if first not in ref.keys or last not in ref.keys:
         raise DataCorruptionError(f"it has the keys {first!r} to {last!r}, which belong to other nodes")

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from chunkwise.errors import DataCorruptionError
 from chunkwise.kvstore.ocdbt.fields import Fields, varint, varints
-from chunkwise.kvstore.ocdbt.frame import frame_body, make_frame
+from chunkwise.kvstore.ocdbt.frame import LARGEST_BODY, frame_body, make_frame
 from chunkwise.kvstore.ocdbt.places import NO_PLACE, DataFile, FileTable, Place, read_files
+from chunkwise.kvstore.protocol import Buffer
 
 __all__ = [
     "Statistics",
@@ -29,7 +30,6 @@ __all__ = [
 ]
 
 _MAGIC = 0x0CDB1234
-LARGEST = 1 << 26  # bytes of a node or manifest: 65536 entries, each with a file of its own
 
 
 class Statistics(NamedTuple):
@@ -157,15 +157,15 @@ def encode_subtrees(files: FileTable, subtrees: Sequence[Subtree], *, with_heigh
     )
 
 
-def read_version_node(raw: memoryview, subtree: Subtree, arity_log2: int) -> VersionNode:
+def read_version_node(raw: Buffer, subtree: Subtree, arity_log2: int) -> VersionNode:
     """Read the node that `subtree` refers to."""
-    fields = Fields(frame_body(raw, _MAGIC, LARGEST))
+    fields = Fields(frame_body(raw, _MAGIC))
     found, height = fields.uint8(), fields.uint8()
     if found != arity_log2:
         raise DataCorruptionError(f"arity 2**{found}, but 2**{arity_log2} in the manifest")
     if height != subtree.height:
         raise DataCorruptionError(f"height {height}, but {subtree.height} in the node above")
-    files = read_files(fields, subtree.place.file.base, LARGEST)
+    files = read_files(fields, subtree.place.file.base, LARGEST_BODY)
     versions: list[Version] = []
     subtrees: list[Subtree] = []
     if height == 0:
