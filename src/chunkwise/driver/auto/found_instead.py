@@ -46,6 +46,8 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     names = [name[len(path) :].rstrip("/") for name in (*children.prefixes, *children.keys)]
     if not names:
         return "nothing is there"
+    if "manifest.ocdbt" in names:
+        return f'it is an OCDBT database, what is in it is "{text.rstrip("/")}/|ocdbt:"'
     return f"it is a directory of something else: {_some(names)}"
 
 
