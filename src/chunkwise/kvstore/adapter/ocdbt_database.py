@@ -107,14 +107,18 @@ class Database:
             if found.generation == MISSING_GENERATION:
                 manifest = None
             elif found.value is not None:
-                manifest = self._read(MANIFEST, found.value, read_manifest)
-                self.config.check(manifest.config)
+                manifest = self._read(MANIFEST, found.value, self._read_first)
             if manifest is not None and manifest.config.manifest_kind == "numbered":
                 manifest = self._latest_numbered(manifest)
                 if manifest is None:
                     continue
             return self.remember(State(manifest, found.generation, began))
         raise AbortedError(f"manifests beside {store.describe(key)} were deleted while they were read")
+
+    def _read_first(self, raw: Buffer) -> Manifest:
+        manifest = read_manifest(raw)
+        self.config.check(manifest.config)
+        return manifest
 
     def remember(self, state: State) -> State:
         """Keep a state, unless one is known that is newer, and return it."""
