@@ -234,11 +234,13 @@ class Database:
 
     def cut_off(self, file: DataFile, error: OutOfRangeError) -> DataCorruptionError:
         """Return the error for a data file that ends too soon."""
-        return DataCorruptionError(f"{self.data.describe(file.key)} is cut off: {error.message}")
+        where, manifest = self.data.describe(file.key), self.manifests.describe(MANIFEST)
+        return DataCorruptionError(f"{where}, to which {manifest} leads, is cut off: {error.message}")
 
     def missing(self, file: DataFile) -> MissingFileError:
         """Return the error for a data file that is not there."""
-        return MissingFileError(f"{self.data.describe(file.key)} is missing, but the database refers to it")
+        where, manifest = self.data.describe(file.key), self.manifests.describe(MANIFEST)
+        return MissingFileError(f"{where}, to which {manifest} leads, is missing")
 
     def _cached(self, name: Any) -> Any:
         with self._lock:

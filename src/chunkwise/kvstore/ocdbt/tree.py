@@ -27,7 +27,7 @@ __all__ = [
 
 # Visits per node and in all, beyond which a listing is one of a tree whose nodes are shared on purpose.
 _REPEATS = 64
-_FEW_VISITS = 1 << 14
+_FEW_VISITS = 1 << 12
 
 
 class NodeRef(NamedTuple):
