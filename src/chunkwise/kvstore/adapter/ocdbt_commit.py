@@ -32,7 +32,9 @@ __all__ = ["Committer", "Storage", "generation_of"]
 
 _ATTEMPTS = 1000
 _LONGEST_PAUSE = 0.1  # seconds before another attempt
-_LARGEST_NODE = 8 << 20  # bytes of a node that is written, if the database allows larger ones
+# Bytes of a node that is written, if the database allows larger ones: each commit writes whole nodes anew,
+# and a small one is enough for a request.
+_LARGEST_NODE = 1 << 18
 
 
 class Storage(NamedTuple):

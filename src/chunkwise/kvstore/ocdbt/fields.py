@@ -50,6 +50,9 @@ class Fields:
 
     def varint(self) -> int:
         """Return an integer of variable size."""
+        if self.left and self._body[self._at] < 0x80:
+            self._at += 1
+            return self._body[self._at - 1]
         return self.varints(1)[0]
 
     def count(self, what: str) -> int:
@@ -61,6 +64,8 @@ class Fields:
 
     def varints(self, n: int) -> list[int]:
         """Return `n` integers of variable size."""
+        if n == 0:
+            return []
         raw = np.frombuffer(self._body[self._at : self._at + _LONGEST * n], np.uint8)
         if n <= len(raw) and not (raw[:n] & 0x80).any():
             self._at += n
