@@ -116,7 +116,7 @@ def test_specs(members: dict[str, Any]) -> None:
 )
 def test_times_that_are_none(version: str) -> None:
     for module in (ts, tensorstore):
-        with pytest.raises(ValueError, match='"version": (Invalid OCDBT commit time|Cannot represent)'):
+        with pytest.raises(ValueError, match=r'"version": (Invalid OCDBT commit time|Cannot represent)'):
             module.KvStore.Spec({**BASE, "version": version})
     with pytest.raises(ValueError, match=re.escape(f'Invalid OCDBT version: "{version}"')):
         ts.KvStore.Spec(f"memory://|ocdbt:@{version}/")

@@ -32,7 +32,7 @@ class ConfigMembers(NamedTuple):
         for name, expected in self.given.items():
             found = getattr(config, name)
             if found != expected:
-                shown = [format_config({name: value}) for value in (expected, found)]
+                shown = [format_config({name: value}, include_defaults=True) for value in (expected, found)]
                 ((member, wanted),), ((_, is_there),) = (one.items() for one in shown)
                 raise FailedPreconditionError(
                     f"Configuration mismatch on {member}: "
@@ -66,16 +66,15 @@ def parse_config(value: JSON) -> ConfigMembers:
     return ConfigMembers({**given, **compression})
 
 
-def format_config(given: Mapping[str, Any]) -> dict[str, JSON]:
+def format_config(given: Mapping[str, Any], include_defaults: bool = False) -> dict[str, JSON]:
     """Return the member ``config`` for fields of a `Config`."""
     out: dict[str, JSON] = {}
     for name, value in given.items():
         if name == "uuid":
             out[name] = value.hex()
         elif name == "level":
-            out["compression"] = (
-                None if value is None else {"id": "zstd", **({"level": value} if value else {})}
-            )
+            level = {"level": value} if value or include_defaults else {}
+            out["compression"] = None if value is None else {"id": "zstd", **level}
         else:
             out[name] = value
     return dict(sorted(out.items()))

@@ -95,7 +95,7 @@ class OcdbtKvStoreSpec(AdapterKvStoreSpec):
             if include_defaults or value != "d/":
                 out[member] = value
         if self.config.given or include_defaults:
-            out["config"] = format_config(self.config.given)
+            out["config"] = format_config(self.config.given, include_defaults)
         if storage.assume_config or include_defaults:
             out["assume_config"] = storage.assume_config
         if storage.file_nbytes is not None:
