@@ -7,6 +7,7 @@ import time
 import tracemalloc
 
 import pytest
+from ocdbt_mutations import frames, mutated
 
 from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
 from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
@@ -79,33 +80,6 @@ def small_database(config: dict[str, object]) -> dict[str, bytes]:
         values = {f"{'abc'[i % 3]}/{i}/{j}": bytes(j * 40) for j in range(5)}
         assert store.write_all(values, conditions={}) is None
     return {key: bytes(base.read(key).value or b"") for key in base.list()}
-
-
-def frames(raw: bytes) -> list[tuple[int, int]]:
-    """Return where manifests and nodes begin and end."""
-    out, at = [], 0
-    while (at := raw.find(b"\x0c\xdb", at)) >= 0:
-        size = int.from_bytes(raw[at + 4 : at + 12], "little")
-        if raw[at + 2 : at + 4] in (b"\x3a\x2a", b"\x20\xde", b"\x12\x34") and at + size <= len(raw):
-            out.append((at, at + size))
-        at += 2
-    return out
-
-
-def mutated(raw: bytes, rng: random.Random) -> bytes:
-    """Change bytes of one frame, which has the checksum of what it holds then."""
-    start, stop = rng.choice(frames(raw))
-    body = bytearray(raw[start + 14 : stop - 4])
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        at = rng.randrange(len(body)) if rng.random() < 0.5 else rng.randrange(min(24, len(body)))
-        word = rng.choice(
-            (bytes((body[at] ^ 1 << rng.randrange(8),)), b"\xff" * 9 + b"\1", b"\xff\x7f", b"\0")
-        )
-        body[at : at + len(word)] = word[: len(body) - at]
-    if start == 0 and raw.startswith(MANIFEST.to_bytes(4, "big")) and rng.random() < 0.3:
-        del body[rng.randrange(len(body)) :]
-    frame = make_frame(bytes(body), int.from_bytes(raw[start : start + 4], "big"), None)
-    return raw[:start] + frame + raw[stop:]
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(5000, marks=pytest.mark.slow)])
