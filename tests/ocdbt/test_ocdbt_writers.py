@@ -12,18 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 import tensorstore
 from child_process import Children
 
 import chunkwise as ts
-from chunkwise.errors import ChunkwiseError, DataCorruptionError
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsafeWriteError
 from chunkwise.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.kvstore.adapter.trace import TraceStore
 from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.fsspec import FsspecStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.ocdbt.config import ConfigMembers
 
@@ -282,6 +284,24 @@ def test_arrays_of_two_processes(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(40)))
     assert np.array_equal(np.asarray(mine), np.tile(np.arange(1, 41, dtype="u1"), (16, 1)))
+
+
+@pytest.mark.parametrize("kind", ["single", "numbered"])
+def test_stores_without_conditional_writes(kind: str) -> None:
+    """Every commit depends on the manifest, so nothing is written where that can't be."""
+    files = fsspec.filesystem("memory")
+    for single_writer in (False, True):
+        store = over(FsspecStore(files, single_writer=single_writer), manifest_kind=kind)
+        if not single_writer:
+            with pytest.raises(UnsafeWriteError, match=r'manifest.ocdbt": .*set "single_writer"'):
+                store.write("k", b"1" * 200)
+            assert not files.find("/")
+            continue
+        for i in range(3):
+            store.write(f"k{i}", bytes(200))
+        store.delete("k1")
+        assert list(over(FsspecStore(files)).list()) == ["k0", "k2"]
+    files.rm("/", recursive=True)
 
 
 def test_keys_that_are_too_long() -> None:

@@ -235,6 +235,7 @@ class Committer:
             raw = database.work(encode_version_node, node, config.version_tree_arity_log2, config.level)
             return upload.put(storage.version_prefix, raw)
 
+        database.check_conditional()
         load_versions = database.load_versions(config.version_tree_arity_log2)
         new = edit_tree(
             root,

@@ -8,7 +8,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from chunkwise.errors import AbortedError, ChunkwiseError, DataCorruptionError, OutOfRangeError, prefix
+from chunkwise.errors import (
+    AbortedError,
+    ChunkwiseError,
+    DataCorruptionError,
+    OutOfRangeError,
+    UnsafeWriteError,
+    prefix,
+)
 from chunkwise.fork import new_lock
 from chunkwise.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.kvstore.ocdbt.frame import LARGEST_BODY
@@ -19,6 +26,7 @@ from chunkwise.kvstore.ocdbt.tree import NodeRef, check_keys, read_checked
 from chunkwise.kvstore.ocdbt.versions import Subtree, VersionNode, read_version_node
 from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer, ByteRange, KvStoreDriver
 from chunkwise.kvstore.request_limits import Slots
+from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["MANIFEST", "Database", "Folder", "MissingFileError", "State"]
 
@@ -156,6 +164,16 @@ class Database:
             return self.work(read, raw)
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self.manifests.describe(name)}") from None
+
+    def check_conditional(self) -> None:
+        """Raise UnsafeWriteError if two writers could replace a manifest at once."""
+        store, directory = self.manifests
+        if not traits_of(store).conditional_writes(directory + MANIFEST):
+            raise UnsafeWriteError(
+                f"Failed to write {self.manifests.describe(MANIFEST)}: its store does not promise that a "
+                "write depends on what is stored, so that a commit could lose what others commit; set "
+                '"single_writer" of the store if nobody else writes'
+            )
 
     def replace(self, state: State, manifest: Manifest) -> State | None:
         """Put `manifest` in the place of that of `state`; return None if another writer was first."""
