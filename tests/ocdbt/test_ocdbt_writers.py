@@ -214,6 +214,22 @@ def test_a_database_that_is_replaced(tmp_path: Path) -> None:
     assert list(over(base).list()) == ["k"]
 
 
+def test_an_open_reader_sees_what_was_written() -> None:
+    """Also if another thread looked at the old manifest while it was being replaced."""
+    base = MemoryStore()
+
+    class Looks(TraceStore):
+        def write(self, key: str, value: Any, *, if_equal: bytes | None = None) -> bytes | None:
+            if key == "manifest.ocdbt":
+                assert store.read("new").value is None
+            return super().write(key, value, if_equal=if_equal)
+
+    store = over(Looks(base))
+    read = store.open_reader()
+    store.write("new", b"1")
+    assert read("new") == b"1"
+
+
 def test_requests() -> None:
     """A commit reads the manifest and writes a data file and the manifest; a read is two requests."""
     trace = TraceStore(MemoryStore())

@@ -179,7 +179,6 @@ class Database:
         """Put `manifest` in the place of that of `state`; return None if another writer was first."""
         store, directory = self.manifests
         generation: bytes | None = state.generation
-        began = time.time()
         if manifest.config.manifest_kind == "single":
             raw = self.work(encode_manifest, manifest)
             generation = store.write(directory + MANIFEST, raw, if_equal=generation)
@@ -189,7 +188,10 @@ class Database:
                 generation = store.write(directory + MANIFEST, raw, if_equal=generation)
             if generation is not None:
                 generation = self._write_numbered(manifest) and generation
-        return None if generation is None else self.remember(State(manifest, generation, began))
+        if generation is None:
+            return None
+        # Not the time before: who looked meanwhile may have seen the old one.
+        return self.remember(State(manifest, generation, time.time()))
 
     def _write_numbered(self, manifest: Manifest) -> bytes | None:
         store, directory = self.manifests
