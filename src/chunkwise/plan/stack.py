@@ -56,7 +56,7 @@ def divide_stack(
         if len(numbers):
             top = int(numbers[-1])
             if (boxes.lower[top] <= lower).all() and (boxes.upper[top] >= upper).all():
-                yield LayerRequest(top, Region(box, None, None), (part, (...,)))
+                yield LayerRequest(top, Region(box, None, False), part, (...,))
                 continue
         grid = LayerCells(boxes, numbers, lower, upper)
         axes, layout = partition(part, grid, check_cover=False)
