@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from typing import Any
 
 import numpy as np
@@ -126,11 +124,9 @@ def _save_npy(view: TensorStore, path: str) -> None:
 
 def _saved(arguments: argparse.Namespace, path: str, view: TensorStore) -> int:
     if arguments.json:
-        out = {"file": path, "shape": list(view.shape), "dtype": view.dtype.name}
-        print(json.dumps(out))
+        print_json({"file": path, "shape": view.shape, "dtype": view.dtype.name})
     else:
         message(f"{path}: {format_nbytes(os.path.getsize(path))}")
-    sys.stdout.flush()
     return 0
 
 
