@@ -16,7 +16,7 @@ from chunkwise.cli.quantities import format_nbytes
 from chunkwise.cli.region import select
 from chunkwise.engine.blockwise import work_through
 from chunkwise.index_space import IndexDomain
-from chunkwise.server.grey import PERCENTILES
+from chunkwise.multiscale.grey import PERCENTILES
 from chunkwise.tools.spec_file import open_source
 
 __all__ = ["add_arguments", "run"]

@@ -159,7 +159,7 @@ class N5Blocks:
             If it can't hold that value.
         """
         cell = self._cell(cell)
-        self._location.store.write(self._keys.key(cell), self._encode(cell, value))
+        self.put_block(cell, self._values.encode(value, self.region(cell)))
 
     def __delitem__(self, cell: int | Sequence[int]) -> None:
         """Delete a block; it is no error if it is not stored."""
@@ -234,6 +234,11 @@ class N5Blocks:
     def block(self, cell: int | Sequence[int]) -> blocks.N5BlockData | None:
         """Return a block decompressed but not interpreted: mode, dimensions, payload; None if missing."""
         return self._block(self._cell(cell))[0]
+
+    def put_block(self, cell: int | Sequence[int], data: blocks.N5BlockData) -> None:
+        """Store a block in the mode that `data` says; inverse of `block`."""
+        key = self._keys.key(self._cell(cell))
+        self._location.store.write(key, blocks.write_block(data, self._compression))
 
     def _cell(self, cell: int | Sequence[int]) -> tuple[int, ...]:
         cell = (cell,) if isinstance(cell, int | np.integer) else tuple(cell)
