@@ -251,7 +251,7 @@ def open_stack(
     for layer in spec.layers:
         domain = layer.domain
         assert domain is not None
-        layers.append(Layer(None, layer, domain))
+        layers.append(Layer(layer, domain))
     return StackArray(
         StackLayers(layers, wrap), spec.domain, spec, pool_under(spec), readable=readable, writable=writable
     )
