@@ -216,7 +216,16 @@ def test_everything_is_shown_in_light_and_dark(page):
             assert np.abs(np.subtract(color, background)).min() > 90
             assert box.evaluate("(e) => e.scrollWidth <= e.clientWidth + 1")
     text = " ".join(page.locator(".jp-OutputArea-output .chunkwise").all_inner_texts())
-    for word in ("MultiscaleImage i", "36.9 kB", "uint8", "0.4 um", "zarr3", "Plate p.zarr", "2 × 3", "Explanation"):
+    for word in (
+        "MultiscaleImage i",
+        "36.9 kB",
+        "uint8",
+        "0.4 um",
+        "zarr3",
+        "Plate p.zarr",
+        "2 × 3",
+        "Explanation",
+    ):
         assert word in text, (word, text)
 
 
