@@ -26,9 +26,10 @@ from chunkwise.kvstore.value_file import ValueFile
 __all__ = ["TiffTable", "load_tiff"]
 
 _CHUNK = re.compile(r"\d{1,18}(\.\d{1,18})*")
+# A small file can name itself as its next page again and again, and XML takes many times its size in memory.
 _MOST_PAGES = 1_000_000
 _MOST_IMAGES = 1000
-_LONGEST_XML = 1 << 26
+_LONGEST_XML = 1 << 26  # characters
 _ORDER = "TCZYX"
 _KINDS = {"T": "time", "C": "channel", "S": "channel"}
 _UNITS = {
