@@ -98,6 +98,11 @@ class OcdbtStore:
         return f"OcdbtStore({self.data.store!r}, {self.data.directory!r}{at})"
 
     @property
+    def database(self) -> Database:
+        """The files of the database."""
+        return self._database
+
+    @property
     def traits(self) -> StoreTraits:
         """Those of the base, where every change, a deletion too, is a conditional write of a manifest."""
         base, manifests = traits_of(self.data.store), traits_of(self.manifests.store)

@@ -240,6 +240,10 @@ class Database:
             where = self.data.describe(place.file.key)
             raise prefix(e, f"Error reading the node at byte {place.offset} of {where}") from None
 
+    def read_node(self, place: Place, read: Callable[[Buffer, bytes], T]) -> T:
+        """Return what `read` makes of a node, given its bytes and what paths in it are relative to."""
+        return self._load(place, lambda raw: read(raw, place.file.base))
+
     def read_place(self, place: Place, start: int = 0, stop: int | None = None) -> Buffer:
         """Return bytes of a data file, or of them those from `start` to `stop`."""
         key = self.data.directory + place.file.key

@@ -65,11 +65,13 @@ class Inner(NamedTuple):
 Node: TypeAlias = Leaf | Inner
 
 
-def read_node(raw: Buffer, above: bytes, shared: bytes, height: int) -> Node:
-    """Read a node of known `height`; its paths are relative to `above`, and its keys begin with `shared`."""
+def read_node(raw: Buffer, above: bytes, shared: bytes, height: int | None) -> Node:
+    """Read a node; its paths are relative to `above`, and its keys begin with `shared`."""
     fields = Fields(frame_body(raw, _MAGIC))
     found = fields.uint8()
-    if found != height:
+    if height is None:
+        height = found
+    elif found != height:
         raise DataCorruptionError(f"height {found}, but {height} in what refers to it")
     files = read_files(fields, above, _MOST_KEYS)
     n = fields.count("entries")

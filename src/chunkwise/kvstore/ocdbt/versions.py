@@ -24,6 +24,7 @@ __all__ = [
     "encode_subtrees",
     "encode_version_node",
     "encode_versions",
+    "parse_version_node",
     "read_subtrees",
     "read_version_node",
     "read_versions",
@@ -157,15 +158,11 @@ def encode_subtrees(files: FileTable, subtrees: Sequence[Subtree], *, with_heigh
     )
 
 
-def read_version_node(raw: Buffer, subtree: Subtree, arity_log2: int) -> VersionNode:
-    """Read the node that `subtree` refers to."""
+def parse_version_node(raw: Buffer, above: bytes) -> tuple[int, VersionNode]:
+    """Read a node, whose paths are relative to `above`; return the binary logarithm of its arity as well."""
     fields = Fields(frame_body(raw, _MAGIC))
-    found, height = fields.uint8(), fields.uint8()
-    if found != arity_log2:
-        raise DataCorruptionError(f"arity 2**{found}, but 2**{arity_log2} in the manifest")
-    if height != subtree.height:
-        raise DataCorruptionError(f"height {height}, but {subtree.height} in the node above")
-    files = read_files(fields, subtree.place.file.base, LARGEST_BODY)
+    arity_log2, height = fields.uint8(), fields.uint8()
+    files = read_files(fields, above, LARGEST_BODY)
     versions: list[Version] = []
     subtrees: list[Subtree] = []
     if height == 0:
@@ -173,12 +170,22 @@ def read_version_node(raw: Buffer, subtree: Subtree, arity_log2: int) -> Version
     else:
         subtrees = read_subtrees(fields, files, height)
     fields.finish()
-    generations = [v.generation for v in versions] + [s.generation for s in subtrees]
+    return arity_log2, VersionNode(height, versions, subtrees)
+
+
+def read_version_node(raw: Buffer, subtree: Subtree, arity_log2: int) -> VersionNode:
+    """Read the node that `subtree` refers to."""
+    found, node = parse_version_node(raw, subtree.place.file.base)
+    if found != arity_log2:
+        raise DataCorruptionError(f"arity 2**{found}, but 2**{arity_log2} in the manifest")
+    if node.height != subtree.height:
+        raise DataCorruptionError(f"height {node.height}, but {subtree.height} in the node above")
+    generations = [v.generation for v in node.versions] + [s.generation for s in node.subtrees]
     if not generations or generations[-1] != subtree.generation:
         raise DataCorruptionError(
             f"it ends at version {generations[-1:]}, but {subtree.generation} in the node above"
         )
-    return VersionNode(height, versions, subtrees)
+    return node
 
 
 def encode_version_node(node: VersionNode, arity_log2: int, level: int | None) -> bytes:
