@@ -270,7 +270,7 @@ _later = _Later(
         "chunkwise.tools.migrate": ["Migration", "migrate"],
         "chunkwise.tools.tree_copy": ["CopyReport"],
     },
-    packages=["xarray"],
+    packages=["ocdbt", "xarray"],
 )
 _name_members(globals(), [name for name in __all__ if name not in _later])
 __all__ += list(dtypes)

@@ -80,7 +80,11 @@ def install_as_tensorstore() -> None:
         "__getattr__": lambda name: getattr(ours, name),
         "__dir__": ours.__dir__,
     }
-    stand_in_for("tensorstore", "install_as_tensorstore", lambda: {"tensorstore": names})
+    stand_in_for(
+        "tensorstore",
+        "install_as_tensorstore",
+        lambda: {"tensorstore": names, "tensorstore.ocdbt": {"dump": ours.ocdbt.dump}},
+    )
 
 
 def install_as_z5py() -> None:

@@ -22,12 +22,12 @@ def test_tensorstore_is_chunkwise() -> None:
         "assert 'open' in dir(ts) and importlib.util.find_spec('tensorstore')\n"
         "a = ts.open({'driver': 'zarr3', 'kvstore': 'memory://'}, create=True, dtype=ts.uint8, shape=[4])\n"
         "a.result()[1:3] = 7; print(a.result().read().result().tolist())\n"
-        "try:\n    import tensorstore.ocdbt\nexcept ModuleNotFoundError as e:\n    print(e)\n"
+        "try:\n    import tensorstore.no_such_module\nexcept ModuleNotFoundError as e:\n    print(e)\n"
         "try:\n    ts.no_such_name\nexcept AttributeError as e:\n    print(e)\n"
     )
     assert found.stdout.splitlines() == [
         "[0, 7, 7, 0]",
-        "No module named 'tensorstore.ocdbt'",
+        "No module named 'tensorstore.no_such_module'",
         "module 'chunkwise' has no attribute 'no_such_name'",
     ], found.stderr
 

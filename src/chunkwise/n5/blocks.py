@@ -53,13 +53,12 @@ from chunkwise.hierarchy.container import check_container, mark_container
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
+from chunkwise.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer
 from chunkwise.n5.block_values import BlockValues, Kind
 
 __all__ = ["N5Blocks", "create_n5_blocks", "open_n5_blocks"]
 
 _KINDS = get_args(Kind)
-_ATTEMPTS = 100
 # No compressor makes more of a byte: 128 KiB of one value take Zstandard four bytes.
 _MAX_RATIO = 1 << 15
 _UNSUSPICIOUS_NBYTES = 1 << 20
@@ -203,7 +202,7 @@ class N5Blocks:
         """
         cell = self._cell(cell)
         kv, key = self._location.store, self._keys.key(cell)
-        for _ in range(_ATTEMPTS):
+        for _ in range(MOST_LOST):
             before, generation = self._read(cell)
             after = change(before)
             if after is None:
@@ -213,7 +212,7 @@ class N5Blocks:
             if done is not None:
                 return after
         raise GenerationMismatchError(
-            f"{kv.describe(key)} was changed by others {_ATTEMPTS} times; try again"
+            f"{kv.describe(key)} was changed by others {MOST_LOST} times; try again"
         )
 
     def read(self, region: tuple[slice, ...] | None = None) -> npt.NDArray[Any]:
