@@ -70,6 +70,15 @@ def _precomputed(path: Path) -> Any:
     return path / "x", ""
 
 
+def _ocdbt(path: Path) -> Any:
+    kvstore = {"driver": "ocdbt", "base": f"file://{path}/x/"}
+    tree = tensorstore.KvStore.open(kvstore).result()
+    tree["zarr.json"] = b'{"zarr_format": 3, "node_type": "group"}'
+    spec = {"driver": "zarr3", "kvstore": {**kvstore, "path": "a/"}}
+    tensorstore.open(spec, create=True, dtype="uint8", shape=[6, 8]).result()[...] = VALUES
+    return f"{path / 'x'}|ocdbt:", "a"
+
+
 def _hdf5(path: Path) -> Any:
     with h5py.File(path / "x.h5", "w") as file:
         file.create_dataset("a", data=VALUES, chunks=(3, 4), compression="gzip")
@@ -134,6 +143,7 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "Zarr in a ZIP archive": _zip,
     "OME-Zarr": _ome_zarr,
     "neuroglancer precomputed": _precomputed,
+    "Zarr in OCDBT": _ocdbt,
     "HDF5": _hdf5,
     "NetCDF-4": _netcdf,
     "TIFF": _tiff,
