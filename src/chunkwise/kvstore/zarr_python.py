@@ -17,6 +17,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -99,7 +100,12 @@ class ZarrPythonStore:
         self._prototype = cpu.buffer_prototype
         self._wait = sync
         if not getattr(store, "_is_open", True):
-            sync(store._ensure_open())
+            opening = store._ensure_open()
+            if self._in_memory:  # which awaits nothing, and a coroutine of the loop may be who opens it
+                with suppress(StopIteration):
+                    opening.send(None)
+            else:
+                sync(opening)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._in_memory:
