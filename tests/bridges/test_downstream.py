@@ -23,6 +23,20 @@ markers =
     slow_hypothesis: long sweeps
 """
 STAND_IN = "import chunkwise\n\nchunkwise.install_as_{}()\n"
+# iohub's conftest downloads example data when it is imported; tests of them fail with either library.
+NO_DOWNLOADS = """
+import sys, types
+import hypothesis, numpy, pytest
+
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
+sys.modules["tests.conftest"] = types.ModuleType("tests.conftest")
+sys.modules["tests.conftest"].hcs_ref = "no-data"
+
+@pytest.fixture
+def rng():
+    return numpy.random.default_rng(42)
+"""
 
 
 class Project:
@@ -47,6 +61,7 @@ class Project:
             install = ["install", "--quiet", "--no-deps", "--target", site, *packages]
             subprocess.run([*pip, *install], check=True, stdout=subprocess.DEVNULL)
         (work / "pytest.ini").write_text(INI)
+        (work / "no_downloads.py").write_text(NO_DOWNLOADS)
         for library in ("tensorstore", "z5py"):
             (work / f"stand_in_for_{library}.py").write_text(STAND_IN.format(library))
 
@@ -110,7 +125,17 @@ ELF = (
     "transformation",
     "skeleton/test_io.py",
 )
+IOHUB = "natsort ndtiff blosc2 ndindex numexpr tqdm ome_zarr lazy-loader deprecated wrapt rich markdown-it-py"
+IOHUB += " mdurl pygments ome-zarr-models pydantic-zarr ngff-zarr itkwasm wasmtime importlib_resources"
+IOHUB += " iohub==0.3.0a7"
 PROJECTS = {
+    "iohub": (
+        "==0.3.0a7",
+        [*PYDANTIC, *SKIMAGE, *IOHUB.split()],
+        ["--noconftest", "-p", "no_downloads", "tests/ngff/test_ngff.py", "-k", "tensorstore"],
+        "tensorstore",
+        1,
+    ),
     "ome-writers": (
         "==0.3.2",
         [*PYDANTIC, "useq-schema", "ome-writers==0.3.2"],

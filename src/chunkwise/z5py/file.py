@@ -80,7 +80,6 @@ class File(Group):
         if inferred is not None:
             _check_format(inferred, is_zarr)
         self._path = path
-        self._mode = mode
         self._dimension_separator = dimension_separator
         super().__init__(self, _open(path, _MODES[mode], f"zarr{zarr_format}" if is_zarr else "n5"))
         _check_format(self.is_zarr, is_zarr)
