@@ -88,10 +88,8 @@ class Fence(NamedTuple):
         document = {} if value is None else parse_journal(value, where)
         if document.get("owner") != self.owner:
             raise AbortedError(f"another process has taken over, or the work has ended: {where}")
-        if (
-            self.writes
-            and next(Ranges(document["done"][self.first + step]).missing(start, stop), None) is None
-        ):
+        done = Ranges(document["done"][self.first + step] if self.writes else ())
+        if self.writes and next(done.missing(start, stop), None) is None:
             raise AbortedError(f"another worker has done tasks {start} to {stop}: {where}")
 
     def check_visible(self) -> None:
