@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chunkwise.errors import AbortedError, DataCorruptionError
+from chunkwise.errors import AbortedError, DataCorruptionError, prefix
 from chunkwise.tools.task_driver import LostWorkersError, Stage, run_tasks
 
 
@@ -67,8 +67,8 @@ def test_a_failure_says_whose_it_is() -> None:
         future.set_exception(DataCorruptionError("bad"))
         return future
 
-    stage = Stage(submit, [(0, 3)], lambda a, b, r: None, where="Error copying x")
-    with pytest.raises(DataCorruptionError, match="Error copying x: bad"):
+    stage = Stage(submit, [(0, 3)], lambda a, b, r: None, failed=lambda e: prefix(e, "x"))
+    with pytest.raises(DataCorruptionError, match="x: bad"):
         run_tasks([[stage]], n_workers=1)
 
 

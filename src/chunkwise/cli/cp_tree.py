@@ -11,11 +11,9 @@ from chunkwise.cli.options import memory_of, workers_of
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.template_options import choose_format, template_options
-from chunkwise.groups.copy_tree import copy_tree, open_target
+from chunkwise.groups.copy_tree import open_target, prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
-from chunkwise.hierarchy.walk import walk
-from chunkwise.tools.stored_node import array_nbytes
 from chunkwise.tools.tree_copy import CopyReport
 
 __all__ = ["INCOMPLETE", "run_copy_tree"]
@@ -49,23 +47,24 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
-    nbytes = sum(array_nbytes(node) or 0 for _, node in walk(root) if node.kind == "array" and not node.error)
     started = time.monotonic()
-    with open_progress("copying", nbytes, 0, show=not arguments.quiet) as progress:
-        report = copy_tree(
-            source,
-            destination,
-            format=format,
-            resume=arguments.resume,
-            overwrite=arguments.overwrite,
-            verify=arguments.verify,
-            sync=not arguments.no_sync,
-            cast=arguments.cast or "error",
-            executor=workers,
-            memory=memory,
-            progress=lambda _, nbytes: progress.advance(nbytes),
-            **template_options(arguments),
-        )
+    work = prepare_tree_copy(
+        source,
+        destination,
+        format=format,
+        options=template_options(arguments),
+        resume=arguments.resume,
+        overwrite=arguments.overwrite,
+        verify=arguments.verify,
+        sync=not arguments.no_sync,
+        cast=arguments.cast or "error",
+        keep_fingerprint=arguments.keep_fingerprint,
+        executor=workers,
+        memory=memory,
+    )
+    work.begin()
+    with open_progress("copying", work.nbytes, work.nbytes_done, show=not arguments.quiet) as progress:
+        report = work.run(lambda _, nbytes: progress.advance(nbytes))
     return _report(arguments, format, report, time.monotonic() - started)
 
 

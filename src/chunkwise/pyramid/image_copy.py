@@ -27,7 +27,8 @@ from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.copy_source import CopySource, check_apart
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.target import target_spec
-from chunkwise.tools.tree_copy import CopyReport, Progress, fitting_attributes, template_options
+from chunkwise.tools.tree_copy import CopyReport, Progress, template_options
+from chunkwise.tools.tree_plan import fitting_attributes
 
 __all__ = ["ImageCopy"]
 

@@ -36,6 +36,7 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear, create_parents
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.key_range import KeyRange
+from chunkwise.tools.copy_arrays import room_of
 from chunkwise.tools.copy_job import planned_job
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource, stored_source
@@ -99,7 +100,7 @@ class ArrayCopy:
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
             **({"fingerprint": "kept"} if keep_fingerprint else {}),
         }
-        self._follow(plan or self._job.arrays.plan(self._workers, memory), task)
+        self._follow(plan or self._job.arrays.plan(room_of(self._workers, memory)), task)
         self.nbytes = self._job.nbytes
         if part is not None:
             start, stop = part.share(self.nbytes)

@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arrays.open_chunked import create_document
+from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.dtypes.conversion import converter
 from chunkwise.dtypes.convert_number import Convert
 from chunkwise.errors import (
-    AlreadyExistsError,
     DataCorruptionError,
     FailedPreconditionError,
     InvalidArgumentError,
@@ -24,6 +25,7 @@ from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import Location
 from chunkwise.spec.context import Context
+from chunkwise.spec.spec import Spec
 from chunkwise.tools.array_template import ArrayTemplate
 from chunkwise.tools.copy_arrays import INTERMEDIATE, copy_arrays
 from chunkwise.tools.copy_plan import CopyPlan
@@ -64,9 +66,9 @@ class CopyJob:
             kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
             kvstore = replace(kvstore, resources=kept)
         self._kvstore = kvstore
-        context = Context({} if sync else {"file_io_sync": False})
+        self._context = Context({} if sync else {"file_io_sync": False})
         unstored = {**target.spec, "kvstore": kvstore, "open": True, "assume_metadata": True}
-        self.target = open_spec(unstored, context=context).result()
+        self.target = open_spec(unstored, context=self._context).result()
         self.arrays = copy_arrays(source, self.target, destination, narrowing, is_stored=is_stored)
         self.nbytes = self.arrays.nbytes
 
@@ -162,7 +164,10 @@ class CopyJob:
             raise FailedPreconditionError("the source has changed while it was copied: its shape is another")
 
     def publish(self, fingerprint: int | None = None) -> None:
-        """Make the copy an array, perhaps with the fingerprint of its elements as an attribute."""
+        """Make the copy an array, perhaps with the fingerprint of its elements as an attribute.
+
+        Consolidated metadata do not follow.
+        """
         location, wanted = self.location, self.target_spec
         if self.plan.intermediate is not None:
             # First: an N5 array can't be made where a directory is.
@@ -170,11 +175,9 @@ class CopyJob:
         if fingerprint is not None:
             wanted = with_fingerprint(wanted, self.format, fingerprint)
         write_first_attributes(location, self.format, wanted.attributes)
-        spec = {**wanted.spec, "kvstore": self._kvstore}
-        try:
-            open_spec({**spec, "create": True}).result()
-        except AlreadyExistsError:  # another try of this has made it, or there is something else
-            open_spec({**spec, "open": True, "create": True}).result()
+        spec = Spec(wanted.spec)._driver.bind(self._context)
+        assert isinstance(spec, ChunkedSpec), "it has metadata"
+        create_document(replace(spec, kvstore=self._kvstore))
 
     def is_there(self) -> bool:
         """Return True if there is an array with the metadata of the copy."""

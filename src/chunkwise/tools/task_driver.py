@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Protocol
 
-from chunkwise.errors import AbortedError, prefix
+from chunkwise.errors import AbortedError
 
 __all__ = ["Chain", "LostWorkersError", "Stage", "Submit", "run_tasks"]
 
@@ -71,8 +71,8 @@ class Stage:
     writes : bool
         Whether the stage ends only when no try is under way, also of what another try has done by then:
         needed if tasks write.
-    where : str
-        What errors begin with.
+    failed : callable
+        Is told the error that a task ends with, before it is raised.
     name : callable
         Returns what a task is called in messages.
     """
@@ -83,7 +83,7 @@ class Stage:
     kind: str = ""
     cost: float = 1.0
     writes: bool = True
-    where: str = ""
+    failed: Callable[[BaseException], None] = lambda error: None
     name: Callable[[int], str] = "task {}".format
 
 
@@ -289,8 +289,7 @@ class _Driver:
                     self._advance(batch.of)
                     continue
                 if not _is_lost(e):
-                    if batch.stage.where:
-                        prefix(e, batch.stage.where)
+                    batch.stage.failed(e)
                     raise
                 if not batch.n_running:
                     self._put_back(batch, _MOST_LOSSES if type(e).__name__ == "KilledWorker" else 1)
