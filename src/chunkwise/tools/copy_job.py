@@ -175,9 +175,9 @@ class CopyJob:
         if fingerprint is not None:
             wanted = with_fingerprint(wanted, self.format, fingerprint)
         write_first_attributes(location, self.format, wanted.attributes)
-        spec = Spec(wanted.spec)._driver.bind(self._context)
+        spec = Spec({**wanted.spec, "kvstore": self._kvstore})._driver.bind(self._context)
         assert isinstance(spec, ChunkedSpec), "it has metadata"
-        create_document(replace(spec, kvstore=self._kvstore))
+        create_document(spec)
 
     def is_there(self) -> bool:
         """Return True if there is an array with the metadata of the copy."""
