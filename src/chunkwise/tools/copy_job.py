@@ -24,6 +24,7 @@ from chunkwise.errors import (
 from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import Node, node_of
 from chunkwise.spec.context import Context
 from chunkwise.spec.spec import Spec
 from chunkwise.tools.array_template import ArrayTemplate
@@ -56,10 +57,10 @@ class CopyJob:
         target: Target,
         narrowing: Narrowing | None,
         *,
-        is_stored: bool,  # the source can tell which of its chunks are missing
+        node: Node | None,  # of the source; None if that is made of other arrays
         sync: bool = True,  # without, a power failure can leave a copy that looks whole but isn't
     ) -> None:
-        self.source, self.location, self.format = source, destination, format
+        self.source, self.location, self.format, self._node = source, destination, format, node
         self.narrowing, self.target_spec = narrowing, target
         kvstore = destination.kvstore()
         if not sync:  # one that is bound already would not look at the context
@@ -69,7 +70,7 @@ class CopyJob:
         self._context = Context({} if sync else {"file_io_sync": False})
         unstored = {**target.spec, "kvstore": kvstore, "open": True, "assume_metadata": True}
         self.target = open_spec(unstored, context=self._context).result()
-        self.arrays = copy_arrays(source, self.target, destination, narrowing, is_stored=is_stored)
+        self.arrays = copy_arrays(source, self.target, destination, narrowing, is_stored=node is not None)
         self.nbytes = self.arrays.nbytes
 
     def follow(self, plan: CopyPlan, *, summed: bool) -> None:
@@ -155,13 +156,15 @@ class CopyJob:
             )
 
     def check_source(self) -> None:
-        """Raise FailedPreconditionError if the metadata of the source have changed since it was opened."""
-        try:
-            same = self.source.resolve().result().domain == self.source.domain
-        except ValueError as e:
-            raise FailedPreconditionError(f"the source has changed while it was copied: {e}") from None
-        if not same:
-            raise FailedPreconditionError("the source has changed while it was copied: its shape is another")
+        """Raise FailedPreconditionError if the metadata of the source are others than at the beginning."""
+        if self._node is None:
+            return
+        location, key = self._node.location, self._node.key
+        found = location.store.read(location.path + key)
+        if found.value is None or node_of(location, key, found).document != self._node.document:
+            raise FailedPreconditionError(
+                f"the source has changed while it was copied: {location.describe(key)} is another, or gone"
+            )
 
     def publish(self, fingerprint: int | None = None) -> None:
         """Make the copy an array, perhaps with the fingerprint of its elements as an attribute.
@@ -203,7 +206,7 @@ def planned_job(
     convert = None if dtype is None else narrowing(source.store, dtype, cast, extent)
     template = _with_options(source.template, options, convert)
     target = target_spec(template, format, list(options))
-    return CopyJob(source.store, destination, format, target, convert, is_stored=source.is_stored, sync=sync)
+    return CopyJob(source.store, destination, format, target, convert, node=source.node, sync=sync)
 
 
 def _with_options(template: ArrayTemplate, options: dict[str, Any], convert: Convert | None) -> ArrayTemplate:

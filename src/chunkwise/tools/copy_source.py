@@ -34,7 +34,12 @@ class CopySource(NamedTuple):
     template: ArrayTemplate
     location: Any  # JSON, for a journal
     digest: str  # of its metadata, for a journal
-    is_stored: bool  # it lies in chunks, so that it can tell which of them are missing
+    node: Node | None  # None for an array that a spec makes of others
+
+    @property
+    def is_stored(self) -> bool:
+        """True if it lies in chunks, so that it can tell which of them are missing."""
+        return self.node is not None
 
     def part(self, index: tuple[int | slice, ...]) -> CopySource:
         """Return the region that one index or slice for each dimension selects; its bounds begin at 0."""
@@ -73,7 +78,7 @@ def stored_source(location: Location) -> CopySource:
     node = require_node(location)
     store = open_array(location, read=True)
     template = template_of(store, node, read_attributes(location))
-    return CopySource(store, template, location.kvstore_json(), _digest(dict(node.document)), True)
+    return CopySource(store, template, location.kvstore_json(), _digest(dict(node.document)), node)
 
 
 def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
@@ -81,7 +86,7 @@ def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
     store = open_node(tree, names, node)
     known = tree.known_attributes(names)
     template = template_of(store, node, node_attributes(node) if known is None else known)
-    return CopySource(store, template, node.location.kvstore_json(), _digest(dict(node.document)), True)
+    return CopySource(store, template, node.location.kvstore_json(), _digest(dict(node.document)), node)
 
 
 def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
@@ -97,7 +102,7 @@ def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
         names=tuple(label or None for label in store.domain.labels),
         units=tuple(store.dimension_units),
     )
-    return CopySource(store, template, os.path.abspath(path), _digest(spec), False)
+    return CopySource(store, template, os.path.abspath(path), _digest(spec), None)
 
 
 def check_apart(source: Location, destination: Location) -> None:

@@ -107,7 +107,7 @@ class SmallArrays:
             self.format,
             array.target(),
             array.narrowing,
-            is_stored=True,
+            node=node,
             sync=self.sync,
         )
 

@@ -378,7 +378,8 @@ class TreeCopy:
         node = find_node(location, format)
         if node is None or (node.kind == "array" and not node.is_container):
             raise AlreadyExistsError(f"{location.text} was made, or deleted, by somebody else meanwhile")
-        change_attributes(node, lambda own: {**own, **attributes})
+        if attributes:
+            change_attributes(node, lambda own: {**own, **attributes})
 
     def _mark_container(self) -> None:
         """Have the version of N5 at the root of the container."""
