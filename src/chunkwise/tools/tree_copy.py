@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import Any
 
 from chunkwise.engine.blockwise import n_block_threads
@@ -24,20 +23,13 @@ from chunkwise.errors import (
     DataCorruptionError,
     FailedPreconditionError,
     InvalidArgumentError,
-    UnsupportedError,
     prefix,
 )
-from chunkwise.hierarchy.attributes import change_attributes
-from chunkwise.hierarchy.change import delete_below, make_link
-from chunkwise.hierarchy.consolidated import is_consolidated, move_consolidated
-from chunkwise.hierarchy.consolidated_tree import consolidate, subtree_copies
-from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
-from chunkwise.hierarchy.create import write_group
-from chunkwise.hierarchy.link import with_link
+from chunkwise.hierarchy.change import delete_below
+from chunkwise.hierarchy.container import check_container
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, create_parents
-from chunkwise.hierarchy.node import JOURNAL, Node, find_node
-from chunkwise.hierarchy.resolve import ResolvedNode, group_links
+from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
+from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import data_type
@@ -45,11 +37,12 @@ from chunkwise.tools.compressor import parse_compressor
 from chunkwise.tools.copy_arrays import Room, room_of
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
-from chunkwise.tools.executors import BlockThreads, Workers, threads_here
+from chunkwise.tools.executors import Workers, threads_here
 from chunkwise.tools.journal import Journal, read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError, Narrowing
 from chunkwise.tools.small_arrays import SmallArrays, location_below
 from chunkwise.tools.task_driver import Chain, Stage
+from chunkwise.tools.tree_groups import Place, publish_groups
 from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
 from chunkwise.tools.work import Crew, Fence, Work
 
@@ -58,7 +51,6 @@ __all__ = ["CopyReport", "Progress", "TreeCopy", "template_options"]
 Progress = Callable[[str, int], None]
 
 _SMALL, _LARGE = 0, 1  # passes of the journal: small arrays, and larger ones that are arrays by now
-_N_REQUESTS = 16
 
 
 @dataclass
@@ -167,7 +159,7 @@ class TreeCopy:
             here, top, target.format, plan.small, verify=verify, summed=keep_fingerprint, sync=sync
         )
         self._report = CopyReport(notes=list(plan.notes), left_out=list(plan.left_out))
-        self._there: set[str] = set()  # groups that aren't of this copy
+        self._place = Place(top, target.format)
         self._own: list[Location] = []  # what is deleted if values don't fit
         self._progress: Progress = lambda path, nbytes: None
         self.nbytes = plan.nbytes
@@ -182,6 +174,7 @@ class TreeCopy:
             if self._target.format == "n5":
                 check_container(self._top)
             done = self._check_free()
+            self._own = [] if done else self._place.free_names(self._plan.top_names())
             self._journal.begin()
             for at, number in done:
                 self._journal.mark(number, at=at)
@@ -203,38 +196,22 @@ class TreeCopy:
 
     def _check_free(self) -> list[tuple[int, int]]:
         """Raise AlreadyExistsError if something is in the way; return the arrays that are there already."""
-        top, format = self._top, self._target.format
-        node = find_node(top, format)
-        if node is None or (node.implicit and not top.store.list_children(top.path).prefixes):
-            self._own = [top]
+        plan, place = self._plan, self._place
+        place.check_top(self._resume, into_group=not self._names)
+        if place.is_empty:
             return []
-        into_root = not self._names and node.kind == "group"
-        if not (self._resume or into_root):
-            raise AlreadyExistsError(f"there is an array or group at {top.text} already")
-        there = _Directories(top)
-        done = []
-        for path in self._plan.groups:
-            if (path and not there.may_hold(path)) or (found := self._find(path)) is None:
-                continue
-            if found.kind == "array" and not found.is_container:
-                raise AlreadyExistsError(f"{found.location.text} is an array already ({found.format})")
-            if found.implicit or found.key == JOURNAL or found.format != format:
-                continue
-            if path and not self._resume:
-                raise AlreadyExistsError(f"{found.location.text} is a group already ({found.format})")
-            self._there.add(path)
-        for number, array in enumerate(self._plan.small):
-            if there.may_hold(array.path) and self._is_there(array.path, self._small.job(array)):
-                done.append((_SMALL, number))
-        for number, (path, job) in enumerate(self._plan.large.items()):
-            if there.may_hold(path) and self._is_there(path, job):
-                done.append((_LARGE, number))
-        if not (done or self._there - {""}):
-            self._own = [top.child(name) for name in self._plan.top_names() if not there.may_hold(name)]
+        place.find_groups(plan.groups, self._resume)
+        done = [
+            (_SMALL, number)
+            for number, array in enumerate(plan.small)
+            if place.may_hold(array.path) and self._is_there(array.path, self._small.job(array))
+        ]
+        done += [
+            (_LARGE, number)
+            for number, (path, job) in enumerate(plan.large.items())
+            if place.may_hold(path) and self._is_there(path, job)
+        ]
         return done
-
-    def _find(self, path: str) -> Node | None:
-        return find_node(location_below(self._top, path), self._target.format)
 
     def _is_there(self, path: str, job: CopyJob) -> bool:
         """Return True if an array was copied before; raise AlreadyExistsError if something else is there."""
@@ -245,16 +222,16 @@ class TreeCopy:
 
     def run(self, progress: Progress = lambda path, nbytes: None) -> CopyReport:
         """Copy what is left and make it a tree; `progress` gets the path of an array and bytes."""
-        self._progress = progress
+        self._progress, plan = progress, self._plan
         try:
             with Crew(self._workers) as crew:
                 crew.run_all(self._chains(crew), self._journal.beat)
-            self._publish()
+            publish_groups(plan, self._place, self._target, self._names, consolidated=self._consolidated)
         except BaseException as e:
             self._interrupted(e)
             raise
         self._journal.delete()
-        plan, report = self._plan, self._report
+        report = self._report
         report.n_groups, report.n_links = len(plan.groups), len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
         return report
@@ -338,88 +315,6 @@ class TreeCopy:
             return
         with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
             self._journal.save()
-
-    def _publish(self) -> None:
-        """Make the groups, that at the top last, and bring consolidated metadata up to date."""
-        plan, top, format = self._plan, self._top, self._target.format
-        attributes = {path: dict(own) for path, own in plan.groups.items()}
-        linked = []
-        for path, link in plan.links.items():
-            above, _, name = path.rpartition("/")
-            if above in self._there:
-                linked.append(path)
-            else:
-                attributes[above] = with_link(attributes[above], name, link, format)
-        create_parents(top.parent if format == "n5" and not self._names and top.parent else top, format)
-        threads = BlockThreads(_N_REQUESTS if top.store_spec.is_remote else 0)
-        try:
-            below = [path for path in attributes if path]
-            list(threads.map(lambda path: self._make_group(path, attributes[path]), below))
-        finally:
-            threads.shutdown()
-        if "" in attributes:
-            self._make_group("", attributes[""])
-        if format == "n5":
-            self._mark_container()
-        for path in linked:
-            self._make_link(path)
-        if is_consolidated(top.store, top.path):
-            changed = [top] if self._names else [top.child(name) for name in plan.top_names()]
-            for location in changed:
-                move_consolidated(location.store, location.path, cache(partial(subtree_copies, location)))
-        if self._consolidated:
-            consolidate(top)
-
-    def _make_group(self, path: str, attributes: dict[str, Any]) -> None:
-        location, format = location_below(self._top, path), self._target.format
-        if path not in self._there and write_group(location, format, attributes, follow=False):
-            return
-        # It was there before, or an interrupted run has made it.
-        node = find_node(location, format)
-        if node is None or (node.kind == "array" and not node.is_container):
-            raise AlreadyExistsError(f"{location.text} was made, or deleted, by somebody else meanwhile")
-        if attributes:
-            change_attributes(node, lambda own: {**own, **attributes})
-
-    def _mark_container(self) -> None:
-        """Have the version of N5 at the root of the container."""
-        if self._names or container_root(self._top) is not None:
-            mark_container(self._top)
-        else:
-            create_container(self._top)
-
-    def _make_link(self, path: str) -> None:
-        """Make a link in a group that was there before."""
-        where = (*self._names, *path.split("/"))
-        before = self._target.find(where[:-1])
-        if before is not None and where[-1] in group_links(self._target, where[:-1], before):
-            return
-        make_link(self._target, where, self._plan.links[path])
-
-
-class _Directories:
-    """What is in the directories of a tree, each listed once."""
-
-    def __init__(self, top: Location) -> None:
-        self._top = top
-        self._known: dict[str, set[str] | None] = {}
-
-    def may_hold(self, path: str) -> bool:
-        """Return False if there is certainly nothing at or below a path."""
-        if not path:
-            return True
-        above, _, name = path.rpartition("/")
-        if not self.may_hold(above):
-            return False
-        if above not in self._known:
-            location = location_below(self._top, above)
-            try:
-                prefixes = location.store.list_children(location.path).prefixes
-                self._known[above] = {prefix[len(location.path) :] for prefix in prefixes}
-            except UnsupportedError:  # it can't be listed
-                self._known[above] = None
-        names = self._known[above]
-        return names is None or name in names
 
 
 def _journalled_room(journal: Mapping[str, Any] | None, memory: int | None) -> Room | None:

@@ -35,9 +35,10 @@ from chunkwise.tools.executors import BlockThreads
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.small_arrays import SmallArray, location_below, small_array
 
-__all__ = ["ArrayOptions", "TreePlan", "fitting_attributes", "plan_tree"]
+__all__ = ["N_REQUESTS", "ArrayOptions", "TreePlan", "fitting_attributes", "plan_tree"]
 
-_N_REQUESTS = 16  # that a server is to answer at the same time
+N_REQUESTS = 16
+"""How many documents a server reads or writes at the same time."""
 
 
 class ArrayOptions(NamedTuple):
@@ -104,7 +105,7 @@ class _Planning:
     def plan(self) -> TreePlan:
         is_remote = self._source.node.location.store_spec.is_remote
         # No threads for files: their requests don't wait.
-        threads = BlockThreads(_N_REQUESTS if is_remote else 0)
+        threads = BlockThreads(N_REQUESTS if is_remote else 0)
         try:
             level = [self._look(self._source.names, self._source.node)]
             while level:
