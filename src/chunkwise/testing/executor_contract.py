@@ -43,8 +43,8 @@ import sys
 import chunkwise
 {before}
 try:
-    chunkwise.copy({source!r}, {target!r}, executor=executor, chunks=(24, 4, 4), memory={memory}, sync=False,
-                   resume=True)
+    chunkwise.{call}({source!r}, {target!r}, executor=executor, memory={memory}, sync=False, resume=True,
+                     **{options!r})
 finally:
     executor.shutdown()
 """
@@ -122,9 +122,12 @@ class ExecutorContract:
         *,
         before: str = "",
         environment: Mapping[str, str] | None = None,
+        tree: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """Copy in another process, which runs the text `before` first."""
-        text = _DRIVER.format(code=code, before=before, source=source, target=str(target), memory=_MEMORY)
+        """Copy an array, or a `tree`, in another process, which runs the text `before` first."""
+        call, options = ("copy_tree", {}) if tree else ("copy", {"chunks": (24, 4, 4)})
+        names = {"code": code, "before": before, "source": source, "target": str(target), "memory": _MEMORY}
+        text = _DRIVER.format(**names, call=call, options=options)
         command = [sys.executable, "-c", text]
         around = {**os.environ, **(environment or {})}
         return subprocess.run(command, capture_output=True, text=True, timeout=200, env=around)
@@ -214,6 +217,57 @@ class ExecutorContract:
             with pytest.raises(ValueError, match=r"NOT_FOUND|FAILED_PRECONDITION"):
                 cw.open(str(target)).result()
         self.copied(source, target, None, resume=True)
+
+    @pytest.fixture
+    def tree(self, source: str, tmp_path: Path) -> str:
+        """A larger array in planes, and small ones in groups."""
+        group = cw.create_group(tmp_path / "tree.zarr", attributes={"a": 1})
+        group.copy(cw.open(source).result(), "planes")
+        for i in range(12):
+            group.create_array(f"g{i % 3}/a{i}", np.arange(9) + i, chunks=(4,), attributes={"i": i})
+        return str(tmp_path / "tree.zarr")
+
+    def tree_copied(self, tree: str, target: Path, executor: Executor | None, **options: Any) -> None:
+        """Copy the tree and compare."""
+        cw.copy_tree(tree, target, executor=executor, memory=_MEMORY, sync=False, **options)
+        assert not list(cw.diff(tree, target, layout=True)) and not list(target.rglob(".chunkwise*"))
+
+    def test_a_tree(self, tree: str, tmp_path: Path) -> None:
+        """With all that can befall its tasks at the same time, verified."""
+        with self.executor() as executor:
+            twice = _Reversed(_Around(executor, _twice))
+            self.tree_copied(tree, tmp_path / "b.zarr", twice, verify=True, keep_fingerprint=True)
+        found = [report.fingerprint for report in cw.verify(tmp_path / "b.zarr") if report.kind == "array"]
+        assert found == [True] * 13
+
+    @pytest.mark.parametrize("step", [3, 90])
+    def test_a_worker_killed_in_a_tree(self, tree: str, tmp_path: Path, step: int) -> None:
+        """Its arrays are copied by others, or the copy is resumed if the executor is broken."""
+        if self.in_process:
+            self.test_a_driver_killed_in_a_tree(tree, tmp_path, step)
+            return
+        target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
+        try:
+            with self.executor() as executor:
+                self.tree_copied(tree, target, _Around(executor, _Dying(step, where)))
+        except ValueError as e:
+            assert "broken" in str(e)
+            with self.executor() as executor:
+                self.tree_copied(tree, target, executor, resume=True)
+        assert Path(where).exists() or step > 30
+
+    @pytest.mark.parametrize("step", [15, 80])
+    def test_a_driver_killed_in_a_tree(self, tree: str, tmp_path: Path, step: int) -> None:
+        """The copy is no group until it is resumed, by threads of this process."""
+        target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
+        before = _DYING.format(step=step, where=where)
+        done = self.drive(self.driver_code(), tree, target, before=before, tree=True)
+        killed = Path(where).exists()
+        assert killed == (done.returncode == -signal.SIGKILL), done.stderr
+        if killed and not (target / "zarr.json").exists():
+            with pytest.raises(ValueError, match=r"NOT_FOUND|unfinished"):
+                cw.open_group(str(target))
+        self.tree_copied(tree, target, None, resume=True)
 
     def test_the_journal_says_what_is_done(self, source: str, tmp_path: Path) -> None:
         """An interrupted copy goes on where it was."""
