@@ -8,7 +8,7 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.options import memory_of, workers_of
-from chunkwise.cli.progress import open_progress
+from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.groups.copy_tree import open_target, prepare_tree_copy
@@ -63,7 +63,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
         memory=memory,
     )
     work.begin()
-    with open_progress("copying", work.nbytes, work.nbytes_done, show=not arguments.quiet) as progress:
+    with progress_of(arguments, "copying", work.nbytes, work.nbytes_done, workers) as progress:
         report = work.run(lambda _, nbytes: progress.advance(nbytes))
     return _report(arguments, format, report, time.monotonic() - started)
 
@@ -83,7 +83,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
         image.check_free()
     open_target(destination, "n5", resume=arguments.resume, overwrite=arguments.overwrite)
     started = time.monotonic()
-    with open_progress("copying", image.nbytes, 0, show=not arguments.quiet) as progress:
+    with progress_of(arguments, "copying", image.nbytes) as progress:
         report = image.run(
             resume=arguments.resume,
             verify=arguments.verify,

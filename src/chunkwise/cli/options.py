@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from chunkwise.arguments import as_nbytes
 from chunkwise.cli.command import UsageError
-from chunkwise.tools.executors import Workers, named_workers
+from chunkwise.engine.blockwise import n_block_threads
+from chunkwise.tools.executors import Workers, named_workers, threads_here
 
 __all__ = [
     "add_on",
@@ -34,9 +36,11 @@ def add_on(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def workers_of(arguments: argparse.Namespace) -> Workers | None:
-    """Return the workers that --on names; None for this process."""
-    return None if arguments.on is None else named_workers(arguments.on)
+def workers_of(arguments: argparse.Namespace, memory: int | None = None) -> Workers:
+    """Return the workers that --on names, by default threads of this process that use some `memory`."""
+    if arguments.on is not None:
+        return named_workers(arguments.on)
+    return replace(threads_here(n_block_threads()), memory=memory)
 
 
 def memory_of(arguments: argparse.Namespace) -> int | None:

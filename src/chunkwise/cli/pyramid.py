@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.options import add_on, memory_of, parse_codec, parse_names, parse_sizes, workers_of
-from chunkwise.cli.progress import open_progress
+from chunkwise.cli.progress import Progress, progress_of
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, format_shape
 from chunkwise.cli.region import select
 from chunkwise.engine.future import Future
@@ -16,6 +18,7 @@ from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import locate
 from chunkwise.pyramid.convention import CONVENTIONS
 from chunkwise.pyramid.downsample_pyramid import (
+    DEFAULT_MEMORY,
     Pyramid,
     PyramidProgress,
     downsample_pyramid,
@@ -112,6 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
             latest[:] = [now]
 
     started = time.monotonic()
+    workers = workers_of(arguments, DEFAULT_MEMORY)
     future = downsample_pyramid(
         source,
         arguments.destination,
@@ -124,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
         units=units,
         codec=None if arguments.codec is None else parse_codec(arguments.codec),
         name=arguments.name,
-        executor=workers_of(arguments),
+        executor=workers,
         memory=memory_of(arguments),
         sync=not arguments.no_sync,
         resume=arguments.resume,
@@ -132,12 +136,12 @@ def run(arguments: argparse.Namespace) -> int:
         progress=progress,
         **sizes,
     )
-    made = _wait(future, latest, show=not arguments.quiet)
+    made = _wait(future, latest, lambda nbytes: progress_of(arguments, "pyramid", nbytes, 0, workers))
     _report(arguments, made, time.monotonic() - started)
     return 0
 
 
-def _wait(future: Future[Pyramid], latest: list[PyramidProgress], *, show: bool) -> Pyramid:
+def _wait(future: Future[Pyramid], latest: list[PyramidProgress], show: Callable[[int], Progress]) -> Pyramid:
     """Show progress until the pyramid is there."""
     level, display, shown = -1, None, 0
     try:
@@ -149,7 +153,7 @@ def _wait(future: Future[Pyramid], latest: list[PyramidProgress], *, show: bool)
             if latest:
                 now = latest[0]
                 if display is None:
-                    display = open_progress("pyramid", now.nbytes, show=show)
+                    display = show(now.nbytes)
                     display.__enter__()
                 if now.level != level:
                     level = now.level
@@ -163,7 +167,7 @@ def _wait(future: Future[Pyramid], latest: list[PyramidProgress], *, show: bool)
         raise
     finally:
         if display is not None:
-            display.__exit__(None, None, None)
+            display.__exit__(*sys.exc_info())
 
 
 def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> None:

@@ -203,6 +203,10 @@ class ArrayCopy:
             journal.mark(start, stop, at, result.fingerprint)
             advance(job.share(result.nbytes))
 
+        tally = self._workers.tally
+        tally.n_expected = tally.n_begun + sum(
+            stop - start for at in range(len(job.steps)) for start, stop in journal.missing(at)
+        )
         self._drive(lambda crew: job.copy_stages(crew, self._fence(), pending, done))
         if self._part is None:
             self._check_passes()

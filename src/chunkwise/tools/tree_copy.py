@@ -222,7 +222,10 @@ class TreeCopy:
 
     def run(self, progress: Progress = lambda path, nbytes: None) -> CopyReport:
         """Copy what is left and make it a tree; `progress` gets the path of an array and bytes."""
-        self._progress, plan = progress, self._plan
+        self._progress, plan, tally = progress, self._plan, self._workers.tally
+        passes = [_SMALL, *range(self._first[0], self._first[-1])]
+        missing = (stop - start for at in passes for start, stop in self._journal.missing(at))
+        tally.n_expected = tally.n_begun + sum(missing)
         try:
             with Crew(self._workers) as crew:
                 crew.run_all(self._chains(crew), self._journal.beat)

@@ -220,8 +220,15 @@ class Crew:
             return self._opened.executor.submit(work.part(step, start, stop), step, start, stop)
 
         self._stops.add(work.stop)
+        ranges, tally = list(pending), self.workers.tally
+        tally.n_begun += sum(max(0, stop - start) for start, stop in ranges)
+
+        def counted(start: int, stop: int, result: Any) -> None:
+            tally.n_done += stop - start
+            done(start, stop, result)
+
         writes = work.fence is not None and work.fence.writes
-        return Stage(submit, pending, done, writes=writes, **how)
+        return Stage(submit, ranges, counted, writes=writes, **how)
 
     def run_all(self, chains: Iterable[Chain], tick: Callable[[], None] = lambda: None) -> None:
         """Have the tasks of chains done, as `chunkwise.tools.task_driver.run_tasks` says."""
