@@ -88,7 +88,9 @@ class ArrayCopy:
         self._workers = workers or threads_here(n_block_threads())
         self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
         begun = read_journal(destination) if (resume or part is not None) and not overwrite else None
-        if plan is None and begun is not None:  # whoever goes on with it may have other memory and processors
+        same = (begun or {}).get("task", {}).get("source metadata") == source.digest
+        if plan is None and begun is not None and same:
+            # Whoever goes on with it may have other memory and processors.
             plan = _journalled_plan(begun, memory)
         task = {
             "source": source.location,

@@ -117,7 +117,7 @@ class CopyJob:
 
         fence = None if fence is None else fence._replace(writes=False)
         yield from self._stages(
-            "verify", steps, crew, fence, lambda at: [(0, steps[at].blocks.n_blocks)], done, how
+            "compare", steps, crew, fence, lambda at: [(0, steps[at].blocks.n_blocks)], done, how
         )
         if len(set(sums)) > 1:
             raise DataCorruptionError(

@@ -31,6 +31,7 @@ from chunkwise.tools.array_template import ArrayTemplate, template_of
 from chunkwise.tools.copy_check import read_plainly
 from chunkwise.tools.executors import Workers, threads_here, workers_of
 from chunkwise.tools.new_array import open_array
+from chunkwise.tools.visibility import check_array_visible
 from chunkwise.tools.work import Crew, Work
 
 __all__ = ["Difference", "diff"]
@@ -299,11 +300,8 @@ class _DiffStep:
 
     def check_visible(self) -> None:
         """Raise FailedPreconditionError unless both arrays are here as they are where the work was begun."""
-        try:
-            for store in (self.left, self.right):
-                store.resolve().result()
-        except ValueError as e:
-            raise FailedPreconditionError(f"a worker doesn't see an array: {e}") from None
+        for store in (self.left, self.right):
+            check_array_visible(store, "the array")
 
     def run(self, tasks: Iterable[int]) -> _Found:
         """Compare some blocks."""

@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, Self
 
 from chunkwise.cached import cached_property
-from chunkwise.errors import FailedPreconditionError, prefix
+from chunkwise.errors import prefix
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import FormatName, Node, find_documented
+from chunkwise.hierarchy.node import FormatName, Node
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
 from chunkwise.tools.narrowing import Narrowing
 from chunkwise.tools.new_array import open_node
 from chunkwise.tools.target import Target
+from chunkwise.tools.visibility import check_node_visible
 
 __all__ = ["SmallArray", "SmallArrays", "location_below", "small_array"]
 
@@ -86,13 +87,7 @@ class SmallArrays:
 
     def check_visible(self) -> None:
         """Raise FailedPreconditionError unless the first array is here as it is where the copy was begun."""
-        node = self.arrays[0].node(self.source)
-        found = find_documented(node.location, node.format)
-        if found is None or dict(found.document) != dict(node.document):
-            raise FailedPreconditionError(
-                f"a worker doesn't see the source: {node.location.describe(node.key)} isn't there, or is "
-                "another"
-            )
+        check_node_visible(self.arrays[0].node(self.source), "the source")
 
     def run(self, tasks: Iterable[int]) -> list[StepResult]:
         """Copy arrays; return what became of each."""

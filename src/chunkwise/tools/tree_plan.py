@@ -140,6 +140,11 @@ class _Planning:
                 raise prefix(e, f"Error copying {node.location.text}") from None
             return found._replace(why_not=e.message)
         is_small = job.arrays.is_small(self._options.room)
+        if not is_small:
+            try:
+                job.follow(job.arrays.plan(self._options.room), summed=self._options.summed)
+            except InvalidArgumentError as e:  # there is too little memory
+                raise prefix(e, f"Error copying {node.location.text}") from None
         array = small_array(self._below(names), node, job) if is_small else job
         return found._replace(array=array, notes=job.target_spec.notes)
 
@@ -147,7 +152,7 @@ class _Planning:
         options = self._options
         where = location_below(self._top, self._below(names))
         check_new_names(list(names[len(self._source.names) :]), self._target.format)
-        job = planned_job(
+        return planned_job(
             tree_source(self._source.tree, names, node),
             where,
             self._target.format,
@@ -155,9 +160,6 @@ class _Planning:
             cast=options.cast,
             sync=options.sync,
         )
-        if not job.arrays.is_small(options.room):
-            job.follow(job.arrays.plan(options.room), summed=options.summed)
-        return job
 
     def _below(self, names: Sequence[str]) -> str:
         return "/".join(names[len(self._source.names) :])
