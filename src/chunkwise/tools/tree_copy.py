@@ -46,7 +46,7 @@ from chunkwise.tools.tree_groups import Place, publish_groups
 from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
 from chunkwise.tools.work import Crew, Fence, Work
 
-__all__ = ["CopyReport", "Progress", "TreeCopy", "template_options"]
+__all__ = ["CopyReport", "Progress", "TreeCopy", "is_tree_journal", "template_options"]
 
 Progress = Callable[[str, int], None]
 
@@ -318,6 +318,11 @@ class TreeCopy:
             return
         with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
             self._journal.save()
+
+
+def is_tree_journal(journal: Mapping[str, Any]) -> bool:
+    """Return True for a journal of a tree: small arrays, larger ones that are whole, then their passes."""
+    return "room" in journal.get("task", {})
 
 
 def _journalled_room(journal: Mapping[str, Any] | None, memory: int | None) -> Room | None:
