@@ -17,12 +17,8 @@ from chunkwise.engine.future import Future
 from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import locate
 from chunkwise.pyramid.convention import CONVENTIONS
-from chunkwise.pyramid.downsample_pyramid import (
-    DEFAULT_MEMORY,
-    Pyramid,
-    PyramidProgress,
-    downsample_pyramid,
-)
+from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid
+from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.spec_file import open_source, read_spec_file
 

@@ -24,10 +24,11 @@ from chunkwise.pyramid.n5_layouts import LAYOUTS, Stack
 from chunkwise.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_source import CopySource, check_apart
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.target import target_spec
-from chunkwise.tools.tree_copy import CopyReport, Progress, template_options
+from chunkwise.tools.tree_copy import CopyReport, Progress
 from chunkwise.tools.tree_plan import fitting_attributes
 
 __all__ = ["ImageCopy"]

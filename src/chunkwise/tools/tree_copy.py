@@ -32,8 +32,7 @@ from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_copy import ArrayCopy
-from chunkwise.tools.array_template import data_type
-from chunkwise.tools.compressor import parse_compressor
+from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_arrays import Room, room_of
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
@@ -46,7 +45,7 @@ from chunkwise.tools.tree_groups import Place, publish_groups
 from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
 from chunkwise.tools.work import Crew, Fence, Work
 
-__all__ = ["CopyReport", "Progress", "TreeCopy", "is_tree_journal", "template_options"]
+__all__ = ["CopyReport", "Progress", "TreeCopy", "is_tree_journal"]
 
 Progress = Callable[[str, int], None]
 
@@ -337,17 +336,3 @@ def _journalled_room(journal: Mapping[str, Any] | None, memory: int | None) -> R
             "options, or --overwrite to start again"
         )
     return room
-
-
-def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a copy as fields of a template; raise InvalidArgumentError for unknown ones."""
-    known = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
-    for name in options:
-        if name not in known:
-            raise InvalidArgumentError(f"options: expected some of {', '.join(known)}, not {name!r}")
-    out = dict(options)
-    if isinstance(out.get("codec"), str):
-        out["codec"] = parse_compressor(out["codec"])
-    if "dtype" in out:
-        out["dtype"] = data_type(out["dtype"])
-    return out
