@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,29 @@ def test_elements_that_change_are_found_by_verify() -> None:
     assert json.loads(bytes(target.read(JOURNAL).value or b""))["done"][2] == [], "nothing of it is trusted"
     copied(source, target, resume=True, verify=True)
     assert not list(cw.diff(source, target))
+
+
+@pytest.mark.parametrize("path", ["planes", "g/h1/a1"])
+@pytest.mark.parametrize("finished", [True, False])
+def test_what_was_copied_before_is_verified_too(tmp_path: Path, path: str, finished: bool) -> None:
+    source, target = make(), tmp_path / "b.zarr"
+    seen: list[str] = []
+
+    def stop(path: str, nbytes: int) -> None:
+        seen.append(path)
+        if not finished and len(set(seen)) == 6:  # what is left are the groups
+            raise KeyboardInterrupt
+
+    try:
+        copied(source, target, progress=stop)
+    except KeyboardInterrupt:
+        assert not finished and not (target / "zarr.json").exists()
+    array = cw.open(str(target / path)).result()
+    array[...].write(7).result()
+    with pytest.raises(DataCorruptionError, match=f"Error verifying {path}: the copy differs"):
+        copied(source, target, resume=True, verify=True)
+    copied(source, target, resume=True)
+    assert [each.name for each in cw.diff(source, target)] == [path], "nothing was copied again"
 
 
 def test_chunks_that_are_bad_are_named_with_their_array() -> None:

@@ -157,7 +157,7 @@ class CopyJob:
 
     def check_source(self) -> None:
         """Raise FailedPreconditionError if the metadata of the source are others than at the beginning."""
-        if self._node is None:
+        if self._node is None or self._node.found is None:  # or it comes from consolidated metadata
             return
         location, key = self._node.location, self._node.key
         found = location.store.read(location.path + key)

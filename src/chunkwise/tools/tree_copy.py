@@ -160,6 +160,8 @@ class TreeCopy:
         self._report = CopyReport(notes=list(plan.notes), left_out=list(plan.left_out))
         self._place = Place(top, target.format)
         self._own: list[Location] = []  # what is deleted if values don't fit
+        self._done_before: list[tuple[int, int]] = []  # pass and number of arrays
+        self._room = room
         self._progress: Progress = lambda path, nbytes: None
         self.nbytes = plan.nbytes
         self.nbytes_done = 0  # before
@@ -168,6 +170,12 @@ class TreeCopy:
         """Write the journal of a new copy, or take over that of an unfinished one."""
         if self._begun is not None:
             self._journal.resume()
+            done = [
+                (at, number)
+                for at in (_SMALL, _LARGE)
+                for start, stop in self._journal.done(at)
+                for number in range(start, stop)
+            ]
         else:
             check_outside_arrays(self._top)
             if self._target.format == "n5":
@@ -177,6 +185,7 @@ class TreeCopy:
             self._journal.begin()
             for at, number in done:
                 self._journal.mark(number, at=at)
+        self._done_before = done
         self.nbytes_done = self._count_done()
 
     def _count_done(self) -> int:
@@ -243,6 +252,23 @@ class TreeCopy:
             if not self._journal.is_done(number, _LARGE):
                 yield self._stages_of(crew, number, path, job)
         yield [self._small_stage(crew)]
+        if self._verify:  # whoever copied them may not have done it
+            for at, number in self._done_before:
+                yield self._comparison(crew, at, number)
+
+    def _comparison(self, crew: Crew, at: int, number: int) -> Iterator[Stage]:
+        """Yield what compares an array that was copied before with its source."""
+        if at == _SMALL:
+            path, job = self._plan.small[number].path, self._small.job(self._plan.small[number])
+            job.follow(job.arrays.plan_whole(), summed=False)
+        else:
+            path, job = list(self._plan.large.items())[number]
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, Exception):
+                prefix(error, f"Error verifying {path or self._top.text}")
+
+        yield from job.verify_stages(crew, self._fence(_SMALL), lambda nbytes: None, failed=failed)
 
     def _small_stage(self, crew: Crew) -> Stage:
         plan, journal = self._plan, self._journal
