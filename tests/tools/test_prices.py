@@ -13,7 +13,7 @@ import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
-from chunkwise.tools.copy_plan import Grid, plan_blocks
+from chunkwise.tools.plan_blocks import Grid, plan_blocks
 from chunkwise.tools.prices import parse_prices
 
 PRICES = '{"get": 0.4, "put": 5}'

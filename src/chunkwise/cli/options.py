@@ -5,22 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from chunkwise.arguments import as_nbytes
 from chunkwise.cli.command import UsageError
 from chunkwise.engine.blockwise import n_block_threads
+from chunkwise.spec.unit import Unit
 from chunkwise.tools.executors import Workers, named_workers, threads_here
 
 __all__ = [
+    "add_memory",
     "add_on",
-    "memory_of",
     "parse_codec",
     "parse_json",
     "parse_names",
     "parse_nbytes",
     "parse_sizes",
+    "sizes",
+    "units_of",
     "workers_of",
 ]
 
@@ -43,9 +47,20 @@ def workers_of(arguments: argparse.Namespace, memory: int | None = None) -> Work
     return replace(threads_here(n_block_threads()), memory=memory)
 
 
-def memory_of(arguments: argparse.Namespace) -> int | None:
-    """Return the bytes that --memory names, if it is given."""
-    return None if arguments.memory is None else parse_nbytes(arguments.memory, "memory")
+def add_memory(parser: argparse.ArgumentParser, help: str) -> None:
+    """Declare --memory, in bytes."""
+    parser.add_argument("--memory", metavar="SIZE", type=lambda text: parse_nbytes(text, "memory"), help=help)
+
+
+def sizes(name: str, *, lowest: int = 1) -> Callable[[str], tuple[int, ...]]:
+    """Return what parses the sizes of an option."""
+    return lambda text: parse_sizes(text, name, lowest=lowest)
+
+
+def units_of(arguments: argparse.Namespace) -> tuple[Unit | None, ...] | None:
+    """Return the units that --units names, if it is given."""
+    names = None if arguments.units is None else parse_names(arguments.units)
+    return None if names is None else tuple(Unit(name) if name else None for name in names)
 
 
 def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Self, TextIO
 
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.fork import new_lock
@@ -20,15 +20,20 @@ from chunkwise.tools.executors import Workers
 __all__ = ["Progress", "open_progress", "progress_of"]
 
 
-class Progress(Protocol):
-    """Something that shows how much of a known amount is done; a context manager, for any thread."""
+class Progress:
+    """Shows how much of an amount is done, here nothing of it; a context manager, for any thread."""
 
-    def advance(self, nbytes: int) -> None: ...
+    def advance(self, nbytes: int) -> None:
+        """Add to what is done."""
+
     def clear(self) -> None:
         """Make room for a line of the command's output; the display comes back with the next advance."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: Any) -> None: ...
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
 
 
 def progress_of(
@@ -60,7 +65,7 @@ def open_progress(
 ) -> Progress:
     """Return the display that suits stderr; `done_nbytes` of the `total_nbytes` were done before."""
     if not show:
-        return _Silent()
+        return Progress()
     if events:
         return _Events(what, total_nbytes, done_nbytes, sys.stderr, workers=workers)
     if sys.stderr.isatty():
@@ -71,21 +76,7 @@ def open_progress(
     return _Lines(what, total_nbytes, done_nbytes, sys.stderr, workers=workers)
 
 
-class _Silent:
-    def advance(self, nbytes: int) -> None:
-        pass
-
-    def clear(self) -> None:
-        pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-
-class _Lines:
+class _Lines(Progress):
     """A line of text, at most once in `interval` seconds."""
 
     interval = 10.0
@@ -105,15 +96,9 @@ class _Lines:
         self.started = self.shown = clock()
         self.lock = new_lock()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: Any) -> None:
         if self.total is not None or self.shown != self.started:
             self.show()
-
-    def clear(self) -> None:
-        pass  # lines stay as they are
 
     def advance(self, nbytes: int) -> None:
         with self.lock:
@@ -187,7 +172,7 @@ def _tasks(workers: Workers | None) -> str:
     return f"{tally.n_done:,} of {plural(tally.n_tasks, 'task')}, {plural(workers.n_workers, 'worker')}"
 
 
-class _Bar:
+class _Bar(Progress):
     """rich's bar; raises ImportError where it isn't installed."""
 
     def __init__(self, what: str, total: int | None, done: int, workers: Workers | None = None) -> None:
