@@ -2,8 +2,8 @@
 
     python benchmarks/trees.py [--arrays 200]
 
-Requests are those that stores in memory answer, of the source and of the copy.  What a tree costs as a whole is
-left out: a tree is copied, and one of twice as many arrays, and the difference counts.
+Requests are those that stores in memory answer, of the source and of the copy.  What a tree costs as a whole
+is left out: a tree is copied, and one of twice as many arrays, and the difference counts.
 """
 
 from __future__ import annotations
