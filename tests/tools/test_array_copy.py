@@ -20,7 +20,8 @@ from chunkwise.errors import DataCorruptionError, FailedPreconditionError, Inval
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.tools.executors import processes_here, workers_of
 from chunkwise.tools.journal import Journal
-from chunkwise.tools.task_driver import LostWorkersError, Stage, run_tasks
+from chunkwise.tools.task_driver import run_tasks
+from chunkwise.tools.task_stages import LostWorkersError, Stage
 
 SHAPE = (48, 40, 36)
 VALUES = np.random.default_rng(0).integers(0, 1 << 16, SHAPE, "u2")

@@ -13,7 +13,8 @@ import pytest
 from chunkwise.errors import AbortedError, FailedPreconditionError
 from chunkwise.hierarchy.location import locate
 from chunkwise.tools.journal import Journal
-from chunkwise.tools.task_driver import Stage, run_tasks
+from chunkwise.tools.task_driver import run_tasks
+from chunkwise.tools.task_stages import Stage
 from chunkwise.tools.work import Fence
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from chunkwise.errors import AbortedError, DataCorruptionError, prefix
-from chunkwise.tools.task_driver import LostWorkersError, Stage, run_tasks
+from chunkwise.tools.task_driver import run_tasks
+from chunkwise.tools.task_stages import LostWorkersError, Stage
 
 
 class Held:

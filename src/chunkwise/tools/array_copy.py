@@ -46,7 +46,7 @@ from chunkwise.tools.journal import Journal, read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.parts import Part, PartJournals
-from chunkwise.tools.task_driver import Stage
+from chunkwise.tools.task_stages import Stage
 from chunkwise.tools.work import Crew, Fence
 
 __all__ = ["ArrayCopy"]

@@ -35,7 +35,7 @@ from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.kept_fingerprint import with_fingerprint
 from chunkwise.tools.narrowing import Cast, MisfitError, Narrowing, narrowing
 from chunkwise.tools.target import Target, target_spec
-from chunkwise.tools.task_driver import Stage
+from chunkwise.tools.task_stages import Stage
 from chunkwise.tools.work import Crew, Fence, Work
 
 __all__ = ["CopyJob", "Done", "planned_job"]

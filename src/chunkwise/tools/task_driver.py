@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 from chunkwise.errors import AbortedError
+from chunkwise.tools.task_stages import Batch, Chain, RunningChain, Stage
 
-__all__ = ["Chain", "LostWorkersError", "Stage", "Submit", "run_tasks"]
+__all__ = ["run_tasks"]
 
 BATCH_SECONDS = 30.0
 _WINDOW = 2  # batches under way for each worker
@@ -43,117 +43,6 @@ _LOST = {
 _TICK = 1.0
 
 
-class LostWorkersError(AbortedError):
-    """A task during which every worker ended that tried it."""
-
-
-class Submit(Protocol):
-    """Has the tasks from `start` up to, but without, `stop` done somewhere."""
-
-    def __call__(self, start: int, stop: int) -> Future[Any]: ...
-
-
-@dataclass(eq=False)
-class Stage:
-    """Tasks of one kind, which can be done in any order and twice.
-
-    Attributes
-    ----------
-    submit : Submit
-    pending : iterable of (int, int)
-        The tasks, as ranges.
-    done : callable
-        Is told the range and the result of each batch, in the thread of the loop; never twice of a task.
-    kind : str
-        Tasks of one kind take about as long for each unit of `cost`.
-    cost : float
-        Of a task, in any unit.
-    writes : bool
-        Whether the stage ends only when no try is under way, also of what another try has done by then:
-        needed if tasks write.
-    failed : callable
-        Is told the error that a task ends with, before it is raised.
-    name : callable
-        Returns what a task is called in messages.
-    """
-
-    submit: Submit
-    pending: Iterable[tuple[int, int]]
-    done: Callable[[int, int, Any], None]
-    kind: str = ""
-    cost: float = 1.0
-    writes: bool = True
-    failed: Callable[[BaseException], None] = lambda error: None
-    name: Callable[[int], str] = "task {}".format
-
-
-Chain = Iterable[Stage]
-"""Stages of which each begins, and is asked for, when the one before has ended."""
-
-
-@dataclass(eq=False)
-class _Batch:
-    of: _Running
-    stage: Stage
-    start: int
-    stop: int
-    n_losses: int = 0
-    n_running: int = 0  # tries that are under way
-    n_tries: int = 0
-    submitted: float = 0.0
-    done: bool = False
-
-    @property
-    def cost(self) -> float:
-        return (self.stop - self.start) * self.stage.cost
-
-
-@dataclass(eq=False)
-class _Running:
-    """A chain and where it is."""
-
-    rest: Iterator[Stage]
-    stage: Stage = field(init=False)
-    ranges: deque[tuple[int, int]] = field(default_factory=deque)  # which nobody works on
-    n_left: int = 0  # tasks in them
-    n_open: int = 0  # batches that aren't done
-    n_tries: int = 0  # that are under way
-
-    def advance(self) -> bool:
-        """Go on to the next stage that has tasks; return whether there is one."""
-        for stage in self.rest:
-            self.stage = stage
-            self.ranges = deque((start, stop) for start, stop in stage.pending if start < stop)
-            self.n_left = sum(stop - start for start, stop in self.ranges)
-            if self.ranges:
-                return True
-        return False
-
-    def has_ended(self) -> bool:
-        """Return True if nothing is to be done, or waited for, in the stage."""
-        return not (self.ranges or self.n_open or (self.stage.writes and self.n_tries))
-
-    def take(self, size: int) -> _Batch:
-        """Return the next batch of `size` tasks at most."""
-        start, stop = self.ranges.popleft()
-        if stop - start > size:
-            self.ranges.appendleft((start + size, stop))
-            stop = start + size
-        self.n_left -= stop - start
-        self.n_open += 1
-        return _Batch(self, self.stage, start, stop)
-
-    def halves(self, batch: _Batch) -> list[_Batch]:
-        """Return the two halves of a batch that has lost too many workers; raise if it is one task."""
-        middle = (batch.start + batch.stop) // 2
-        if middle == batch.start:
-            raise LostWorkersError(
-                f"{self.stage.name(batch.start)} has ended {batch.n_losses} workers that tried it"
-            )
-        self.n_open += 1
-        return [_Batch(self, self.stage, *at) for at in ((batch.start, middle), (middle, batch.stop))]
-
-
 class _Driver:
     def __init__(
         self,
@@ -167,9 +56,9 @@ class _Driver:
         self._chains = iter(chains)
         self._n_workers, self._seconds = n_workers, seconds
         self._tick, self._stop, self._renew = tick, stop, renew
-        self._begun: list[_Running] = []
-        self._suspects: deque[_Batch] = deque()
-        self._running: dict[Future[Any], _Batch] = {}
+        self._begun: list[RunningChain] = []
+        self._suspects: deque[Batch] = deque()
+        self._running: dict[Future[Any], Batch] = {}
         self._measured: dict[str, deque[float]] = {}  # seconds for a unit of cost, by kind
         self._alone = False
 
@@ -202,24 +91,24 @@ class _Driver:
             self._try_again()
         return bool(self._begun)
 
-    def _take(self) -> _Batch | None:
+    def _take(self) -> Batch | None:
         """Return the next batch, of the first chain that has one; None if all wait."""
         for running in self._begun:
             if running.ranges:
                 return running.take(self._batch_size(running))
         for chain in self._chains:
-            running = _Running(iter(chain))
+            running = RunningChain(iter(chain))
             if running.advance():
                 self._begun.append(running)
                 return running.take(self._batch_size(running))
         return None
 
-    def _advance(self, running: _Running) -> None:
+    def _advance(self, running: RunningChain) -> None:
         """Go on to the next stage of a chain if this one has ended."""
         if running in self._begun and running.has_ended() and not running.advance():
             self._begun.remove(running)
 
-    def _start(self, batch: _Batch) -> None:
+    def _start(self, batch: Batch) -> None:
         batch.submitted = time.monotonic()
         batch.n_running += 1
         batch.of.n_tries += 1
@@ -231,18 +120,18 @@ class _Driver:
             future.set_exception(e)
         self._running[future] = batch
 
-    def _stopped(self, future: Future[Any]) -> _Batch:
+    def _stopped(self, future: Future[Any]) -> Batch:
         """Count a try as one that isn't under way any more."""
         batch = self._running.pop(future)
         batch.n_running -= 1
         batch.of.n_tries -= 1
         return batch
 
-    def _put_back(self, batch: _Batch, n_losses: int) -> None:
+    def _put_back(self, batch: Batch, n_losses: int) -> None:
         """Take back a batch that has lost workers."""
         batch.n_losses += n_losses
         if batch.n_losses < _MOST_LOSSES:
-            self._suspects.append(_Batch(batch.of, batch.stage, batch.start, batch.stop, batch.n_losses))
+            self._suspects.append(Batch(batch.of, batch.stage, batch.start, batch.stop, batch.n_losses))
         else:
             self._suspects += batch.of.halves(batch)
 
@@ -268,7 +157,7 @@ class _Driver:
         measured = self._measured.get(stage.kind)
         return median(measured) if measured else None
 
-    def _batch_size(self, running: _Running) -> int:
+    def _batch_size(self, running: RunningChain) -> int:
         each = self._each(running.stage)
         if each is None:
             return 1
@@ -307,7 +196,7 @@ class _Driver:
                     self._advance(batch.of)
             self._renew()
 
-    def _count(self, batch: _Batch, result: Any) -> None:
+    def _count(self, batch: Batch, result: Any) -> None:
         """Note the result of a batch, unless another try was faster."""
         if batch.done:
             return

@@ -40,7 +40,7 @@ from chunkwise.tools.executors import Workers, threads_here
 from chunkwise.tools.journal import Journal, read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError, Narrowing
 from chunkwise.tools.small_arrays import SmallArrays, location_below
-from chunkwise.tools.task_driver import Chain, Stage
+from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.tools.tree_groups import Place, publish_groups
 from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
 from chunkwise.tools.work import Crew, Fence, Work

@@ -30,7 +30,8 @@ from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.tools.executors import OpenExecutor, Workers
 from chunkwise.tools.journal import parse_journal
 from chunkwise.tools.ranges import Ranges
-from chunkwise.tools.task_driver import Chain, Stage, run_tasks
+from chunkwise.tools.task_driver import run_tasks
+from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.version import __version__
 
 __all__ = ["Crew", "DivisibleStep", "Fence", "Step", "Stop", "Work"]
