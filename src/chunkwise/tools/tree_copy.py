@@ -161,7 +161,6 @@ class TreeCopy:
         self._place = Place(top, target.format)
         self._own: list[Location] = []  # what is deleted if values don't fit
         self._done_before: list[tuple[int, int]] = []  # pass and number of arrays
-        self._room = room
         self._progress: Progress = lambda path, nbytes: None
         self.nbytes = plan.nbytes
         self.nbytes_done = 0  # before
@@ -353,7 +352,7 @@ def is_tree_journal(journal: Mapping[str, Any]) -> bool:
 def _journalled_room(journal: Mapping[str, Any] | None, memory: int | None) -> Room | None:
     """Return what the workers of an unfinished copy had, None if there is none."""
     found = (journal or {}).get("task", {}).get("room")
-    if not (isinstance(found, list) and len(found) == 3):
+    if not isinstance(found, list) or [type(value) for value in found] != [int, int, bool] or found[1] < 1:
         return None
     room = Room(*found)
     if memory is not None and memory != room.memory:
