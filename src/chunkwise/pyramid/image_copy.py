@@ -95,7 +95,7 @@ class ImageCopy:
                     cast=cast,
                 )
                 work.begin()
-                report.add(path, work, verify=verify, progress=progress)
+                _copy_array(report, path, work, verify, progress)
             made = self._layout.group_attributes(
                 stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
             )
@@ -232,6 +232,19 @@ class ImageCopy:
             n_times=times,
         )
         self._xml[0].store.write(self._xml[1], document)
+
+
+def _copy_array(report: CopyReport, path: str, work: ArrayCopy, verify: bool, progress: Progress) -> None:
+    """Do the work of one array, wait for it and count it."""
+    if not work.complete:
+        work.run(lambda nbytes: progress(path, nbytes))
+    changed = "" if work.narrowing is None else str(work.narrowing)
+    if verify:
+        work.verify()
+    work.finish()
+    report.n_arrays += 1
+    report.nbytes += work.nbytes
+    report.notes += [(path, note) for note in (*work.notes, *filter(None, [changed]))]
 
 
 def _only(image: NgffImage, kind: str) -> int | None:

@@ -31,7 +31,6 @@ from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree
-from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_arrays import Room, room_of
 from chunkwise.tools.copy_job import CopyJob
@@ -85,18 +84,6 @@ class CopyReport:
     nbytes: int = 0
     notes: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
-
-    def add(self, path: str, work: ArrayCopy, *, verify: bool, progress: Progress) -> None:
-        """Do the work of one array, wait for it and count it."""
-        if not work.complete:
-            work.run(lambda nbytes: progress(path, nbytes))
-        changed = "" if work.narrowing is None else str(work.narrowing)
-        if verify:
-            work.verify()
-        work.finish()
-        self.n_arrays += 1
-        self.nbytes += work.nbytes
-        self.notes += [(path, note) for note in (*work.notes, *filter(None, [changed]))]
 
 
 class TreeCopy:
