@@ -183,6 +183,18 @@ def test_what_was_copied_before_is_verified_too(tmp_path: Path, path: str, finis
     assert [each.name for each in cw.diff(source, target)] == [path], "nothing was copied again"
 
 
+def test_a_mistake_deletes_nothing() -> None:
+    source, target = make(), MemoryStore()
+    copied(source, target)
+    before = keys(target)
+    for mistake in ({"codec": "nope"}, {"memory": 10}, {"cast": "squeeze", "dtype": "u1"}, {"colour": "red"}):
+        with pytest.raises(ValueError, match=r"nope|memory|squeeze|colour"):
+            copied(source, target, overwrite=True, **mistake)
+        assert keys(target) == before
+    copied(source, target, overwrite=True, codec="gzip:1")
+    assert not list(cw.diff(source, target))
+
+
 def test_chunks_that_are_bad_are_named_with_their_array() -> None:
     source, target = make(), MemoryStore()
     source.write("g/h1/a1/c/1", b"bad")

@@ -11,7 +11,7 @@ from chunkwise.errors import AlreadyExistsError, UnsupportedError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location, LocationLike, locate
-from chunkwise.hierarchy.new_location import clear_tree, suggested_format
+from chunkwise.hierarchy.new_location import suggested_format
 from chunkwise.hierarchy.node import JOURNAL, Node, find_node, require_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree, check_format
@@ -130,16 +130,14 @@ def prepare_tree_copy(
     overwrite: bool,
     **how: Any,
 ) -> TreeCopy:
-    """Plan a copy, as `copy_tree` makes it; what is at the destination is deleted if that is wanted."""
+    """Plan a copy, as `copy_tree` makes it."""
     here, there = locate(source), locate(destination)
     root = require_node(here)
     wanted = check_format(format or suggested_format(there, root.format) or "zarr3", group=True)
     check_apart(here, there)
     tree = open_group(here, "r")
     found = find_node(there)
-    if found is not None and overwrite:
-        clear_tree(found)
-    elif found is not None and not resume and found.key != JOURNAL:
+    if found is not None and not (overwrite or resume or found.key == JOURNAL):
         what = f"an array already ({found.format})" if found.kind == "array" else "there already"
         raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, deletes it first")
     target = Tree(root=there, format=wanted, writable=True, non_finite="literal", open_other=_no_other)
@@ -150,6 +148,7 @@ def prepare_tree_copy(
         workers=None if executor is None else workers_of(executor),
         memory=as_nbytes(memory) if isinstance(memory, str) else memory,
         resume=resume,
+        overwrite=overwrite,
         consolidated=wanted != "n5" and _is_consolidated(root),
         **how,
     )

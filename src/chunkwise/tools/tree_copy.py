@@ -28,7 +28,8 @@ from chunkwise.errors import (
 from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.container import check_container
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
+from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear_tree
+from chunkwise.hierarchy.node import find_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_template import template_options
@@ -37,7 +38,7 @@ from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
 from chunkwise.tools.executors import Workers, threads_here
 from chunkwise.tools.journal import Journal, read_journal
-from chunkwise.tools.narrowing import Cast, MisfitError, Narrowing
+from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
 from chunkwise.tools.small_arrays import SmallArrays, location_below
 from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.tools.tree_groups import Place, publish_groups
@@ -97,6 +98,7 @@ class TreeCopy:
         *,
         options: Mapping[str, Any] | None = None,
         resume: bool = False,
+        overwrite: bool = False,  # whatever is there is deleted, when the copy begins
         verify: bool = False,
         strict: bool = False,
         sync: bool = True,
@@ -116,7 +118,10 @@ class TreeCopy:
         self._consolidated = consolidated
         self._workers = workers or threads_here(n_block_threads())
         fields = template_options(options or {})
-        self._begun = read_journal(top)
+        if cast not in CASTS:
+            raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {cast!r}")
+        self._overwrite = overwrite
+        self._begun = None if overwrite else read_journal(top)
         if self._begun is not None and not resume:
             raise AlreadyExistsError(
                 f"a copy to {top.text} was begun and not finished: --resume goes on with it, --overwrite "
@@ -163,6 +168,9 @@ class TreeCopy:
                 for number in range(start, stop)
             ]
         else:
+            found = find_node(self._top) if self._overwrite else None
+            if found is not None:
+                clear_tree(found)
             check_outside_arrays(self._top)
             if self._target.format == "n5":
                 check_container(self._top)
