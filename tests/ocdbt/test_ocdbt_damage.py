@@ -82,7 +82,9 @@ def small_database(config: dict[str, object]) -> dict[str, bytes]:
     return {key: bytes(base.read(key).value or b"") for key in base.list()}
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count", [50, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])]
+)
 @pytest.mark.parametrize("kind", ["single", "numbered"])
 def test_mutations(kind: str, count: int) -> None:
     """Whatever a frame with a valid checksum holds, all ends in a typed error or goes well, and quickly."""

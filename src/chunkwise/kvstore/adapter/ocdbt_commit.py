@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from chunkwise.errors import AbortedError
-from chunkwise.fork import new_lock, put_in_order_in_child
+from chunkwise.fork import new_lock, new_rlock, put_in_order_in_child
 from chunkwise.kvstore.adapter.ocdbt_database import Database, MissingFileError, State
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.ocdbt.config import make_config
@@ -148,13 +149,27 @@ class _Changes:
         return None if found is None else found.value
 
 
+_locks: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+_locks_lock = new_lock()
+
+
+def _lock_of(database: Any) -> Any:
+    """Return the lock of a database in this process, so that its own stores don't race with each other."""
+    with _locks_lock:
+        lock = _locks.get(database)
+        if lock is None:
+            lock = _locks[database] = new_rlock()
+        return lock
+
+
 class Committer:
     """Maker of new versions; what several threads ask for meanwhile goes into the next one together."""
 
     def __init__(self, database: Database, storage: Storage) -> None:
         self._database = database
         self._storage = storage
-        self._lock = new_lock()  # of the one who commits
+        manifests = database.manifests
+        self._lock = _lock_of((manifests.store.identity, manifests.directory))  # of the one who commits
         self._queue_lock = new_lock()
         self._queue: list[Request] = []
         put_in_order_in_child(self)
