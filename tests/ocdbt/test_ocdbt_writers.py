@@ -258,7 +258,7 @@ def test_requests() -> None:
 
 def test_who_asks_at_once_shares_an_answer() -> None:
     """Of eight readers of a remote store, opened at once, two ask; a failure is told to all who wait."""
-    asked, base = [], MemoryStore()
+    asked, base, interrupted = [], MemoryStore(), False
     over(base).write("k", b"1")
 
     class Remote(TraceStore):
@@ -271,6 +271,8 @@ def test_who_asks_at_once_shares_an_answer() -> None:
         def read(self, key: str, **options: Any) -> Stamped:
             asked.append(key)
             time.sleep(0.3 if len(asked) == 1 else 0)  # until all others wait
+            if interrupted and len(asked) == 2:
+                raise KeyboardInterrupt
             if self.broken:
                 raise StorageError("no answer")
             return super().read(key, **options)
@@ -287,6 +289,15 @@ def test_who_asks_at_once_shares_an_answer() -> None:
                 assert "no answer" in str(one.exception())
             else:
                 assert one.result()("k") == b"1"
+
+    # Whoever waited for one that was interrupted looks by himself.
+    asked.clear()
+    remote.broken, interrupted, store = False, True, over(remote)
+    with ThreadPoolExecutor(8) as pool:
+        opened = [pool.submit(store.open_reader) for _ in range(8)]
+    assert asked == ["manifest.ocdbt"] * 3
+    readers = [one.result() for one in opened if one.exception() is None]
+    assert len(readers) == 7 and all(read("k") == b"1" for read in readers)
 
 
 def test_values_side_by_side_share_a_request() -> None:

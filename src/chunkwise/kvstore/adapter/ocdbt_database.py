@@ -116,12 +116,14 @@ class Database:
         asked = time.time()
         with self._looking:  # of several that ask at once, two do: the first, and the next for all others
             if self._looked <= asked:
-                self._looked, self._failure = time.time(), None
+                began, failure = time.time(), None
                 try:
                     self._look()
                 except Exception as e:
-                    self._failure = e
-                    raise
+                    failure = e
+                self._looked, self._failure = began, failure  # not after an interrupt
+                if failure is not None:
+                    raise failure
             elif self._failure is not None:
                 raise copy.copy(self._failure)
             return self._known
@@ -197,6 +199,7 @@ class Database:
 
     def replace(self, state: State, manifest: Manifest) -> State | None:
         """Put `manifest` in the place of that of `state`; return None if another writer was first."""
+        assert state is not _UNKNOWN, "the manifests were not looked at"
         store, directory = self.manifests
         generation: bytes | None = state.generation
         if manifest.config.manifest_kind == "single":
