@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 import pytest
 import xarray
+from kerchunk_references import kerchunk_references
 
 import chunkwise as ts
 from chunkwise.errors import (
@@ -42,15 +43,6 @@ def netcdf(tmp_path: Path) -> Path:
     return path
 
 
-def _kerchunk(path: Path) -> dict[str, Any]:
-    from kerchunk.hdf import SingleHdf5ToZarr
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        refs: dict[str, Any] = SingleHdf5ToZarr(str(path)).translate()
-    return refs
-
-
 def _write(path: Path, refs: Any) -> str:
     path.write_text(json.dumps(refs))
     return str(path)
@@ -67,7 +59,7 @@ def _compare(url: str, netcdf: Path) -> None:
 @pytest.mark.parametrize("version", [0, 1])
 def test_references_of_kerchunk(netcdf: Path, version: int) -> None:
     """Both versions, as pipelines and in fsspec's order, and by xarray."""
-    refs = _kerchunk(netcdf)
+    refs = kerchunk_references(netcdf)
     place = _write(netcdf.parent / "refs.json", refs if version else refs["refs"])
     for url in (f"{place}|reference:", f"reference::{place}", f"file://{place}|reference:"):
         _compare(url, netcdf)
@@ -108,7 +100,7 @@ def test_parquet_of_kerchunk(netcdf: Path) -> None:
     """Several files of a few records, with chunks that aren't there."""
     from kerchunk.df import refs_to_dataframe
 
-    refs = _kerchunk(netcdf)
+    refs = kerchunk_references(netcdf)
     del refs["refs"]["v/2.1"]
     place = netcdf.parent / "refs.parq"
     refs_to_dataframe(refs, str(place), record_size=5)
@@ -301,7 +293,7 @@ def test_hostile_parquet(netcdf: Path) -> None:
     from kerchunk.df import refs_to_dataframe
 
     place = netcdf.parent / "refs.parq"
-    refs_to_dataframe(_kerchunk(netcdf), str(place), record_size=5)
+    refs_to_dataframe(kerchunk_references(netcdf), str(place), record_size=5)
     url = f"{place}|reference:"
     first = place / "v" / "refs.0.parq"
     whole = first.read_bytes()

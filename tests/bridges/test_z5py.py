@@ -119,6 +119,9 @@ def test_formats_of_files(tmp_path: Path) -> None:
             module.N5File(str(tmp_path / "x.zarr"), "a")
         with pytest.raises(RuntimeError):
             module.ZarrFile(path)
+    chunkwise.create_group(tmp_path / "y.n5", format="zarr2")
+    with pytest.raises(RuntimeError, match="Zarr file cannot be opened in N5 format"):
+        ours.File(tmp_path / "y.n5", "a")
     with pytest.raises(ValueError, match="zarr_format"):
         ours.ZarrFile(str(tmp_path / "x.zarr"), "a", zarr_format=4)
     with pytest.raises(ValueError, match="dimension_separator"):

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+import zarr.api.asynchronous
+from zarr.core.sync import sync
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
 from chunkwise.zarr import CodecPipeline, Store
@@ -44,6 +46,18 @@ def is_known(array: Any) -> bool:
     """Return True if chunkwise reads and writes `array` itself."""
     assert isinstance(array._async_array.codec_pipeline, CodecPipeline)
     return array._async_array.codec_pipeline._known is not None
+
+
+def test_a_store_in_memory_that_is_not_open_yet() -> None:
+    """zarr-python makes a pipeline in its event loop, where nothing can be waited for."""
+
+    async def make() -> Any:
+        store = MemoryStore()
+        metadata = (await zarr.api.asynchronous.create_array({}, shape=(4,), dtype="i4")).metadata
+        assert not store._is_open
+        return CodecPipeline.from_array_metadata_and_store(metadata, store)
+
+    assert sync(make())._known is not None
 
 
 @pytest.mark.parametrize("store", STORES)

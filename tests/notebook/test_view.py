@@ -38,6 +38,14 @@ def test_slices_have_the_values(scan):
     np.testing.assert_array_equal(_pixels(outside.png), _pixels(slicer.draw(Slice((2, 7))).png))
 
 
+@pytest.mark.parametrize("dtype", ["int64", "bool", "float64", "complex64", ">u2"])
+def test_numbers_of_any_type_are_grey(scan, dtype):
+    values = (scan[0] // 128 if dtype == "bool" else scan[0]).astype(dtype)
+    real = np.abs(values).astype(float)
+    drawn = Slicer(cw.array(values)).draw(Slice((4,)))
+    np.testing.assert_allclose(_pixels(drawn.png), _grey(real[4], real), atol=1)
+
+
 def test_a_part_is_drawn_by_itself(scan):
     slicer = Slicer(cw.array(scan[0])[:, 2:, 4:])  # whose indices begin elsewhere
     drawn = slicer.draw(Slice((3,), (1.0, 1.0), 2.0))

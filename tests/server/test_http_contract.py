@@ -7,13 +7,18 @@ import json
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 
 import chunkwise
 from chunkwise.errors import NotFoundError, StorageError
+from chunkwise.server.app import make_app
+from chunkwise.server.limits import Limits
+from chunkwise.server.sources import sources_of
 
 LONG = {"k": "v" * 900}
 VALUES = np.arange(16 * 16, dtype="u2").reshape(16, 16)
@@ -132,7 +137,31 @@ def test_missing_chunks_and_keys_outside(ask, server, array: Path) -> None:
 
 
 def test_an_overlong_url_is_refused(ask, server) -> None:
-    assert ask(f"{server.url}zarr3/{'a' * 5000}").status == 414
+    for url in (f"zarr3/{'a' * 5000}", f"api/tree?path={'a' * 5000}"):
+        got = ask(server.url + url)
+        assert got.status == 414 and "4096" in json.loads(got.body)["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("zarr3/a.zarr/zarr.json", "application/json"),
+        ("zarr3/a.zarr/c/0/0", "application/octet-stream"),
+        ("n5/a.zarr/0/0", "application/octet-stream"),
+        ("n5/a.zarr/attributes.json", "application/json"),
+        ("precomputed/a.zarr/info", "application/json"),
+        ("zarr3/a.zarr/nothing", "application/json"),
+        ("zarr3/a.zarr/", "application/json"),
+        ("zarr3/a.zarr", "text/html; charset=utf-8"),
+        ("", "text/html; charset=utf-8"),
+        ("page/main.js", "text/javascript; charset=utf-8"),
+        ("page/style.css", "text/css; charset=utf-8"),
+        ("page/icon.svg", "image/svg+xml"),
+    ],
+)
+def test_content_types(ask, server, path: str, media_type: str) -> None:
+    for method in ("GET", "HEAD"):
+        assert ask(server.url + path, method).headers["content-type"] == media_type
 
 
 def test_symbolic_links_lead_nowhere_outside(ask, tmp_path: Path) -> None:
@@ -303,6 +332,40 @@ def test_no_more_than_max_requests_are_answered_at_a_time(ask, tmp_path: Path) -
             thread.join()
     assert answers == [200] * 12
     assert most <= 2
+
+
+def test_who_waits_and_who_goes_away(ask, counted) -> None:
+    """Of three requests one is answered, one waits, one is refused; for one that has gone nothing is made."""
+    made: list[int] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(domain, out, _) -> None:
+        made.append(domain.origin[0])
+        begun.set()
+        assert go_on.wait(20)
+        out[...] = 1
+
+    view = chunkwise.virtual_chunked(
+        slow, dtype="uint8", shape=[64], chunk_layout=chunkwise.ChunkLayout(chunk_shape=[4])
+    )
+    url, asked = counted(make_app(sources_of({"slow": view}), None, Limits(1, 1, 1 << 30)))
+    answers: list[int] = []
+    first = threading.Thread(target=lambda: answers.append(ask(f"{url}zarr3/slow/c/0").status))
+    first.start()
+    assert begun.wait(20)
+    gone = socket.create_connection(("127.0.0.1", urlsplit(url).port))
+    gone.sendall(b"GET /zarr3/slow/c/5 HTTP/1.1\r\nHost: x\r\n\r\n")
+    while "/zarr3/slow/c/5" not in asked:
+        time.sleep(0.01)
+    refused = ask(f"{url}zarr3/slow/c/7")
+    assert refused.status == 503 and refused.headers["retry-after"] == "1"
+    assert "1 requests wait already" in json.loads(refused.body)["error"]
+    gone.close()
+    go_on.set()
+    first.join()
+    assert answers == [200]
+    assert ask(f"{url}zarr3/slow/c/9").status == 200
+    assert made == [0, 36]
 
 
 def test_the_extra_is_named_where_a_package_is_missing(children, array: Path) -> None:

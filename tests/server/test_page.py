@@ -216,6 +216,7 @@ def test_labels_are_drawn_above_their_image(tmp_path: Path, page: Any) -> None:
     ).result()
     labels = np.zeros((4, 32, 32), "u4")  # half the resolution of the image
     labels[:, 8:16, 8:24] = 7
+    labels[:, 24:, 24:] = 9  # which has a colour in the metadata
     coarse = np.repeat(np.repeat(labels, 2, 1), 2, 2)
     group = chunkwise.open_group(tmp_path / "i.zarr/labels", "w")
     group.attrs["ome"] = {"version": "0.5", "labels": ["cells"]}
@@ -230,7 +231,10 @@ def test_labels_are_drawn_above_their_image(tmp_path: Path, page: Any) -> None:
     cells.attrs["ome"] = {
         "version": "0.5",
         "multiscales": [one],
-        "image-label": {"source": {"image": "../../"}},
+        "image-label": {
+            "source": {"image": "../../"},
+            "colors": [{"label-value": 9, "rgba": [9, 99, 199, 255]}],
+        },
     }
     with chunkwise.serve(tmp_path / "i.zarr") as server:
         show(page, server, "i.zarr", "&channels=1_ffffff_0_200&overlay=cells&opacity=0.5")
@@ -238,6 +242,7 @@ def test_labels_are_drawn_above_their_image(tmp_path: Path, page: Any) -> None:
         seen = pixels(page, 0, (64, 64))
         grey, color = np.array([128, 128, 128]), np.array(label_color(7))
         wanted = np.where(coarse[2][..., None] == 7, (grey + color) / 2, grey)
+        wanted = np.where(coarse[2][..., None] == 9, (grey + np.array([9, 99, 199])) / 2, wanted)
         differs = np.abs(seen - wanted).max(-1) > 2
         differs[32], differs[:, 32] = False, False
         assert differs.mean() < 0.02
@@ -417,6 +422,7 @@ def test_a_plate_is_a_grid_of_wells_with_fields_by_name(tmp_path: Path, page: An
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
         page.wait_for_function("window.chunkwise.view?.path === 'p.zarr/B/3/2'")
+        page.wait_for_function("document.activeElement.id === 'panel-0'")
         wait(page)
         assert not page.get_by_label("show channel 1").is_checked()  # as it was on the plate
         page.get_by_label("field of view").select_option("first")

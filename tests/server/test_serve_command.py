@@ -56,6 +56,13 @@ def test_wrong_options_and_paths(array: Path, capsys: pytest.CaptureFixture[str]
     assert "near it there is a.zarr" in capsys.readouterr().err
 
 
+def test_a_port_in_use(array: Path, free_port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with chunkwise.serve(array, port=free_port):
+        for command in (["serve"], ["view", "--no-browser"]):
+            assert main([*command, str(array), "--port", str(free_port)]) == 1
+            assert f"port {free_port} of 127.0.0.1 is in use" in capsys.readouterr().err
+
+
 def test_the_application_answers_without_a_server_of_ours(array: Path) -> None:
     import asyncio
 

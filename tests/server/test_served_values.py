@@ -97,23 +97,41 @@ def test_codecs_that_browsers_lack_are_replaced(tmp_path: Path, ask) -> None:
                 assert document["compression"]["type"] in {"raw", "gzip", "blosc", "zstd"}, (format, dtype)
 
 
-def test_big_endian_text_and_fields_of_records(tmp_path: Path) -> None:
+def test_big_endian_text_and_fields_of_records(tmp_path: Path, ask) -> None:
     group = chunkwise.open_group(tmp_path / "t", "w", format="zarr2")
     zarr.create_array(str(tmp_path / "t/big"), data=np.arange(30, dtype=">i4"), zarr_format=2)
     records = np.zeros(10, [("x", "<f4"), ("n", "<u2")])
     records["x"], records["n"] = np.arange(10) / 2, np.arange(10) * 3
     group.create_array("records", records, chunks=(4,))
+    zarr3 = chunkwise.open_group(tmp_path / "z", "w")
+    zarr3.create_array("records", records, chunks=(4,))
+    zarr.create_array(
+        str(tmp_path / "z/big"),
+        data=np.arange(30, dtype="i4").reshape(5, 6),
+        chunks=(2, 6),
+        serializer=zarr.codecs.BytesCodec(endian="big"),
+    )
     n5 = chunkwise.open_group(tmp_path / "n", "w", format="n5")
     n5.create_array("text", np.array(["a", "bé", "", "ccc"], object), chunks=(3,), dtype="ustring")
-    with chunkwise.serve(tmp_path / "t", tmp_path / "n") as server:
-        base = f"{server.url}zarr3/t"
-        np.testing.assert_array_equal(zarr.open_array(f"{base}/big", mode="r")[...], np.arange(30))
-        for field in ("x", "n"):
-            by_zarr = zarr.open_array(f"{base}/records/.fields/{field}", mode="r")
-            np.testing.assert_array_equal(by_zarr[...], records[field])
-            by_n5 = _tensorstore("n5", f"{server.url}n5/t/records/.fields/{field}")
-            np.testing.assert_array_equal(by_n5, records[field])
+    with chunkwise.serve(tmp_path / "t", tmp_path / "n", tmp_path / "z") as server:
+        for tree in "tz":
+            base = f"{server.url}zarr3/{tree}"
+            by_zarr = zarr.open_group(base, mode="r")  # though it does not know the records beside
+            np.testing.assert_array_equal(by_zarr["big"][...].ravel(), np.arange(30))
+            for space in ("viewer", "n5"):
+                driver = "n5" if space == "n5" else "zarr3"
+                by_ts = _tensorstore(driver, f"{server.url}{space}/{tree}/big")
+                np.testing.assert_array_equal(by_ts.ravel(), np.arange(30))
+            for field in ("x", "n"):
+                by_zarr = zarr.open_array(f"{base}/records/.fields/{field}", mode="r")
+                np.testing.assert_array_equal(by_zarr[...], records[field])
+                by_n5 = _tensorstore("n5", f"{server.url}n5/{tree}/records/.fields/{field}")
+                np.testing.assert_array_equal(by_n5, records[field])
         assert zarr.open_array(f"{server.url}zarr3/n/text", mode="r")[...].tolist() == ["a", "bé", "", "ccc"]
+        got = ask(f"{server.url}viewer/n/text/zarr.json")
+        assert got.status == 501 and "neuroglancer has no data type" in json.loads(got.body)["error"]
+        got = ask(f"{server.url}n5/z/records/attributes.json")
+        assert got.status == 501 and ".fields/x" in json.loads(got.body)["error"]
 
 
 def test_views_of_a_program_are_served_as_they_are_seen(tmp_path: Path) -> None:

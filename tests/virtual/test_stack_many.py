@@ -6,7 +6,6 @@ import pytest
 import chunkwise as ts
 from chunkwise.arrays import stack_layer as module
 from chunkwise.arrays.layer_source import no_source
-from chunkwise.plan.stack import plan_stack
 
 N = 10_000
 
@@ -74,7 +73,7 @@ def test_hidden_layers():
     layers = [ts.array(np.full((1, 1), i)).translate_to[i // 100, i % 100] for i in range(N)]
     top = ts.array(np.arange(N).reshape(100, 100))
     store = ts.overlay([*layers, top])
-    parts = plan_stack(store._transform, store._array._boxes, (0, 0), 8)
+    parts = store._array._parts(store._transform)
     assert [part.layer for part in parts] == [N]
     assert np.array_equal(store.read().result(), np.arange(N).reshape(100, 100))
 

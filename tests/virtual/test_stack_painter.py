@@ -99,7 +99,7 @@ def test_only_what_is_needed_is_opened(case, data):
     seen = np.broadcast_to(canvas[index], request.input_shape)
     if (seen == NO_LAYER).any():
         return
-    parts = plan.plan_stack(request, stack._array._boxes, lo, 8)
+    parts = list(stack._array._parts(request))
     assert {part.layer for part in parts} == set((seen // 1000 - 1).ravel().tolist())
     assert sum(part.request.size for part in parts) <= request.size
 

@@ -226,10 +226,10 @@ def _overlay(
     for layer in layers:
         own = _domain(layer)
         if isinstance(layer, TensorStore):
-            found.append(Layer(Base(layer._array, layer._transform), None, own))
+            found.append(Layer(Base(layer._array, layer._transform), own))
             readable, writable = readable or layer.readable, writable or layer.writable
         else:
-            found.append(Layer(None, Spec._of(layer._driver.bind(context), layer._transform), own))
+            found.append(Layer(Spec._of(layer._driver.bind(context), layer._transform), own))
             readable = writable = True
     if (read and not readable) or (write and not writable):
         raise InvalidArgumentError(f"{'Read' if read and not readable else 'Write'} mode not supported")

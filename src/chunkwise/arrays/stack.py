@@ -26,7 +26,7 @@ from chunkwise.errors import UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
 from chunkwise.plan.layer_requests import LayerRequest, LayerRequests, Region
 from chunkwise.plan.layers import LayerBoxes
-from chunkwise.plan.stack import divide_stack, plan_stack
+from chunkwise.plan.stack import divide_stack
 from chunkwise.spec.schema import Schema
 
 __all__ = ["StackArray", "open_stack"]
@@ -164,9 +164,7 @@ class StackArray:
     def requests(self, transform: IndexTransform) -> Iterator[tuple[OpenArray, IndexTransform]]:
         """Open the layers that a read of `transform`, which is bounded, meets; yield what it asks of each."""
         bases: dict[int, Base | None] = {}
-        itemsize, lowest = max(1, self.dtype.itemsize), self._domain.inclusive_min
-        holes = self._spec.fill_value is not None
-        for part in plan_stack(transform, self._boxes, lowest, itemsize, holes=holes):
+        for part in self._parts(transform, holes=self._spec.fill_value is not None):
             if part.layer not in bases:
                 bases[part.layer] = self._layers.opened(part.layer, write=False)
             base = bases[part.layer]
@@ -188,10 +186,7 @@ class StackArray:
 
         done: Future[None]
         try:
-            parts = chain.from_iterable(
-                [found] if isinstance(found, LayerRequest) else found.parts()
-                for found in self._divided(transform)
-            )
+            parts = self._parts(transform)
             done = self._layers.run(parts, write, pool=self._pool, write=True)
         except Exception as e:
             done = Future.failed(e)
@@ -205,12 +200,17 @@ class StackArray:
         known = self._last_plan
         if known is not None and known[0] is transform and known[1] is holes:
             return [known[2]]
-        itemsize = max(1, self.dtype.itemsize)
-        found = divide_stack(transform, self._boxes, self._domain.inclusive_min, itemsize, holes=holes)
+        lowest, itemsize = self._domain.inclusive_min, max(1, self.dtype.itemsize)
+        found = divide_stack(transform, self._boxes, lowest, itemsize, holes=holes)
         first = list(islice(found, 2))
         if len(first) == 1 and isinstance(first[0], LayerRequests):
             self._last_plan = transform, holes, first[0]
         return chain(first, found)
+
+    def _parts(self, transform: IndexTransform, *, holes: bool = False) -> Iterator[LayerRequest]:
+        """Divide a request among the layers, each part by itself."""
+        for found in self._divided(transform, holes=holes):
+            yield from [found] if isinstance(found, LayerRequest) else found.parts()
 
     def resolve(self) -> Future[IndexDomain]:
         """Return the domain; layers that have grown don't change it."""
@@ -251,7 +251,7 @@ def open_stack(
     for layer in spec.layers:
         domain = layer.domain
         assert domain is not None
-        layers.append(Layer(None, layer, domain))
+        layers.append(Layer(layer, domain))
     return StackArray(
         StackLayers(layers, wrap), spec.domain, spec, pool_under(spec), readable=readable, writable=writable
     )

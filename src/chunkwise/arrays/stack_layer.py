@@ -36,51 +36,41 @@ Do: TypeAlias = Callable[["Base | None", LayerRequest], Future[Any]]
 class Layer(NamedTuple):
     """An open layer, or a bound spec of one."""
 
-    base: Base | None  # with the transform from the stack
-    spec: Spec | None
+    source: Base | Spec  # with the transform from the stack
     domain: IndexDomain  # in the stack
 
     @property
     def is_remote(self) -> bool:
         """True if reading it may wait for a network."""
-        if self.spec is not None:
-            return self.spec._driver.is_remote
-        assert self.base is not None
-        array = self.base.array
+        if isinstance(self.source, Spec):
+            return self.source._driver.is_remote
+        array = self.source.array
         return array.is_remote if type(array) is ChunkedArray else array.spec().is_remote
 
     def schema(self) -> Schema:
         """Return what is known of it, in the index space of the stack."""
-        if self.base is not None:
-            return self.base.array.schema().transformed(self.base.transform)
-        assert self.spec is not None
-        return self.spec.schema
+        if isinstance(self.source, Spec):
+            return self.source.schema
+        return self.source.array.schema().transformed(self.source.transform)
 
     def as_spec(self) -> Spec:
         """Return a spec that opens it again."""
-        if self.base is None and self.spec is not None:
-            return self.spec
-        assert self.base is not None
-        return self.base.spec()
+        return self.source if isinstance(self.source, Spec) else self.source.spec()
 
     def opened(self, number: int, wrap: WrapStore | None, *, write: bool) -> Base:
         """Return the layer open for reading, or for writing; raise with its number in front."""
-        if self.base is None:
-            assert self.spec is not None
-            driver = self.spec._driver
+        base = self.source
+        if isinstance(base, Spec):
+            driver = base._driver
             try:
                 if not write and driver.own_mode().create:
                     error = InvalidArgumentError("Cannot specify an open mode of `create` without `write`")
                     raise prefix(error, f'Error opening "{driver.driver}" driver')
-                base = open_base(self.spec, readable=not write, writable=write, wrap=wrap)
+                base = open_base(base, readable=not write, writable=write, wrap=wrap)
             except ChunkwiseError as e:
                 raise prefix(e, f"While opening layer {number}") from None
-        else:
-            base = self.base
-        if write and not base.array.writable:
-            raise InvalidArgumentError(f"Layer {number}: Write mode not supported")
-        if not write and not base.array.readable:
-            raise InvalidArgumentError(f"Layer {number}: Read mode not supported")
+        if not (base.array.writable if write else base.array.readable):
+            raise InvalidArgumentError(f"Layer {number}: {'Write' if write else 'Read'} mode not supported")
         return base
 
 
@@ -96,7 +86,9 @@ class StackLayers:
     def in_transaction(self, wrap: WrapStore | None) -> StackLayers:
         """Return the layers as a transaction sees them, or, with None, as they are outside."""
         layers = [
-            layer if layer.base is None else layer._replace(base=layer.base.in_transaction(wrap))
+            layer
+            if isinstance(layer.source, Spec)
+            else layer._replace(source=layer.source.in_transaction(wrap))
             for layer in self.layers
         ]
         return StackLayers(layers, wrap)
@@ -116,12 +108,13 @@ class StackLayers:
         """Return what finds the source of a layer; in a transaction each is opened."""
         find = self._finders[number]
         if find is None:
-            base, spec, domain = self.layers[number]
-            find = no_source
-            if self._wrap is None and spec is not None:
-                find = self._spec_sources.find_of(spec, domain)
-            elif self._wrap is None and base is not None:
-                find = find_of_base(base, domain)
+            source, domain = self.layers[number]
+            if self._wrap is not None:
+                find = no_source
+            elif isinstance(source, Spec):
+                find = self._spec_sources.find_of(source, domain)
+            else:
+                find = find_of_base(source, domain)
             self._finders[number] = find
         return find
 

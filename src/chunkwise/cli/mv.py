@@ -50,13 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _common_group(a: Location, b: Location) -> Location | None:
     """Return the nearest group that both are in."""
-    at = a.parent
-    while at is not None:
+    for at in a.parents:
         if b.path.startswith(at.path):
             node = find_node(at)
             if node is not None and node.kind == "group" and not node.implicit and not node.error:
                 return at
-        at = at.parent
     return None
 
 
@@ -80,8 +78,7 @@ def _move_alone(source: Location, destination: Location) -> None:
 
 def _check_home(node: Node, destination: Location) -> None:
     """Raise UsageError if the hierarchy that `destination` is in has no place for the node."""
-    at = destination.parent
-    while at is not None:
+    for at in destination.parents:
         above = find_node(at)
         if above is not None and not above.implicit:
             if above.kind == "array":
@@ -92,4 +89,3 @@ def _check_home(node: Node, destination: Location) -> None:
                 )
             check_new_names([destination.name], above.format or "zarr3")
             return
-        at = at.parent

@@ -56,7 +56,7 @@ Advise: TypeAlias = Callable[[int, int, int], int]
 
 _VARIABLE = "CHUNKWISE_KEPT_BYTES"
 _MOST = 1 << 30  # bytes that are kept
-_LONGEST = 10.0  # seconds
+_LONGEST = 10.0  # seconds after which no program is expected to ask for the next result
 _FREE: int = getattr(mmap, "MADV_FREE", 0)  # 0 where there is no such thing
 _HUGE_PAGES: int = getattr(mmap, "MADV_HUGEPAGE", 0)
 

@@ -8,6 +8,7 @@ Specification: N5 README, "File-system specification", item 3.
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import Any
 
 from chunkwise.driver.n5.document import load_document
@@ -26,8 +27,7 @@ def container_root(location: Location) -> Location | None:
     """Return the root of the N5 container that `location` is in, itself included; None if there is none."""
     # That is the nearest group with a version; failing that, the nearest whose name ends in ".n5".
     named = None
-    at: Location | None = location
-    while at is not None:
+    for at in chain((location,), location.parents):
         try:
             document = read_document(at.store, at.path + "attributes.json", load_document)
         except (PermissionDeniedError, SpecError):  # somebody else's, or no document of N5
@@ -36,7 +36,6 @@ def container_root(location: Location) -> Location | None:
             return at
         if named is None and at.name.endswith(_SUFFIX):
             named = at
-        at = at.parent
     return named
 
 

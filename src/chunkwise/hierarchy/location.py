@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -47,6 +47,14 @@ class Location(NamedTuple):
         if not self.path:
             return None
         return self.at(self.path[: self.path[:-1].rfind("/") + 1])
+
+    @property
+    def parents(self) -> Iterator[Location]:
+        """The nodes that this one is in, the nearest first."""
+        at = self.parent
+        while at is not None:
+            yield at
+            at = at.parent
 
     def child(self, name: str) -> Location:
         """Return the node below this one with the given name or relative path."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import PurePath
 
 from chunkwise.driver.n5.document import is_marker
@@ -51,15 +52,13 @@ def check_outside_arrays(location: Location) -> None:
 
 def array_above(location: Location) -> Location | None:
     """Return the array that `location` is inside, None if it is in none."""
-    at = location.parent
-    while at is not None:
+    for at in location.parents:
         try:
             node = find_documented(at)
         except PermissionDeniedError:  # what lies so far above is somebody else's
             return None
         if node is not None:
             return at if node.kind == "array" else None
-        at = at.parent
     return None
 
 
@@ -94,8 +93,9 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> No
         return
     key, document = _GROUPS[format]
     missing: list[Location] = []
-    at = location.parent
-    while at is not None and at.path:
+    for at in location.parents:
+        if not at.path:
+            return
         node = find_documented(at)
         if node is not None:
             if node.format == format and node.kind == "group":
@@ -104,7 +104,6 @@ def create_parents(location: Location, format: str, *, text: bool = False) -> No
                         update_consolidated(between.store, between.path)
             return
         missing.append(at)
-        at = at.parent
 
 
 _SUFFIXES: dict[str, str] = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}
@@ -112,8 +111,7 @@ _SUFFIXES: dict[str, str] = {".n5": "n5", ".zarr": "zarr3", ".zarr3": "zarr3"}
 
 def suggested_format(location: Location, source: str | None = None) -> str | None:
     """Return the format of the nearest group above, else that of a suffix such as ``.n5``, else `source`."""
-    at: Location | None = location
-    while at is not None:
+    for at in chain((location,), location.parents):
         group = None if at is location else _group_format(at)
         if group is not None:
             return group
@@ -122,7 +120,6 @@ def suggested_format(location: Location, source: str | None = None) -> str | Non
             return source
         if suffix in _SUFFIXES:
             return _SUFFIXES[suffix]
-        at = at.parent
     return source
 
 

@@ -11,7 +11,8 @@ from chunkwise.kvstore.traits import traits_of
 
 __all__ = ["ValueFile"]
 
-_NEAR, _FAR = 1 << 15, 1 << 20  # bytes of a block, of a store that answers at once, and of another
+# Bytes of a block, of a store that answers at once, and of one where a request takes as long as some MB.
+_NEAR, _FAR = 1 << 15, 1 << 20
 _KEPT = 64  # blocks
 _NOWHERE = 1 << 62
 

@@ -17,6 +17,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -31,7 +32,7 @@ from chunkwise.errors import (
     UnsafeWriteError,
     UnsupportedError,
 )
-from chunkwise.fork import new_lock
+from chunkwise.fork import KeyLocks
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
@@ -55,7 +56,7 @@ _IN_MEMORY = _OF_ONE_PROCESS[:2]
 _NEVER_CHANGED = ("virtualizarr.ManifestStore", "tifffile.ZarrTiffStore", "tifffile.ZarrFileSequenceStore")
 _LARGEST_LEVEL = 64  # names whose kind is asked for one by one
 
-_locks = [new_lock() for _ in range(64)]  # of all stores, by key: two of them may be the same storage
+_locks = KeyLocks()  # of all stores, by key: two of them may be the same storage
 _pickled: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
@@ -99,7 +100,12 @@ class ZarrPythonStore:
         self._prototype = cpu.buffer_prototype
         self._wait = sync
         if not getattr(store, "_is_open", True):
-            sync(store._ensure_open())
+            opening = store._ensure_open()
+            if self._in_memory:  # which awaits nothing, and a coroutine of the loop may be who opens it
+                with suppress(StopIteration):
+                    opening.send(None)
+            else:
+                sync(opening)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._in_memory:
@@ -252,7 +258,7 @@ class ZarrPythonStore:
             )
         new = bytes(value)
         buffer = self._prototype.buffer.from_bytes(new)
-        with _locks[hash(key) % len(_locks)]:
+        with _locks.of(key):
             if if_equal and self._generation(key) != if_equal:
                 return None
             self._change("write", key, "set", buffer)
@@ -261,7 +267,7 @@ class ZarrPythonStore:
     def delete(self, key: str, *, if_equal: bytes | None = None) -> bytes | None:
         """Delete `key`; return MISSING_GENERATION, None if `if_equal` is not the current generation."""
         self._check_writable("delete", key)
-        with _locks[hash(key) % len(_locks)]:
+        with _locks.of(key):
             if if_equal and self._generation(key) != if_equal:
                 return None
             if not self.store.supports_deletes and self._get(key) is not None:

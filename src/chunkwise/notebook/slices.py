@@ -63,6 +63,8 @@ class Slicer:
         if first.rank < 2 or 0 in first.shape or not first.readable:
             raise InvalidArgumentError(f"a view needs two dimensions that aren't empty, not {first.shape}")
         self._image = image = image_of(source)
+        # The page takes integers of 64 bits for labels; in notebooks, where NumPy makes them, they are not.
+        self._is_labels = isinstance(source, MultiscaleImage) and source.is_labels
         (across, down, _), channel, _ = shown_dims(image)
         dims = [dim for dim in range(first.rank) if dim not in (down, across)]
         # Where axes of space are too few, others are shown.
@@ -114,8 +116,8 @@ class Slicer:
         seen = self._limited(wanted)
         level, plane = self._plane(seen)
         view = self._image.levels[level].view
-        values, damages = read_plane(view, plane, is_labels=self._image.is_labels)
-        if self._image.is_labels and values.dtype.kind in "iu":
+        values, damages = read_plane(view, plane, is_labels=self._is_labels)
+        if self._is_labels and values.dtype.kind in "iu":
             picture = label_pixels(values, self._image.label_colors)
         else:
             number = None if self._channel is None else plane.at[self._channel]

@@ -21,24 +21,11 @@ from chunkwise.plan.layers import LayerBoxes, LayerCells
 from chunkwise.plan.partition import Layout, Transform, partition
 from chunkwise.plan.topmost import resolve_topmost
 
-__all__ = ["divide_stack", "plan_stack"]
+__all__ = ["divide_stack"]
 
 # Cells, of 4 bytes.  1,500 scattered boxes are resolved in 0.47 s of processor time, in 0.35 with 2**16, in
 # 0.73 with 2**24; most mosaics have fewer cells.
 _LARGEST_TABLE = 2**20
-
-
-def plan_stack(
-    transform: IndexTransform, boxes: LayerBoxes, lowest: Sequence[int], itemsize: int, *, holes: bool = False
-) -> list[LayerRequest]:
-    """Divide a request among the topmost layers; see `divide_stack`."""
-    out: list[LayerRequest] = []
-    for found in divide_stack(transform, boxes, lowest, itemsize, holes=holes):
-        if isinstance(found, LayerRequests):
-            out += found.parts()
-        else:
-            out.append(found)
-    return out
 
 
 def divide_stack(

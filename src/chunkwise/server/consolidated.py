@@ -2,7 +2,7 @@
 
 They are made of the documents as they are served, when the group's is asked for, and kept as long as nodes
 are; `chunkwise.hierarchy.consolidated` says what they are.  A tree of which they would be large, or of which
-a member can't be listed or served, has none: clients look at each node then.
+a member can't be listed or served, or has an unusual data type, has none: clients look at each node then.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from chunkwise.hierarchy.consolidated import EMPTY
 from chunkwise.server.content import Content, Document
 from chunkwise.server.sources import Sources
 from chunkwise.server.trees import KNOWN_FOR, Served, ServedGroup
-from chunkwise.server.zarr3 import KEY
+from chunkwise.server.zarr3 import DATA_TYPES, KEY
 
 __all__ = ["FindContent", "group_with_copies"]
 
 FindContent: TypeAlias = Callable[[Sources, tuple[str, ...], Served, str], Content | None]
 """Returns what a key of the node at a path holds."""
 
+_KNOWN_TYPES = (*DATA_TYPES, "string")
 _MOST_NODES = 200
 _MOST_NBYTES = 1 << 20
 _MOST_SECONDS = 1.0
@@ -72,6 +73,8 @@ def _copies(
                 if isinstance(node, ServedGroup):
                     document["consolidated_metadata"] = EMPTY
                     waiting.append((names, node))
+                elif document["data_type"] not in _KNOWN_TYPES:
+                    return None  # a client that doesn't know one would open none of the others either
     except ChunkwiseError:  # which a client that looks at the node is told
         return None
     return copies

@@ -27,6 +27,7 @@ __all__ = ["page_content"]
 
 _MOST_MEMBERS = 10_000
 _MOST_FOUND = 200
+_MOST_COLORS = 10_000  # of labels; the others have those that any label has
 _SEARCH_SECONDS = 2.0
 
 
@@ -126,6 +127,7 @@ def _image(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) ->
         "channel": channel,
         "others": others,
         "labels": image.is_labels,
+        "labelColors": {n: rgba[:3] for n, rgba in islice(image.label_colors.items(), _MOST_COLORS)},
         "labelImages": list(image.labels),
         "well": well_of(sources, path),
         "channels": [

@@ -76,14 +76,14 @@ class File(Group):
         if zarr_format not in (2, 3):
             raise ValueError(f"zarr_format: expected 2 or 3, got {zarr_format!r}")
         inferred = self.infer_format(path)
-        if use_zarr_format is not None and inferred is not None and use_zarr_format != inferred:
-            found, wanted = ("Zarr", "N5") if inferred else ("N5", "Zarr")
-            raise RuntimeError(f"{found} file cannot be opened in {wanted} format")
-        is_zarr = bool(use_zarr_format if inferred is None else inferred)
+        is_zarr = bool(inferred if use_zarr_format is None else use_zarr_format)
+        if inferred is not None:
+            _check_format(inferred, is_zarr)
         self._path = path
         self._mode = mode
         self._dimension_separator = dimension_separator
         super().__init__(self, _open(path, _MODES[mode], f"zarr{zarr_format}" if is_zarr else "n5"))
+        _check_format(self.is_zarr, is_zarr)
 
     @property
     def filename(self) -> str:
@@ -133,6 +133,12 @@ def _reopened(cls: type[File], path: Any, mode: str, dimension_separator: str) -
     file = cls.__new__(cls)
     File.__init__(file, path, mode, None, dimension_separator)
     return file
+
+
+def _check_format(found: bool, wanted: bool) -> None:
+    if found != wanted:
+        names = ("N5", "Zarr")
+        raise RuntimeError(f"{names[found]} file cannot be opened in {names[wanted]} format")
 
 
 def _open(path: Any, mode: Mode, format: str) -> Tree:

@@ -78,6 +78,9 @@ def known_array(metadata: Any, store: Any) -> KnownArray | None:
 def _is_known_codec(codec: Any) -> bool:
     """Return True for zarr-python's own implementation of a codec, not for one that goes by its name."""
     if type(codec) is ShardingCodec:
+        # An option of zarr-python 3.4, not in the metadata, says in which order a shard has its chunks.
+        if getattr(codec, "subchunk_write_order", "morton") != "morton":
+            return False
         return all(map(_is_known_codec, chain(codec.codecs, codec.index_codecs)))
     kind = type(codec)
     return kind.__module__.startswith("zarr.codecs.") and kind.__name__ in _CODECS

@@ -26,7 +26,7 @@ __all__ = ["DiskEntries"]
 _HEAD = struct.Struct("<8sIIdQ")
 _MAGIC = b"cwcache1"
 _TEMPORARY = ".part"
-_KEEP = 0.9
+_KEEP = 0.9  # of the limit, when room is made: else each entry would look through the directory again
 
 
 class DiskEntries:

@@ -48,7 +48,7 @@ from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ShardedStore", "chunk_key"]
 
-_LARGEST_VALUE = 1 << 31
+_LARGEST_VALUE = 1 << 31  # bytes; a compressed value may claim more
 
 Change: TypeAlias = "Callable[[Buffer | None], Buffer | None]"
 """From the value that a key has to the one that it is to have; None is a missing key."""

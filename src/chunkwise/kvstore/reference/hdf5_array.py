@@ -26,7 +26,7 @@ __all__ = ["ChunkSource", "Hdf5Array", "Origin", "describe_dataset"]
 
 _BLOCK_NBYTES = 1 << 22  # of data that has no chunks
 _BLOCK_ITEMS = 1 << 16  # of text and objects
-_MOST_CHUNKS = 100_000_000
+_MOST_CHUNKS = 100_000_000  # whatever shape the file claims
 JSON2: dict[str, JSON] = {
     "allow_nan": True,
     "check_circular": True,

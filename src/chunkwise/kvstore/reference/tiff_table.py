@@ -26,9 +26,11 @@ from chunkwise.kvstore.value_file import ValueFile
 __all__ = ["TiffTable", "load_tiff"]
 
 _CHUNK = re.compile(r"\d{1,18}(\.\d{1,18})*")
+# A small file can name itself as its next page again and again, and XML takes many times its size in memory.
 _MOST_PAGES = 1_000_000
 _MOST_IMAGES = 1000
-_LONGEST_XML = 1 << 26
+_LONGEST_XML = 1 << 26  # characters
+_MOST_NAMES = 4  # of files, in an error
 _ORDER = "TCZYX"
 _KINDS = {"T": "time", "C": "channel", "S": "channel"}
 _UNITS = {
@@ -74,8 +76,13 @@ class TiffTable:
     def _add_image(self, front: str, series: Any, file: ValueFile, metadata: dict[str, Any]) -> None:
         axes = _ordered(str(series.axes))
         levels: list[TiffArray] = []
-        if metadata.get("files", 0) > 1:
-            raise UnsupportedError("OME-TIFF image whose planes are in several files")
+        files = metadata.get("files", [])
+        if len(files) > 1:
+            names = ", ".join(map(dump, files[:_MOST_NAMES])) + (", …" if len(files) > _MOST_NAMES else "")
+            raise UnsupportedError(
+                f"OME-TIFF image whose planes are in several files, {len(files)}: {names}; "
+                "expected all of them in this one"
+            )
         for number, level in enumerate(series.levels):
             array = describe_level(level, file.part, file.size, axes)
             name = f"{front}{number}"
@@ -211,7 +218,8 @@ def _of_image(image: Any) -> dict[str, Any]:
             known = _UNITS.get(pixels.get(unit, default))
             if known is not None:
                 out["units"][letter] = known
-    out["files"] = len({e.text for e in pixels.iter() if e.tag.rpartition("}")[2] == "UUID"})
+    parts = [e for e in pixels.iter() if e.tag.rpartition("}")[2] == "UUID"]
+    out["files"] = list({e.text: e.get("FileName") or e.text for e in parts}.values())
     return out
 
 

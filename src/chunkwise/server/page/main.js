@@ -143,7 +143,10 @@ async function showImage(image, path, attributes, wanted) {
 }
 
 async function showPlate(found, path, wanted) {
-  const enter = (field) => open(field, new URLSearchParams({ channels: channelText(plate.channels) }));
+  const enter = async (field) => {
+    await open(field, new URLSearchParams({ channels: channelText(plate.channels) }));
+    if (document.activeElement === document.body && view) view.panels[0].canvas.focus({ preventScroll: true });
+  };
   const mine = plate = new PlateView(found, path, { ask, open: enter, changed: redraw });
   title(found.name, `plate of ${found.wells.length} wells, ${found.rows.length} × ${found.columns.length}`);
   $("panels").className = "n1";

@@ -206,6 +206,6 @@ export class PlateView {
     });
     well.canvas.width = well.tiles[0].width; // and it is empty again
     well.canvas.height = well.tiles[0].height;
-    if (parts.length) well.canvas.getContext("2d").drawImage(paint(parts, well.labels, version, 255), 0, 0);
+    if (parts.length) well.canvas.getContext("2d").drawImage(paint(parts, well.labels && this.lead.image.labelColors, version, 255), 0, 0);
   }
 }

@@ -81,16 +81,17 @@ function tileOf({ head, values }) {
   return { values, height: head.shape[0], width: head.shape[1], damaged: head.damaged, drawn: null, version: "" };
 }
 
-// Return a canvas with the sum of channels, each a tile with a window and a colour, or with the colours of
-// labels, of which 0 is black and as opaque as `background` says.
-export function paint(parts, isLabels, version, background) {
+// Return a canvas with the sum of channels, each a tile with a window and a colour.  For labels `own` has the
+// colours that the metadata give them, by number; the others have their own.  0 is black, and as opaque as
+// `background` says.
+export function paint(parts, own, version, background) {
   const first = parts[0].tile;
   if (first.drawn && first.version === version) return first.drawn;
   const { width, height } = first;
   const canvas = new OffscreenCanvas(width, height);
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
-  if (isLabels) paintLabels(image.data, first.values, background);
+  if (own) paintLabels(image.data, first.values, own, background);
   else paintSum(image.data, parts);
   context.putImageData(image, 0, 0);
   first.drawn = canvas;
@@ -117,7 +118,7 @@ function paintSum(pixels, parts) {
 
 const colors = new Map();
 
-// The colour of a label is a function of its number alone, so it is the same in every view.
+// The colour of a label that has none in the metadata is a function of its number alone, the same in every view.
 export function labelColor(label) {
   const key = String(label);
   let found = colors.get(key);
@@ -141,14 +142,14 @@ function hsl(hue, saturation, light) {
   });
 }
 
-function paintLabels(pixels, values, background) {
+function paintLabels(pixels, values, own, background) {
   let last, color = [0, 0, 0], opaque = background;
   for (let i = 0, at = 0; i < values.length; i++, at += 4) {
     const value = values[i];
     if (value !== last) {
       last = value;
       const none = Number(value) === 0;
-      color = none ? [0, 0, 0] : labelColor(value);
+      color = own[value] ?? (none ? [0, 0, 0] : labelColor(value));
       opaque = none ? background : 255;
     }
     pixels[at] = color[0];

@@ -228,7 +228,7 @@ export class View {
         }
         const good = parts.filter(({ tile }) => tile && !tile.error);
         if (!good.length || good.length < parts.filter(({ tile }) => !tile || !tile.error).length) continue;
-        const picture = paint(good, this.image.labels, this.version(), above ? 0 : 255);
+        const picture = paint(good, this.image.labels && this.image.labelColors, this.version(), above ? 0 : 255);
         context.imageSmoothingEnabled = this.interpolate && !above && (right - left) / picture.width < 1;
         context.drawImage(picture, left, top, right - left, bottom - top);
         for (const { tile } of good) {
