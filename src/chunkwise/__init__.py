@@ -83,7 +83,8 @@ if _TYPE_CHECKING:
     from chunkwise.multiscale.open import open_multiscale
     from chunkwise.n5.blocks import N5Blocks, create_n5_blocks, open_n5_blocks
     from chunkwise.n5.label_multisets import open_label_multisets
-    from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
+    from chunkwise.pyramid.downsample_pyramid import downsample_pyramid
+    from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
     from chunkwise.server.app import asgi_app
     from chunkwise.server.running import serve
     from chunkwise.stand_in import install_as_tensorstore, install_as_z5py
@@ -258,7 +259,8 @@ _later = _Later(
         "chunkwise.multiscale.open": ["open_multiscale"],
         "chunkwise.n5.blocks": ["N5Blocks", "create_n5_blocks", "open_n5_blocks"],
         "chunkwise.n5.label_multisets": ["open_label_multisets"],
-        "chunkwise.pyramid.downsample_pyramid": ["Pyramid", "PyramidProgress", "downsample_pyramid"],
+        "chunkwise.pyramid.downsample_pyramid": ["downsample_pyramid"],
+        "chunkwise.pyramid.pyramid_writer": ["Pyramid", "PyramidProgress"],
         "chunkwise.server.app": ["asgi_app"],
         "chunkwise.server.running": ["serve"],
         "chunkwise.stand_in": ["install_as_tensorstore", "install_as_z5py"],

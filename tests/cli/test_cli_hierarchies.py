@@ -87,10 +87,30 @@ def test_an_unfinished_copy_goes_on(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a/raw/s1/c/0/0").write_bytes(b"damaged")
     failed = run("cp", "-r", tmp_path / "a", tmp_path / "b")
     assert failed.status == 1 and "s1" in failed.err
+    status = run("status", tmp_path / "b")
+    assert status.status == 1 and " arrays are whole" in status.out, status.out
+    told = run("status", tmp_path / "b", "--json").json
+    assert 0 <= told["arrays_done"] < told["arrays"] and told["owner"] is None
+    assert "unfinished copy" in run("tree", tmp_path / "b").out
     make_tree(tmp_path / "a", "zarr3")
     resumed = run("cp", "-r", tmp_path / "a", tmp_path / "b", "--resume")
     assert resumed.status == 0, resumed.err
     assert run("diff", tmp_path / "a", tmp_path / "b").status == 0
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_fingerprints_that_are_kept(run: Run, tmp_path: Path, format: str) -> None:
+    make_tree(tmp_path / "a", "zarr3")
+    for more in ([], ["--memory", "4kB"]):  # so little that arrays are copied in blocks
+        target = tmp_path / f"b{len(more)}"
+        options = ["--format", format, "--keep-fingerprint", "--quiet", *more]
+        copied = run("cp", "-r", tmp_path / "a", target, *options)
+        assert copied.status == 0, copied.err
+        reports = [each for each in run("verify", target, "--json").json if each["kind"] == "array"]
+        assert len(reports) > 2 and all(each["fingerprint"] is True for each in reports)
+        key = {"zarr3": "c/0/0", "zarr2": "0.0", "n5": "0/0"}[format]
+        (target / "raw/s0" / key).unlink()
+        assert run("verify", target).status == 1
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])

@@ -85,6 +85,20 @@ def test_tasks_of_store_are_few_and_have_telling_names(client: Client, tmp_path:
     assert {"chunkwise-store", "chunkwise-read"} <= names_of_tasks(client)
 
 
+def test_tasks_of_copies_have_telling_names(client: Client, tmp_path: Path) -> None:
+    tree = cw.create_group(tmp_path / "a.zarr")
+    tree.create_array("large", VALUES[:8], chunks=(1, 64, 64), dimension_names=["z", "y", "x"])
+    tree.create_array("small", np.arange(3))
+    executor = client.get_executor()
+    cw.copy_tree(tmp_path / "a.zarr", tmp_path / "b.zarr", executor=executor, memory="200kB", verify=True)
+    assert all(not report.bad for report in cw.verify(tmp_path / "b.zarr", executor=executor))
+    assert not list(cw.diff(tmp_path / "a.zarr", tmp_path / "b.zarr", executor=executor))
+    large = tmp_path / "b.zarr/large"
+    cw.downsample_pyramid(large, tmp_path / "p.zarr", levels=1, executor=executor).result()
+    kinds = ("copy", "copy-arrays", "compare", "verify", "diff", "pyramid")
+    assert {f"chunkwise-{kind}" for kind in kinds} <= names_of_tasks(client)
+
+
 def test_cp_on_a_scheduler_leaves_nothing_open(client: Client, tmp_path: Path) -> None:
     cw.create_array(tmp_path / "a.zarr", VALUES, chunks=(1, 64, 64))
     before = {each for each in Client._instances if each.status == "running"}

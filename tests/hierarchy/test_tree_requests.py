@@ -6,6 +6,7 @@ import pytest
 
 import chunkwise as cw
 from chunkwise.kvstore.adapter.trace import TraceStore
+from chunkwise.kvstore.memory import MemoryStore
 
 DOCUMENTS = {"zarr3": "zarr.json", "zarr2": ".zarray", "n5": "attributes.json"}
 GROUPS = {"zarr3": 1, "zarr2": 2, "n5": 1}
@@ -95,3 +96,20 @@ def test_making_an_array(trace, format):
     found = asked(trace)
     assert [key for operation, key in found if operation == "write"] == [f"a/{DOCUMENTS[format]}"]
     assert len(found) < 25, found
+
+
+@pytest.mark.parametrize("target", ["zarr3", "zarr2", "n5"])
+def test_a_copied_tree_of_small_arrays(tree, trace, format, target):
+    """For each array, its documents and its chunk are read and written once, and that is all."""
+    asked(trace)
+    into = TraceStore(MemoryStore())
+    cw.copy_tree(trace, into, format=target)
+    documents = {"zarr3": {"zarr.json"}, "zarr2": {".zarray", ".zattrs"}, "n5": {"attributes.json"}}
+    read = [key for _, key in asked(trace) if key.startswith("g1/a5/")]
+    assert {f"g1/a5/{name}" for name in documents[format]} < set(read)
+    assert len(read) == len(documents[format]) + 1
+    there = [operation for operation, key in asked(into) if key.startswith("g1/a5/")]
+    # An N5 dataset must not hide what is in its directory.
+    expected = ["write"] * (1 + len(documents[target])) + ["list_children"] * (target == "n5")
+    assert sorted(there) == sorted(expected)
+    assert len(cw.open_group(into)["g1"]) == 5 and not list(cw.diff(trace, into))

@@ -17,6 +17,9 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
+from peer_environment import python_with
+
+import chunkwise
 
 pytestmark = pytest.mark.slow  # half a minute: the server, a kernel and a browser
 
@@ -78,11 +81,16 @@ def lab(place, tmp_path_factory):
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
     own = tmp_path_factory.mktemp("jupyter")
-    shared = Path(anywidget.__file__).parents[4] / "share" / "jupyter"
+    packages = Path(anywidget.__file__).parents[1]
+    shared = packages.parents[2] / "share" / "jupyter"
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    python = python_with(("jupyterlab>=4.2", "ipykernel>=6.29", "tqdm>=4.66"), version, "jupyter")
+    path = os.pathsep.join((str(Path(chunkwise.__file__).parents[1]), str(packages)))
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     env = {**os.environ, **{name: str(own / name) for name in names}, "JUPYTER_PATH": str(shared)}
+    env["PYTHONPATH"] = path
     command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+        python, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
         f"--ServerApp.port={port}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={place}",
         "--LabApp.expose_app_in_browser=True",
     ]  # fmt: skip

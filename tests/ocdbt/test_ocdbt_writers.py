@@ -19,7 +19,7 @@ import tensorstore
 from child_process import Children
 
 import chunkwise as ts
-from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsafeWriteError
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, StorageError, UnsafeWriteError
 from chunkwise.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
 from chunkwise.kvstore.adapter.ocdbt_database import Folder
@@ -28,6 +28,8 @@ from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.fsspec import FsspecStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.kvstore.protocol import Stamped
+from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 WRITER = str(Path(__file__).with_name("writer.py"))
 
@@ -252,6 +254,50 @@ def test_requests() -> None:
     read = fresh.open_reader()
     read("b"), read("a"), read("b")
     assert len(trace.requests) == 4
+
+
+def test_who_asks_at_once_shares_an_answer() -> None:
+    """Of eight readers of a remote store, opened at once, two ask; a failure is told to all who wait."""
+    asked, base, interrupted = [], MemoryStore(), False
+    over(base).write("k", b"1")
+
+    class Remote(TraceStore):
+        broken = False
+
+        @property
+        def traits(self) -> StoreTraits:
+            return traits_of(base)._replace(request_concurrency=8)
+
+        def read(self, key: str, **options: Any) -> Stamped:
+            asked.append(key)
+            time.sleep(0.3 if len(asked) == 1 else 0)  # until all others wait
+            if interrupted and len(asked) == 2:
+                raise KeyboardInterrupt
+            if self.broken:
+                raise StorageError("no answer")
+            return super().read(key, **options)
+
+    remote = Remote(base)
+    for broken in (False, True):
+        asked.clear()
+        remote.broken, store = broken, over(remote)
+        with ThreadPoolExecutor(8) as pool:
+            opened = [pool.submit(store.open_reader) for _ in range(8)]
+        assert asked == ["manifest.ocdbt"] * 2
+        for one in opened:
+            if broken:
+                assert "no answer" in str(one.exception())
+            else:
+                assert one.result()("k") == b"1"
+
+    # Whoever waited for one that was interrupted looks by himself.
+    asked.clear()
+    remote.broken, interrupted, store = False, True, over(remote)
+    with ThreadPoolExecutor(8) as pool:
+        opened = [pool.submit(store.open_reader) for _ in range(8)]
+    assert asked == ["manifest.ocdbt"] * 3
+    readers = [one.result() for one in opened if one.exception() is None]
+    assert len(readers) == 7 and all(read("k") == b"1" for read in readers)
 
 
 def test_values_side_by_side_share_a_request() -> None:

@@ -23,8 +23,7 @@ from chunkwise.spec.spec_update import SpecKeywords
 
 STUB = ast.parse((Path(tensorstore.__file__).parent / "__init__.pyi").read_text())
 
-# What is not there on purpose, or has more forms than one signature can show; and why.
-MISSING = {"ocdbt": "a module that shows how databases are stored, and the coordinator"}
+# What has more forms than one signature can show.
 _OVERLAY = frozenset(inspect.signature(chunkwise.overlay).parameters)
 KEYWORDS: dict[str, frozenset[str]] = {  # collected as ``**keywords``
     "ChunkLayout.Grid.__init__": frozenset(GridKeywords.__annotations__),
@@ -108,7 +107,6 @@ def public_names() -> set[str]:
 def test_every_public_name_is_there() -> None:
     assert {name for name in public_names() if not hasattr(chunkwise, name)} == set()
     assert public_names() - set(chunkwise.__all__) == set()
-    assert not [name for name in MISSING if hasattr(chunkwise, name)]
 
 
 def classes(module: Any, path: str = "") -> Iterator[str]:

@@ -166,6 +166,29 @@ def test_zip_over_http(tmp_path: Path, web: Any) -> None:
     assert len(web.log()) <= 3, web.log()
 
 
+def test_ocdbt_over_http(tmp_path: Path, web: Any) -> None:
+    """A database on a web server is read by ranges, a node of it once."""
+    spec = {"driver": "ocdbt", "base": f"file://{tmp_path}/db/", "config": {"max_inline_value_bytes": 9}}
+    with ts.Transaction() as transaction:
+        layout = ts.ChunkLayout({"chunk": {"shape": [1, 64]}})
+        options = {"dtype": CHUNKS.dtype.name, "shape": [8, 64], "chunk_layout": layout}
+        array = ts.open(
+            {"driver": "zarr3", "kvstore": spec}, create=True, transaction=transaction, **options
+        ).result()
+        array[...] = CHUNKS[:8]
+    web.set()
+    found = ts.open(f"{web.url}/db/").result()
+    assert found.url == f"{web.url}/db/|ocdbt:|zarr3:"
+    n = len(web.log())
+    np.testing.assert_array_equal(found.read().result(), CHUNKS[:8])
+    asked = web.log()[n:]
+    assert len(asked) <= 8 + 1 + 8, (
+        asked
+    )  # the manifest by each worker at most, the node once, and each chunk
+    with pytest.raises(NotImplementedError, match="does not support writing"):
+        found[0] = 0
+
+
 def in_child(array: Any, number: int) -> None:
     """Read in a forked process."""
 

@@ -20,7 +20,8 @@ from chunkwise.errors import DataCorruptionError, FailedPreconditionError, Inval
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.tools.executors import processes_here, workers_of
 from chunkwise.tools.journal import Journal
-from chunkwise.tools.task_driver import LostWorkersError, run_tasks
+from chunkwise.tools.task_driver import run_tasks
+from chunkwise.tools.task_stages import LostWorkersError, Stage
 
 SHAPE = (48, 40, 36)
 VALUES = np.random.default_rng(0).integers(0, 1 << 16, SHAPE, "u2")
@@ -208,12 +209,12 @@ def test_a_lost_worker_is_not_a_failed_task() -> None:
                 return executors[-1].submit(os._exit, 1)
             return executors[-1].submit(len, range(start, stop))
 
-        def renew() -> Any:
+        def renew() -> None:
             assert opened.renew is not None
             executors.append(opened.renew())
-            return submit
 
-        run_tasks(submit, [(0, 20)], lambda a, b, n: done.append((a, b)), n_workers=2, renew=renew)
+        stage = Stage(submit, [(0, 20)], lambda a, b, n: done.append((a, b)))
+        run_tasks([[stage]], n_workers=2, renew=renew)
     assert len(executors) == 2
     assert sorted(n for a, b in done for n in range(a, b)) == list(range(20))
 
@@ -229,13 +230,13 @@ def test_a_task_that_ends_every_worker_is_named() -> None:
                 return executors[-1].submit(os._exit, 1)
             return executors[-1].submit(len, range(start, stop))
 
-        def renew() -> Any:
+        def renew() -> None:
             assert opened.renew is not None
             executors.append(opened.renew())
-            return submit
 
+        stage = Stage(submit, [(0, 9)], lambda a, b, n: done.extend(range(a, b)))
         with pytest.raises(LostWorkersError, match="task 5 has ended"):
-            run_tasks(submit, [(0, 9)], lambda a, b, n: done.extend(range(a, b)), n_workers=1, renew=renew)
+            run_tasks([[stage]], n_workers=1, renew=renew)
     assert 5 not in done and len(set(done)) == len(done)
 
 
@@ -267,7 +268,8 @@ def test_results_may_come_in_any_order(order: int) -> None:
             held.clear()
         return future
 
-    run_tasks(submit, [(0, 9), (20, 30)], lambda a, b, n: done.extend(range(a, b)), n_workers=2)
+    stage = Stage(submit, [(0, 9), (20, 30)], lambda a, b, n: done.extend(range(a, b)))
+    run_tasks([[stage]], n_workers=2)
     assert sorted(done) == [*range(9), *range(20, 30)]
 
 

@@ -14,6 +14,7 @@ from chunkwise.errors import AbortedError, FailedPreconditionError
 from chunkwise.hierarchy.location import locate
 from chunkwise.tools.journal import Journal
 from chunkwise.tools.task_driver import run_tasks
+from chunkwise.tools.task_stages import Stage
 from chunkwise.tools.work import Fence
 
 
@@ -51,7 +52,7 @@ def test_what_is_slow_is_tried_a_second_time(writes: bool) -> None:
             if writes and 4 in done:  # what is still under way is waited for
                 executor.go.set()
 
-        run_tasks(executor.submit, [(0, 12)], note, n_workers=3, batch_seconds=0, wait_for_all=writes)
+        run_tasks([[Stage(executor.submit, [(0, 12)], note, writes=writes)]], n_workers=3, batch_seconds=0)
         assert executor.ended.is_set() == writes
         executor.go.set()
     assert sorted(done) == list(range(12)) and set(done.values()) == {"fast"}
@@ -78,7 +79,7 @@ def test_a_try_that_is_too_late_may_fail() -> None:
             if 3 in done:
                 late.set()
 
-        run_tasks(submit, [(0, 6)], note, n_workers=2, batch_seconds=0)
+        run_tasks([[Stage(submit, [(0, 6)], note)]], n_workers=2, batch_seconds=0)
     assert sorted(done) == list(range(6))
 
 

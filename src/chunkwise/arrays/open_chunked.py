@@ -19,11 +19,12 @@ from chunkwise.arrays.shared_metadata import (
 from chunkwise.driver.chunked.open_flow import Opened, OpenRequest, check_container, open_array
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.flow import run
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.open_mode import OpenMode
 
-__all__ = ["open_chunked"]
+__all__ = ["create_document", "open_chunked"]
 
 
 def open_chunked(
@@ -52,6 +53,20 @@ def open_chunked(
         metadata_written(spec, request, store, wrap)
     array = ChunkedArray(spec, request, shared, stored, pool, readable=readable, writable=writable)
     return array if wrap is None else array.over(seen, opened, wrap)
+
+
+def create_document(spec: ChunkedSpec) -> None:
+    """Write the metadata of a new array, or make sure that what is there is the same.
+
+    Copies that groups above may have of it do not follow.
+    """
+    assert spec.kvstore is not None, "it is bound"
+    store, path = spec.kvstore.open_driver()
+    request = spec.open_request(path, store.describe)
+    try:
+        run(open_array(request._replace(mode=OpenMode(create=True))), store)
+    except AlreadyExistsError:
+        run(open_array(request._replace(mode=OpenMode(open=True, create=True))), store)
 
 
 def _open_shared(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.cp_tree import run_copy_tree
 from chunkwise.cli.options import add_memory, add_on, workers_of
-from chunkwise.cli.progress import open_progress
+from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace, plural
 from chunkwise.cli.region import index_of
 from chunkwise.cli.template_options import (
@@ -144,8 +143,9 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
     extent = None
     if cast == "scale":
         size = source.store.size * source.store.dtype.memory_dtype.itemsize
-        with open_progress("measuring", size, show=not arguments.quiet) as progress:
+        with progress_of(arguments, "measuring", size) as progress:
             extent = measure(source.store, progress.advance)
+    workers = workers_of(arguments)
     copy = ArrayCopy(
         source,
         destination,
@@ -157,7 +157,7 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         sync=not arguments.no_sync,
         cast=cast,
         extent=extent,
-        workers=workers_of(arguments),
+        workers=workers,
         part=None if arguments.part is None else parse_part(arguments.part),
         keep_fingerprint=arguments.keep_fingerprint,
     )
@@ -174,7 +174,10 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         if copy.nbytes_done:
             message(f"going on after {format_nbytes(copy.nbytes_done)}")
         try:
-            seconds = _work("copying", copy, copy.run, copy.nbytes_done, show=not arguments.quiet)
+            started = time.monotonic()
+            with progress_of(arguments, "copying", copy.nbytes, copy.nbytes_done, workers) as progress:
+                copy.run(progress.advance)
+            seconds = time.monotonic() - started
         except MisfitError as e:
             raise MisfitError(f"{e.message}; --cast says what is to become of such values") from None
         changed = "" if copy.narrowing is None else str(copy.narrowing)
@@ -190,7 +193,10 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         return 0
     verify_seconds = None
     if arguments.verify:
-        verify_seconds = _work("verifying", copy, copy.verify, 0, show=not arguments.quiet)
+        started = time.monotonic()
+        with progress_of(arguments, "verifying", copy.nbytes, 0, workers) as progress:
+            copy.verify(progress.advance)
+        verify_seconds = time.monotonic() - started
     copy.finish()
     _report(arguments, copy, destination, format, seconds, verify_seconds)
     return 0
@@ -209,21 +215,6 @@ def _show_plan(arguments: argparse.Namespace, copy: ArrayCopy, source: Any, dest
     sharded = copy.target.chunk_layout.read_chunk.shape != copy.target.chunk_layout.write_chunk.shape
     for line in price_lines(copy.plan, prices[0], prices[1], None if sharded else copy.plan.n_puts[-1]):
         print(line)
-
-
-def _work(
-    what: str,
-    copy: ArrayCopy,
-    work: Callable[[Callable[[int], None]], None],
-    done: int,
-    *,
-    show: bool,
-) -> float:
-    """Do one pass over all blocks and return the seconds that it took."""
-    started = time.monotonic()
-    with open_progress(what, copy.nbytes, done, show=show) as progress:
-        work(progress.advance)
-    return time.monotonic() - started
 
 
 def _report(

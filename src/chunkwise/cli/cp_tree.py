@@ -8,14 +8,12 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.options import workers_of
-from chunkwise.cli.progress import open_progress
+from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import format_pace, plural
 from chunkwise.cli.template_options import choose_format, template_options
-from chunkwise.groups.copy_tree import copy_tree, open_target
+from chunkwise.groups.copy_tree import open_target, prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
-from chunkwise.hierarchy.walk import walk
-from chunkwise.tools.stored_node import array_nbytes
 from chunkwise.tools.tree_copy import CopyReport
 
 __all__ = ["INCOMPLETE", "run_copy_tree"]
@@ -48,23 +46,24 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
         raise UsageError("Zarr v1 has no groups")
-    nbytes = sum(array_nbytes(node) or 0 for _, node in walk(root) if node.kind == "array" and not node.error)
     started = time.monotonic()
-    with open_progress("copying", nbytes, 0, show=not arguments.quiet) as progress:
-        report = copy_tree(
-            source,
-            destination,
-            format=format,
-            resume=arguments.resume,
-            overwrite=arguments.overwrite,
-            verify=arguments.verify,
-            sync=not arguments.no_sync,
-            cast=arguments.cast or "error",
-            executor=workers,
-            memory=arguments.memory,
-            progress=lambda _, nbytes: progress.advance(nbytes),
-            **template_options(arguments),
-        )
+    work = prepare_tree_copy(
+        source,
+        destination,
+        format=format,
+        options=template_options(arguments),
+        resume=arguments.resume,
+        overwrite=arguments.overwrite,
+        verify=arguments.verify,
+        sync=not arguments.no_sync,
+        cast=arguments.cast or "error",
+        keep_fingerprint=arguments.keep_fingerprint,
+        executor=workers,
+        memory=arguments.memory,
+    )
+    work.begin()
+    with progress_of(arguments, "copying", work.nbytes, work.nbytes_done, workers) as progress:
+        report = work.run(lambda _, nbytes: progress.advance(nbytes))
     return _report(arguments, format, report, time.monotonic() - started)
 
 
@@ -83,7 +82,7 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
         image.check_free()
     open_target(destination, "n5", resume=arguments.resume, overwrite=arguments.overwrite)
     started = time.monotonic()
-    with open_progress("copying", image.nbytes, 0, show=not arguments.quiet) as progress:
+    with progress_of(arguments, "copying", image.nbytes) as progress:
         report = image.run(
             resume=arguments.resume,
             verify=arguments.verify,

@@ -6,7 +6,7 @@ import argparse
 
 from chunkwise.cli.command import message, print_json
 from chunkwise.cli.options import add_on, workers_of
-from chunkwise.cli.progress import open_progress
+from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import ChunkwiseError
 from chunkwise.tools.difference import Difference, diff
@@ -41,14 +41,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 1 if there is a difference, 2 after a failure."""
     found: list[Difference] = []
     try:
-        with open_progress("comparing", None, show=not arguments.quiet) as progress:
+        workers = workers_of(arguments)
+        with progress_of(arguments, "comparing", None, workers=workers) as progress:
             for difference in diff(
                 arguments.left,
                 arguments.right,
                 attributes=not arguments.no_attributes,
                 values=not arguments.no_values,
                 layout=arguments.layout,
-                executor=workers_of(arguments),
+                executor=workers,
                 progress=progress.advance,
             ):
                 found.append(difference)

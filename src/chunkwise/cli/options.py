@@ -6,12 +6,14 @@ import argparse
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from chunkwise.arguments import as_nbytes
 from chunkwise.cli.command import UsageError
+from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.spec.unit import Unit
-from chunkwise.tools.executors import Workers, named_workers
+from chunkwise.tools.executors import Workers, named_workers, threads_here
 
 __all__ = [
     "add_memory",
@@ -38,9 +40,11 @@ def add_on(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def workers_of(arguments: argparse.Namespace) -> Workers | None:
-    """Return the workers that --on names; None for this process."""
-    return None if arguments.on is None else named_workers(arguments.on)
+def workers_of(arguments: argparse.Namespace, memory: int | None = None) -> Workers:
+    """Return the workers that --on names, by default threads of this process that use some `memory`."""
+    if arguments.on is not None:
+        return named_workers(arguments.on)
+    return replace(threads_here(n_block_threads()), memory=memory)
 
 
 def add_memory(parser: argparse.ArgumentParser, help: str) -> None:

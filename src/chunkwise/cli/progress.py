@@ -1,19 +1,23 @@
 """Progress of long commands on stderr, with rate and time left.
 
-In a terminal there is rich's bar; elsewhere, and where rich is not installed, a line now and then.
+In a terminal there is rich's bar; elsewhere, and where rich is not installed, a line now and then.  With
+``--json`` each line is an event, a JSON object.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, Self, TextIO
 
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
 from chunkwise.fork import new_lock
+from chunkwise.tools.executors import Workers
 
-__all__ = ["Progress", "open_progress"]
+__all__ = ["Progress", "open_progress", "progress_of"]
 
 
 class Progress:
@@ -32,18 +36,44 @@ class Progress:
         pass
 
 
+def progress_of(
+    arguments: argparse.Namespace,
+    what: str,
+    total_nbytes: int | None,
+    done_nbytes: int = 0,
+    workers: Workers | None = None,
+) -> Progress:
+    """Return the display of a command that has --quiet and --json; it may count the tasks of `workers`."""
+    return open_progress(
+        what,
+        total_nbytes,
+        done_nbytes,
+        show=not arguments.quiet,
+        events=arguments.json,
+        workers=workers,
+    )
+
+
 def open_progress(
-    what: str, total_nbytes: int | None, done_nbytes: int = 0, *, show: bool = True
+    what: str,
+    total_nbytes: int | None,
+    done_nbytes: int = 0,
+    *,
+    show: bool = True,
+    events: bool = False,
+    workers: Workers | None = None,
 ) -> Progress:
     """Return the display that suits stderr; `done_nbytes` of the `total_nbytes` were done before."""
     if not show:
         return Progress()
+    if events:
+        return _Events(what, total_nbytes, done_nbytes, sys.stderr, workers=workers)
     if sys.stderr.isatty():
         try:
-            return _Bar(what, total_nbytes, done_nbytes)
+            return _Bar(what, total_nbytes, done_nbytes, workers)
         except ImportError:
             pass
-    return _Lines(what, total_nbytes, done_nbytes, sys.stderr)
+    return _Lines(what, total_nbytes, done_nbytes, sys.stderr, workers=workers)
 
 
 class _Lines(Progress):
@@ -58,7 +88,9 @@ class _Lines(Progress):
         done: int,
         stream: TextIO,
         clock: Callable[[], float] = time.monotonic,
+        workers: Workers | None = None,
     ) -> None:
+        self.workers = workers
         self.what, self.total, self.done, self.before = what, total, done, done
         self.stream, self.clock = stream, clock
         self.started = self.shown = clock()
@@ -93,13 +125,57 @@ class _Lines(Progress):
             text += f"  {format_rate(moved, seconds)}"
             if self.total is not None and self.done < self.total:
                 text += f"  {format_duration((self.total - self.done) * seconds / moved)} left"
-        return text
+        return f"{text}  {_tasks(self.workers)}".rstrip()
+
+
+class _Events(_Lines):
+    """A JSON object, at the beginning, at the end, and at most once in `interval` seconds between."""
+
+    def __enter__(self) -> Self:
+        self.write("begin")
+        return self
+
+    def __exit__(self, kind: object, *_: Any) -> None:
+        self.write("end" if kind is None else "stop")
+
+    def show(self) -> None:
+        """Write how far it is."""
+        self.write("progress")
+
+    def write(self, event: str) -> None:
+        """Write an event with all that is known; what isn't is null."""
+        seconds, moved = self.clock() - self.started, self.done - self.before
+        rate = moved / seconds if moved and seconds > 0 else None
+        left = None if self.total is None or rate is None else max(0, self.total - self.done) / rate
+        tally = None if self.workers is None else self.workers.tally
+        out = {
+            "event": event,
+            "what": self.what,
+            "bytes": self.done,
+            "total_bytes": self.total,
+            "tasks": None if tally is None else tally.n_done,
+            "total_tasks": None if tally is None else tally.n_tasks,
+            "workers": None if self.workers is None else self.workers.n_workers,
+            "seconds": round(seconds, 3),
+            "bytes_per_second": None if rate is None else round(rate),
+            "seconds_left": None if left is None else round(left, 1),
+        }
+        self.stream.write(json.dumps(out) + "\n")
+        self.stream.flush()
+
+
+def _tasks(workers: Workers | None) -> str:
+    """Return how many tasks are done, and by how many workers."""
+    if workers is None or not workers.tally.n_tasks:
+        return ""
+    tally = workers.tally
+    return f"{tally.n_done:,} of {plural(tally.n_tasks, 'task')}, {plural(workers.n_workers, 'worker')}"
 
 
 class _Bar(Progress):
     """rich's bar; raises ImportError where it isn't installed."""
 
-    def __init__(self, what: str, total: int | None, done: int) -> None:
+    def __init__(self, what: str, total: int | None, done: int, workers: Workers | None = None) -> None:
         from rich import progress
         from rich.console import Console
 
@@ -110,14 +186,16 @@ class _Bar(Progress):
             progress.DownloadColumn(),
             progress.TransferSpeedColumn(),
             progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[tasks]}"),
             console=Console(stderr=True),
             redirect_stdout=False,  # what is printed goes to stdout, wherever that leads
         )
-        self._task = self._bar.add_task(what, total=total, completed=done)
+        self._workers = workers
+        self._task = self._bar.add_task(what, total=total, completed=done, tasks="")
 
     def advance(self, nbytes: int) -> None:
         self._bar.start()  # again after `clear`
-        self._bar.advance(self._task, nbytes)
+        self._bar.update(self._task, advance=nbytes, tasks=_tasks(self._workers))
 
     def clear(self) -> None:
         self._bar.live.transient = True

@@ -18,17 +18,15 @@ from chunkwise.cli.options import (
     units_of,
     workers_of,
 )
-from chunkwise.cli.progress import Progress, open_progress
+from chunkwise.cli.progress import Progress, progress_of
 from chunkwise.cli.quantities import format_pace, format_shape
 from chunkwise.cli.region import select
 from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import locate
 from chunkwise.pyramid.convention import CONVENTIONS
-from chunkwise.pyramid.downsample_pyramid import (
-    Pyramid,
-    PyramidProgress,
-    downsample_pyramid,
-)
+from chunkwise.pyramid.downsample_pyramid import DEFAULT_MEMORY, downsample_pyramid
+from chunkwise.pyramid.pyramid_writer import Pyramid, PyramidProgress
+from chunkwise.tools.executors import Workers
 from chunkwise.tools.spec_file import open_source, read_spec_file
 
 __all__ = ["add_arguments", "run"]
@@ -114,7 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         source = locate(arguments.source)
     started = time.monotonic()
-    with _Progress(show=not arguments.quiet) as progress:
+    workers = workers_of(arguments, DEFAULT_MEMORY)
+    with _Progress(arguments, workers) as progress:
         future = downsample_pyramid(
             source,
             arguments.destination,
@@ -129,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
             shards=arguments.shard,
             codec=arguments.codec,
             name=arguments.name,
-            executor=workers_of(arguments),
+            executor=workers,
             memory=arguments.memory,
             sync=not arguments.no_sync,
             resume=arguments.resume,
@@ -149,16 +148,18 @@ def run(arguments: argparse.Namespace) -> int:
 class _Progress(ExitStack):
     """A display that begins when the amount is known."""
 
-    def __init__(self, *, show: bool) -> None:
+    def __init__(self, arguments: argparse.Namespace, workers: Workers) -> None:
         super().__init__()
-        self._show, self._shown = show, 0
+        self._arguments, self._workers, self._shown = arguments, workers, 0
         self._lock = new_lock()
         self._display: Progress | None = None
 
     def show(self, now: PyramidProgress) -> None:
         with self._lock:
             if self._display is None:
-                self._display = self.enter_context(open_progress("pyramid", now.nbytes, show=self._show))
+                self._display = self.enter_context(
+                    progress_of(self._arguments, "pyramid", now.nbytes, 0, self._workers)
+                )
             self._display.advance(now.nbytes_done - self._shown)
             self._shown = now.nbytes_done
 

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chunkwise.cli.command import message, show
+from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.journal import read_journal
 from chunkwise.tools.parts import part_journals
 from chunkwise.tools.ranges import Ranges
+from chunkwise.tools.tree_copy import is_tree_journal
 
 __all__ = ["add_arguments", "run"]
 
@@ -39,9 +41,15 @@ def run(arguments: argparse.Namespace) -> int:
     parts = dict(part_journals(location, journal).read())
     owner = journal.get("owner")
     passes = _passes([journal, *parts.values()])
+    arrays = None
+    if is_tree_journal(journal):
+        small, large, *blocks = passes
+        arrays = {name: small[name] + large[name] for name in ("tasks", "done")}
+        passes = [{name: sum(each[name] for each in (small, *blocks)) for name in ("tasks", "done")}]
     out = {
         "path": arguments.path,
         "unfinished": True,
+        **({} if arrays is None else {"arrays": arrays["tasks"], "arrays_done": arrays["done"]}),
         "passes": passes,
         "owner": owner,
         "source": journal.get("task", {}).get("source"),
@@ -52,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
             for part, own in parts.items()
         ]
     lines = []
+    if arrays is not None:
+        lines.append(f"{arrays['done']:,} of {plural(arrays['tasks'], 'array')} are whole")
     for number, each in enumerate(passes):
         share = each["done"] / each["tasks"] if each["tasks"] else 1.0
         text = f"{each['done']:,} of {each['tasks']:,} tasks, {share:.0%}"

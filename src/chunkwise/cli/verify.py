@@ -7,7 +7,7 @@ import time
 
 from chunkwise.cli.command import print_json
 from chunkwise.cli.options import add_on, workers_of
-from chunkwise.cli.progress import open_progress
+from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import format_duration, format_nbytes, plural
 from chunkwise.hdmf.check_links import broken_links
 from chunkwise.hierarchy.location import locate
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     workers = workers_of(arguments)
     started = time.monotonic()
     reports: list[NodeReport] = []
-    with open_progress("verifying", None, show=not arguments.quiet) as progress:
+    with progress_of(arguments, "verifying", None, workers=workers) as progress:
         for report in verify_nodes(root, workers, progress.advance):
             reports.append(report)
             if not arguments.json:

@@ -6,7 +6,7 @@ import argparse
 import time
 
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.progress import open_progress
+from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import format_duration, format_nbytes
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.location import locate
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise FailedPreconditionError(f"{name or arguments.source} can't be archived: {what}")
     begin = time.monotonic()
     below = PrefixStore(source.store, source.path)
-    with open_progress("archiving", None, show=not arguments.quiet) as progress:
+    with progress_of(arguments, "archiving", None) as progress:
         done = export_archive(
             below, archive.store, key, overwrite=arguments.overwrite, progress=progress.advance
         )

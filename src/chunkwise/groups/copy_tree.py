@@ -6,18 +6,21 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
-from chunkwise.errors import AlreadyExistsError, InvalidArgumentError
+from chunkwise.arguments import as_nbytes
+from chunkwise.errors import AlreadyExistsError, UnsupportedError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.new_location import suggested_format
-from chunkwise.hierarchy.node import Node, find_node, require_node
+from chunkwise.hierarchy.node import JOURNAL, Node, find_node, require_node
+from chunkwise.hierarchy.resolve import ResolvedNode
+from chunkwise.hierarchy.tree import Tree, check_format
 from chunkwise.tools.copy_source import check_apart
-from chunkwise.tools.executors import Workers
+from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.narrowing import Cast
-from chunkwise.tools.tree_copy import CopyReport
+from chunkwise.tools.tree_copy import CopyReport, TreeCopy
 
-__all__ = ["copy_tree", "open_target"]
+__all__ = ["copy_tree", "open_target", "prepare_tree_copy"]
 
 
 def copy_tree(
@@ -28,6 +31,7 @@ def copy_tree(
     memory: int | str | None = None,
     format: str | None = None,
     cast: Cast = "error",
+    keep_fingerprint: bool = False,
     verify: bool = False,
     strict: bool = False,
     resume: bool = False,
@@ -37,6 +41,9 @@ def copy_tree(
     **options: Any,
 ) -> CopyReport:
     """Copy a group with all groups, arrays, attributes and links in it to another place, format or store.
+
+    The blocks of all arrays are copied at the same time; arrays of up to 16 MB as wholes.  An unfinished copy
+    is no group: the metadata at the top are written last.
 
     Parameters
     ----------
@@ -49,6 +56,8 @@ def copy_tree(
         By default that of the group around the destination, or what its name says, or that of the source.
     cast : {"error", "clamp", "wrap", "scale"}
         What becomes of values that another ``dtype`` can't hold.
+    keep_fingerprint : bool
+        Keep a fingerprint of the elements of each array as its attribute ``chunkwise_fingerprint``.
     verify : bool
         Read each array again and compare.
     strict : bool
@@ -91,30 +100,62 @@ def copy_tree(
     >>> report.n_arrays, report.nbytes
     (1, 48)
     """
-    here, there = locate(source), locate(destination)
-    root = require_node(here)
-    format = format or suggested_format(there, root.format) or "zarr3"
-    if format == "zarr1":
-        raise InvalidArgumentError("Zarr v1 has no groups")
-    check_apart(here, there)
-    tree = open_group(here, "r")
-    target = open_target(there, format, resume=resume, overwrite=overwrite)
-    report = target.copy(
-        tree,
-        "",
-        options=options,
-        resume=resume,
-        verify=verify,
-        strict=strict,
-        sync=sync,
-        cast=cast,
+    work = prepare_tree_copy(
+        source,
+        destination,
         executor=executor,
         memory=memory,
-        progress=progress,
+        format=format,
+        options=options,
+        cast=cast,
+        keep_fingerprint=keep_fingerprint,
+        verify=verify,
+        strict=strict,
+        resume=resume,
+        overwrite=overwrite,
+        sync=sync,
     )
-    if format != "n5" and _is_consolidated(root):
-        target.consolidate()
-    return report
+    work.begin()
+    return work.run(progress)
+
+
+def prepare_tree_copy(
+    source: LocationLike,
+    destination: LocationLike,
+    *,
+    executor: Executor | Workers | None,
+    memory: int | str | None,
+    format: str | None,
+    resume: bool,
+    overwrite: bool,
+    **how: Any,
+) -> TreeCopy:
+    """Plan a copy, as `copy_tree` makes it."""
+    here, there = locate(source), locate(destination)
+    root = require_node(here)
+    wanted = check_format(format or suggested_format(there, root.format) or "zarr3", group=True)
+    check_apart(here, there)
+    tree = open_group(here, "r")
+    found = find_node(there)
+    if found is not None and not (overwrite or resume or found.key == JOURNAL):
+        what = f"an array already ({found.format})" if found.kind == "array" else "there already"
+        raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, deletes it first")
+    target = Tree(root=there, format=wanted, writable=True, non_finite="literal", open_other=_no_other)
+    return TreeCopy(
+        ResolvedNode(tree._tree, (), tree._node),
+        target,
+        (),
+        workers=None if executor is None else workers_of(executor),
+        memory=as_nbytes(memory) if isinstance(memory, str) else memory,
+        resume=resume,
+        overwrite=overwrite,
+        consolidated=wanted != "n5" and _is_consolidated(root),
+        **how,
+    )
+
+
+def _no_other(location: Location, tree: Tree) -> Tree:
+    raise UnsupportedError("links out of a copy aren't followed while it is made")
 
 
 def open_target(destination: Location, format: Any, *, resume: bool, overwrite: bool) -> Group:

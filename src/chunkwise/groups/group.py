@@ -10,7 +10,6 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arguments import as_nbytes
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import (
-    AlreadyExistsError,
     InvalidArgumentError,
     UnsupportedError,
 )
@@ -28,7 +27,7 @@ from chunkwise.hierarchy.tree import Tree, check_format
 from chunkwise.tools.array_template import data_type
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.narrowing import Cast
-from chunkwise.tools.tree_copy import CopyReport, copy_node
+from chunkwise.tools.tree_copy import CopyReport, TreeCopy
 
 __all__ = ["Group", "Member"]
 
@@ -362,11 +361,14 @@ class Group(ReadableGroup):
         strict: bool = False,
         sync: bool = True,
         cast: Cast = "error",
+        keep_fingerprint: bool = False,
         executor: Executor | Workers | None = None,
         memory: int | str | None = None,
         progress: Callable[[str, int], None] = lambda path, nbytes: None,
     ) -> CopyReport:
         """Copy an array, or a group with everything below it, into this tree and its format.
+
+        An unfinished copy is neither array nor group: the metadata of the node at `path` are written last.
 
         Parameters
         ----------
@@ -389,6 +391,8 @@ class Group(ReadableGroup):
         cast : {"error", "clamp", "wrap", "scale"}
             What becomes of values that another ``dtype`` can't hold: an error, the nearest value that it has,
             what is left of an integer that wraps around, or all values scaled to its range.
+        keep_fingerprint : bool
+            Keep a fingerprint of the elements of each array as its attribute ``chunkwise_fingerprint``.
         executor : concurrent.futures.Executor, optional
             Who copies the blocks of arrays, as for `chunkwise.copy`.
         memory : int or str, optional
@@ -411,12 +415,8 @@ class Group(ReadableGroup):
         found = self._find(source) if isinstance(source, str) else _resolved(source)
         names = split_path(path, self.path)
         self._tree.check_writable()
-        if not resume and names and self._tree.find(names) is not None:
-            raise AlreadyExistsError(
-                f"there is an array or group at {self._tree.location(names).text} already"
-            )
         make_groups(self._tree, names[:-1])
-        report = copy_node(
+        work = TreeCopy(
             found,
             self._tree,
             names,
@@ -426,10 +426,12 @@ class Group(ReadableGroup):
             strict=strict,
             sync=sync,
             cast=cast,
+            keep_fingerprint=keep_fingerprint,
             workers=None if executor is None else workers_of(executor),
             memory=as_nbytes(memory) if isinstance(memory, str) else memory,
-            progress=progress,
         )
+        work.begin()
+        report = work.run(progress)
         self._changed()
         return report
 

@@ -19,8 +19,9 @@ from chunkwise.hierarchy.node import Node
 from chunkwise.hierarchy.snapshot import Entry
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.index_space import IndexTransform
+from chunkwise.tools.new_array import open_node
 
-__all__ = ["LazyArray", "lazy_array", "open_array"]
+__all__ = ["LazyArray", "lazy_array"]
 
 
 class LazyArray(TensorStore):
@@ -36,7 +37,7 @@ class LazyArray(TensorStore):
 
     def _open(self) -> TensorStore:
         if self._opened is None:
-            self._opened = open_array(self._tree, self._names, self._document())
+            self._opened = open_node(self._tree, self._names, self._document())
         return self._opened
 
     def _document(self) -> Node:
@@ -77,12 +78,6 @@ class LazyArray(TensorStore):
     def path(self) -> str:
         """Path from the root of the tree that it was opened from."""
         return "/".join(self._names)
-
-
-def open_array(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
-    """Open an array of a tree, of which nothing is read that hasn't been read already."""
-    array = tree.open_array(names, node)
-    return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.array_node(names, node))
 
 
 def lazy_array(tree: Tree, names: Sequence[str], entry: Entry) -> LazyArray:

@@ -14,9 +14,9 @@ from chunkwise.driver.n5.attribute_path import normalize_group_path
 from chunkwise.driver.n5.uri import N5Uri, parse_n5_uri
 from chunkwise.errors import InvalidArgumentError, NodeNotFoundError
 from chunkwise.groups.group import Group
-from chunkwise.groups.lazy_array import open_array
 from chunkwise.groups.open_group import Mode, open_group
 from chunkwise.spec.context import Context
+from chunkwise.tools.new_array import open_node
 
 __all__ = ["open_n5_uri", "parse_container"]
 
@@ -79,7 +79,7 @@ def open_n5_uri(uri: str, mode: Mode = "r", *, context: Context | None = None) -
     if path:
         node = root[path]
     elif root._node.kind == "array":  # a container that is a dataset itself
-        node = open_array(root._tree, (), root._node)
+        node = open_node(root._tree, (), root._node)
     else:
         node = root
     if parsed.attribute is None:

@@ -19,11 +19,10 @@ from chunkwise.hierarchy.container import check_container, container_root, creat
 from chunkwise.hierarchy.create import make_group
 from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location, LocationLike, inside_file, locate
-from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, create_parents
+from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, clear_tree, create_parents
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
-from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.spec.context import Context
 
 __all__ = ["Mode", "create_group", "open_group"]
@@ -129,14 +128,14 @@ def open_group(
             )
     if node is not None and wanted is not None and node.format not in (wanted, None):
         if mode == "w":
-            _clear(node)
+            clear_tree(node)
         elif mode in ("r", "r+"):
             raise NotFoundError(
                 f"there is no {wanted} group at {location.text}, but a {node.format} {node.kind}"
             )
         node = None
     if node is not None and mode == "w":
-        _clear(node)
+        clear_tree(node)
         node = None
     is_missing = node is None or (node.implicit and mode in ("a", "w-"))
     if node is None or is_missing:
@@ -274,16 +273,3 @@ def _create(format: FormatName, attributes: Mapping[str, Any], options: dict[str
         assert found is not None
         node = found
     return Group._make(tree, (), node)
-
-
-def _clear(node: Node) -> None:
-    location = node.location
-    if node.implicit:
-        if not location.store.list_children(location.path).prefixes:
-            return
-        raise FailedPreconditionError(
-            f"{location.text} is a directory that is neither group nor array and not empty; "
-            "delete it yourself if nothing in it is needed"
-        )
-    keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
-    location.store.delete_range(keys.start, keys.stop)

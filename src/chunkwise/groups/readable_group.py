@@ -10,7 +10,7 @@ from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import dump
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NodeNotFoundError
 from chunkwise.groups.drawing import Drawing
-from chunkwise.groups.lazy_array import lazy_array, open_array
+from chunkwise.groups.lazy_array import lazy_array
 from chunkwise.hierarchy.link import Link
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import Node
@@ -18,6 +18,7 @@ from chunkwise.hierarchy.node_attributes import Attributes
 from chunkwise.hierarchy.node_name import split_path
 from chunkwise.hierarchy.resolve import ResolvedNode, group_links, resolve
 from chunkwise.hierarchy.tree import Tree
+from chunkwise.tools.new_array import open_node
 
 __all__ = ["ReadableGroup"]
 
@@ -109,7 +110,7 @@ class ReadableGroup:
         if node.kind == "group" or (not names and node.format == "n5"):
             return cls._make(tree, names, node)
         entry = None if tree.snapshot is None else tree.snapshot.find("/".join(names))
-        return open_array(tree, names, node) if entry is None else lazy_array(tree, names, entry)
+        return open_node(tree, names, node) if entry is None else lazy_array(tree, names, entry)
 
     def __getitem__(self, path: str) -> Self | TensorStore:
         return self._open(self._find(path))

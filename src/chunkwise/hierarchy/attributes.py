@@ -27,10 +27,10 @@ from chunkwise.driver.n5.attribute_path import (
 from chunkwise.driver.n5.document import is_dataset, load_document
 from chunkwise.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hierarchy.consolidated import update_consolidated
-from chunkwise.hierarchy.document import change_document, load_json, read_document
+from chunkwise.hierarchy.document import change_document, dump_like, load_json, read_document
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.node import Node, require_node
-from chunkwise.kvstore.protocol import ByteRange
+from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
 
 __all__ = [
     "ATTRIBUTES_KEYS",
@@ -129,8 +129,11 @@ def remove_attribute_value(place: str | os.PathLike[str] | Location, name: str) 
 def write_first_attributes(location: Location, format: str, attributes: Mapping[str, Any]) -> None:
     """Write the attributes of an array, in formats that keep them beside its metadata, before that."""
     key = ATTRIBUTES_KEYS.get(format)
-    if key is not None and attributes:
-        change_document(location.store, location.path + key, lambda _: dict(attributes))
+    if key is None or not attributes:
+        return
+    kv, key = location.store, location.path + key
+    if kv.write(key, dump_like(dict(attributes), b""), if_equal=MISSING_GENERATION) is None:
+        change_document(kv, key, lambda _: dict(attributes))
 
 
 def _changeable(node: Node) -> Node:

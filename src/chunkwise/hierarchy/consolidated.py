@@ -15,7 +15,7 @@ from chunkwise.errors import PermissionDeniedError
 from chunkwise.hierarchy.document import change_document, read_document
 from chunkwise.kvstore.protocol import KvStoreDriver
 
-__all__ = ["EMPTY", "move_consolidated", "update_consolidated"]
+__all__ = ["EMPTY", "is_consolidated", "move_consolidated", "update_consolidated"]
 
 EMPTY: dict[str, Any] = {"kind": "inline", "must_understand": False, "metadata": {}}
 """What a copy of a Zarr v3 group has as its own consolidated metadata."""
@@ -45,6 +45,12 @@ def move_consolidated(kv: KvStoreDriver, path: str, documents: Callable[[], _Cop
         if name:
             n_groups += _change_copies(kv, group, partial(_replaced, name=name, documents=documents))
     return n_groups
+
+
+def is_consolidated(kv: KvStoreDriver, path: str) -> bool:
+    """Return True if a group, or one above, has consolidated metadata."""
+    keys = ((".zmetadata", b"metadata"), ("zarr.json", b"consolidated_metadata"))
+    return any(_holds(kv, group + key, word) for group in _upwards(path) for key, word in keys)
 
 
 _Change = Callable[[dict[str, Any], str], dict[str, Any]]

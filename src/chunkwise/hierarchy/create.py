@@ -83,8 +83,13 @@ def check_no_link(tree: Tree, names: Sequence[str]) -> None:
         )
 
 
-def write_group(location: Location, format: FormatName, attributes: Mapping[str, Any]) -> bool:
-    """Write the documents of a group unless it has them; return True if this call made the group."""
+def write_group(
+    location: Location, format: FormatName, attributes: Mapping[str, Any], *, follow: bool = True
+) -> bool:
+    """Write the documents of a group unless it has them; return True if this call made the group.
+
+    Consolidated metadata above `follow`.
+    """
     kv, path = location.store, location.path
     if format == "n5":
         if "n5" in attributes:
@@ -94,12 +99,13 @@ def write_group(location: Location, format: FormatName, attributes: Mapping[str,
         return _write_new(kv, path + "attributes.json", dict(attributes))
     if format == "zarr2":
         made = _write_new(kv, path + ".zgroup", {"zarr_format": 2})
-        if made and attributes:
+        if made and attributes and not _write_new(kv, path + ".zattrs", dict(attributes)):
             change_document(kv, path + ".zattrs", lambda before: {**(before or {}), **attributes})
     else:
         document = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}
         made = _write_new(kv, path + "zarr.json", document)
-    update_consolidated(kv, path)
+    if follow:
+        update_consolidated(kv, path)
     return made
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "parse_links",
     "remove_link",
     "target_names",
+    "with_link",
     "without_links",
 ]
 
@@ -106,17 +107,22 @@ def without_links(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name not in LINK_ATTRIBUTES}
 
 
+def with_link(attributes: Mapping[str, Any], name: str, link: Link, format: str) -> dict[str, Any]:
+    """Return the attributes of a group of a format with one link more."""
+    own = _OWN[format]
+    entry = {"name": name, "path": link.path, "source": link.source}
+    return {**attributes, own: [*attributes.get(own, []), entry]}
+
+
 def add_link(node: Node, name: str, link: Link) -> None:
     """Add a link to a group, in place of one with the same name; no other change is lost."""
 
     def add(attributes: dict[str, Any]) -> dict[str, Any]:
-        entry = {"name": name, "path": link.path, "source": link.source}
         attributes = _without(attributes, name)
         own = _OWN[node.format or "zarr3"]
-        before = attributes.get(own, [])
-        if not isinstance(before, list):
+        if not isinstance(attributes.get(own, []), list):
             raise InvalidArgumentError(f"{node.location.text}: attribute {dump(own)} is no list of links")
-        return {**attributes, own: [*before, entry]}
+        return with_link(attributes, name, link, node.format or "zarr3")
 
     change_attributes(node, add)
 

@@ -10,12 +10,20 @@ from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, Permis
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.container import check_container, mark_container
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import JOURNAL, find_documented, find_node
+from chunkwise.hierarchy.node import JOURNAL, Node, find_documented, find_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import MISSING_GENERATION
 
-__all__ = ["array_above", "check_free", "check_outside_arrays", "clear", "create_parents", "suggested_format"]
+__all__ = [
+    "array_above",
+    "check_free",
+    "check_outside_arrays",
+    "clear",
+    "clear_tree",
+    "create_parents",
+    "suggested_format",
+]
 
 _GROUPS = {
     "zarr3": ("zarr.json", b'{"zarr_format":3,"node_type":"group","attributes":{}}'),
@@ -82,6 +90,20 @@ def clear(location: Location) -> None:
         keys = KeyRange.of_prefix(location.path)
     location.store.delete_range(keys.start, keys.stop)
     update_consolidated(location.store, location.path)
+
+
+def clear_tree(node: Node) -> None:
+    """Delete a node and everything below it; raise if it is a directory that nothing says to be a group."""
+    location = node.location
+    if node.implicit:
+        if not location.store.list_children(location.path).prefixes:
+            return
+        raise FailedPreconditionError(
+            f"{location.text} is a directory that is neither group nor array and not empty; "
+            "delete it yourself if nothing in it is needed"
+        )
+    keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
+    location.store.delete_range(keys.start, keys.stop)
 
 
 def create_parents(location: Location, format: str, *, text: bool = False) -> None:

@@ -24,10 +24,12 @@ from chunkwise.pyramid.n5_layouts import LAYOUTS, Stack
 from chunkwise.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_source import CopySource, check_apart
 from chunkwise.tools.narrowing import Cast
 from chunkwise.tools.target import target_spec
-from chunkwise.tools.tree_copy import CopyReport, Progress, fitting_attributes, template_options
+from chunkwise.tools.tree_copy import CopyReport, Progress
+from chunkwise.tools.tree_plan import fitting_attributes
 
 __all__ = ["ImageCopy"]
 
@@ -93,7 +95,7 @@ class ImageCopy:
                     cast=cast,
                 )
                 work.begin()
-                report.add(path, work, verify=verify, progress=progress)
+                _copy_array(report, path, work, verify, progress)
             made = self._layout.group_attributes(
                 stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
             )
@@ -230,6 +232,19 @@ class ImageCopy:
             n_times=times,
         )
         self._xml[0].store.write(self._xml[1], document)
+
+
+def _copy_array(report: CopyReport, path: str, work: ArrayCopy, verify: bool, progress: Progress) -> None:
+    """Do the work of one array, wait for it and count it."""
+    if not work.complete:
+        work.run(lambda nbytes: progress(path, nbytes))
+    changed = "" if work.narrowing is None else str(work.narrowing)
+    if verify:
+        work.verify()
+    work.finish()
+    report.n_arrays += 1
+    report.nbytes += work.nbytes
+    report.notes += [(path, note) for note in (*work.notes, *filter(None, [changed]))]
 
 
 def _only(image: NgffImage, kind: str) -> int | None:

@@ -18,9 +18,9 @@ from chunkwise.api.copy import BlockCopy, divide
 from chunkwise.api.downsample import downsample
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.conversion import implicit_converter
-from chunkwise.errors import FailedPreconditionError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks, block_shape
+from chunkwise.tools.visibility import check_array_visible
 
 __all__ = ["LevelStep", "blocks_of_levels"]
 
@@ -52,10 +52,7 @@ class LevelStep:
 
     def check_visible(self) -> None:
         """Raise FailedPreconditionError unless the source is here what it is where the work was begun."""
-        try:
-            self.source.resolve().result()
-        except ValueError as e:
-            raise FailedPreconditionError(f"a worker doesn't see the source: {e}") from None
+        check_array_visible(self.source, "the source")
 
     def run(self, tasks: Iterable[int]) -> int:
         """Do tasks; return how many bytes were written."""

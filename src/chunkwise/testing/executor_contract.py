@@ -15,11 +15,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future
-from contextlib import contextmanager, suppress
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,25 +28,25 @@ import pytest
 import chunkwise as cw
 from chunkwise.errors import StorageError
 from chunkwise.hierarchy.node import JOURNAL
+from chunkwise.testing.executor_faults import Around, Dying, Late, Reversed, call, slowly, twice, without_room
 
 __all__ = ["ExecutorContract"]
 
 _SHAPE = (24, 40, 36)
 _VALUES = np.random.default_rng(0).integers(0, 1 << 16, _SHAPE, "u2")
 _MEMORY = 40_000  # so little that planes to columns takes two passes
-_STEPS = ("open", "os.rename", "os.remove", "os.link", "os.mkdir", "fcntl.flock")
 _DRIVER = """
 import sys
 {code}
 import chunkwise
 {before}
 try:
-    chunkwise.copy({source!r}, {target!r}, executor=executor, chunks=(24, 4, 4), memory={memory}, sync=False,
-                   resume=True)
+    chunkwise.{call}({source!r}, {target!r}, executor=executor, memory={memory}, sync=False, resume=True,
+                     **{options!r})
 finally:
     executor.shutdown()
 """
-_DYING = "from chunkwise.testing.executor_contract import die_at_step; die_at_step({step}, {where!r})"
+_DYING = "from chunkwise.testing.executor_faults import die_at_step; die_at_step({step}, {where!r})"
 _FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))"
 _CLOCK = """
 import time
@@ -122,9 +120,12 @@ class ExecutorContract:
         *,
         before: str = "",
         environment: Mapping[str, str] | None = None,
+        tree: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """Copy in another process, which runs the text `before` first."""
-        text = _DRIVER.format(code=code, before=before, source=source, target=str(target), memory=_MEMORY)
+        """Copy an array, or a `tree`, in another process, which runs the text `before` first."""
+        call, options = ("copy_tree", {}) if tree else ("copy", {"chunks": (24, 4, 4)})
+        names = {"code": code, "before": before, "source": source, "target": str(target), "memory": _MEMORY}
+        text = _DRIVER.format(**names, call=call, options=options)
         command = [sys.executable, "-c", text]
         around = {**os.environ, **(environment or {})}
         return subprocess.run(command, capture_output=True, text=True, timeout=200, env=around)
@@ -134,7 +135,7 @@ class ExecutorContract:
     ) -> None:
         """Copy by way of a function that is called in the workers with each task."""
         with self.executor() as executor:
-            self.copied(source, target, _Around(executor, around, n_calls), **options)
+            self.copied(source, target, Around(executor, around, n_calls), **options)
 
     def test_a_copy(self, source: str, tmp_path: Path) -> None:
         """Two passes, verified."""
@@ -143,22 +144,22 @@ class ExecutorContract:
 
     def test_tasks_that_are_done_twice(self, source: str, tmp_path: Path) -> None:
         """One after the other, and at the same time."""
-        self.wrapped(source, tmp_path / "b.zarr", _twice)
-        self.wrapped(source, tmp_path / "c.zarr", _call, n_calls=2)
+        self.wrapped(source, tmp_path / "b.zarr", twice)
+        self.wrapped(source, tmp_path / "c.zarr", call, n_calls=2)
 
     def test_results_in_another_order(self, source: str, tmp_path: Path) -> None:
         """What was submitted first is heard of last."""
         with self.executor() as executor:
-            self.copied(source, tmp_path / "b.zarr", _Reversed(executor))
+            self.copied(source, tmp_path / "b.zarr", Reversed(executor))
 
     def test_a_worker_that_is_slow(self, source: str, tmp_path: Path) -> None:
         """Some tasks take much longer than others."""
-        self.wrapped(source, tmp_path / "b.zarr", _slowly)
+        self.wrapped(source, tmp_path / "b.zarr", slowly)
 
     def test_a_worker_that_comes_late(self, source: str, tmp_path: Path) -> None:
         """Nothing happens for a while."""
         with self.executor() as executor:
-            self.copied(source, tmp_path / "b.zarr", _Late(executor))
+            self.copied(source, tmp_path / "b.zarr", Late(executor))
 
     @pytest.mark.parametrize("years", [3, -3])
     def test_a_worker_whose_clock_is_wrong(self, source: str, tmp_path: Path, years: int) -> None:
@@ -181,7 +182,7 @@ class ExecutorContract:
             assert done.returncode == 1 and "File too large" in done.stderr, done.stderr
         else:
             with self.executor() as executor, pytest.raises(StorageError, match="File too large"):
-                self.copied(source, target, _Around(executor, _without_room))
+                self.copied(source, target, Around(executor, without_room))
         assert (tmp_path / "b.zarr" / JOURNAL).exists()
         assert not (tmp_path / "b.zarr/zarr.json").exists()
         with self.executor() as executor:
@@ -196,7 +197,7 @@ class ExecutorContract:
         target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
         try:
             with self.executor() as executor:
-                self.copied(source, target, _Around(executor, _Dying(step, where)))
+                self.copied(source, target, Around(executor, Dying(step, where)))
         except ValueError as e:
             assert "broken" in str(e)
             with self.executor() as executor:
@@ -215,6 +216,57 @@ class ExecutorContract:
                 cw.open(str(target)).result()
         self.copied(source, target, None, resume=True)
 
+    @pytest.fixture
+    def tree(self, source: str, tmp_path: Path) -> str:
+        """A larger array in planes, and small ones in groups."""
+        group = cw.create_group(tmp_path / "tree.zarr", attributes={"a": 1})
+        group.copy(cw.open(source).result(), "planes")
+        for i in range(12):
+            group.create_array(f"g{i % 3}/a{i}", np.arange(9) + i, chunks=(4,), attributes={"i": i})
+        return str(tmp_path / "tree.zarr")
+
+    def tree_copied(self, tree: str, target: Path, executor: Executor | None, **options: Any) -> None:
+        """Copy the tree and compare."""
+        cw.copy_tree(tree, target, executor=executor, memory=_MEMORY, sync=False, **options)
+        assert not list(cw.diff(tree, target, layout=True)) and not list(target.rglob(".chunkwise*"))
+
+    def test_a_tree(self, tree: str, tmp_path: Path) -> None:
+        """With all that can befall its tasks at the same time, verified."""
+        with self.executor() as executor:
+            several = Reversed(Around(executor, twice))
+            self.tree_copied(tree, tmp_path / "b.zarr", several, verify=True, keep_fingerprint=True)
+        found = [report.fingerprint for report in cw.verify(tmp_path / "b.zarr") if report.kind == "array"]
+        assert found == [True] * 13
+
+    @pytest.mark.parametrize("step", [3, 90])
+    def test_a_worker_killed_in_a_tree(self, tree: str, tmp_path: Path, step: int) -> None:
+        """Its arrays are copied by others, or the copy is resumed if the executor is broken."""
+        if self.in_process:
+            self.test_a_driver_killed_in_a_tree(tree, tmp_path, step)
+            return
+        target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
+        try:
+            with self.executor() as executor:
+                self.tree_copied(tree, target, Around(executor, Dying(step, where)))
+        except ValueError as e:
+            assert "broken" in str(e)
+            with self.executor() as executor:
+                self.tree_copied(tree, target, executor, resume=True)
+        assert Path(where).exists() or step > 30
+
+    @pytest.mark.parametrize("step", [15, 80])
+    def test_a_driver_killed_in_a_tree(self, tree: str, tmp_path: Path, step: int) -> None:
+        """The copy is no group until it is resumed, by threads of this process."""
+        target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
+        before = _DYING.format(step=step, where=where)
+        done = self.drive(self.driver_code(), tree, target, before=before, tree=True)
+        killed = Path(where).exists()
+        assert killed == (done.returncode == -signal.SIGKILL), done.stderr
+        if killed and not (target / "zarr.json").exists():
+            with pytest.raises(ValueError, match=r"NOT_FOUND|unfinished"):
+                cw.open_group(str(target))
+        self.tree_copied(tree, target, None, resume=True)
+
     def test_the_journal_says_what_is_done(self, source: str, tmp_path: Path) -> None:
         """An interrupted copy goes on where it was."""
         target = tmp_path / "b.zarr"
@@ -232,137 +284,3 @@ class ExecutorContract:
             report = cw.copy(source, target, executor=executor, chunks=(24, 4, 4), sync=False, resume=True)
         assert 0 < report.nbytes_copied < _VALUES.nbytes
         self.check(target)
-
-
-class _Around(Executor):
-    """Submits calls of a function that calls the task; the last of several calls gives the result."""
-
-    def __init__(self, executor: Executor, around: Callable[..., Any], n_calls: int = 1) -> None:
-        self._executor, self._around, self._n_calls = executor, around, n_calls
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit it."""
-        others = [self._executor.submit(self._around, fn, *args) for _ in range(self._n_calls - 1)]
-        future = self._executor.submit(self._around, fn, *args)
-        for other in others:
-            other.result()
-        return future
-
-
-class _Reversed(Executor):
-    """Holds results back and gives the last ones first."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._held: list[tuple[Future[Any], Future[Any]]] = []
-        self._lock = threading.Lock()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit it."""
-        outer: Future[Any] = Future()
-        outer.set_running_or_notify_cancel()
-        with self._lock:
-            self._held.append((self._executor.submit(fn, *args, **kwargs), outer))
-            if len(self._held) == 1:
-                threading.Timer(0.1, self._give).start()
-        return outer
-
-    def _give(self) -> None:
-        with self._lock:
-            held, self._held = self._held, []
-        for inner, outer in reversed(held):
-            try:
-                outer.set_result(inner.result())
-            except BaseException as e:
-                outer.set_exception(e)
-
-
-class _Late(Executor):
-    """Begins some time after the first task has come."""
-
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._open = threading.Event()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit it."""
-        if self._open.is_set():
-            return self._executor.submit(fn, *args, **kwargs)
-        outer: Future[Any] = Future()
-        outer.set_running_or_notify_cancel()
-
-        def start() -> None:
-            self._open.set()
-            try:
-                outer.set_result(self._executor.submit(fn, *args, **kwargs).result())
-            except BaseException as e:
-                outer.set_exception(e)
-
-        threading.Timer(0.5, start).start()
-        return outer
-
-
-def _call(fn: Callable[..., Any], *args: Any) -> Any:
-    return fn(*args)
-
-
-def _twice(fn: Callable[..., Any], *args: Any) -> Any:
-    fn(*args)
-    return fn(*args)
-
-
-def _slowly(fn: Callable[..., Any], *args: Any) -> Any:
-    if args[-2] % 16 == 0:
-        time.sleep(0.3)
-    return fn(*args)
-
-
-def _without_room(fn: Callable[..., Any], *args: Any) -> Any:
-    import resource  # which Windows doesn't have
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
-        return fn(*args)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-class _Dying:
-    """Calls a task; the first worker that comes so far is killed at a step of its storage."""
-
-    def __init__(self, step: int, where: str) -> None:
-        self._step, self._where = step, where
-
-    def __call__(self, fn: Callable[..., Any], *args: Any) -> Any:
-        die_at_step(self._step, self._where)
-        return fn(*args)
-
-
-_counting: list[str] = []
-
-
-def die_at_step(step: int, where: str) -> None:
-    """Kill this process when it has opened, renamed, locked or removed files `step` times.
-
-    Parameters
-    ----------
-    step : int
-    where : str
-        Path of a file that is made first; if it is there, some process has died already, and none does.
-    """
-    if where in _counting:
-        return
-    _counting.append(where)
-    left = [step]
-
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _STEPS or left[0] <= 0 or "lib/python" in str(arguments[0]):
-            return
-        left[0] -= 1
-        if left[0] == 0:
-            with suppress(FileExistsError):
-                os.close(os.open(where, os.O_CREAT | os.O_EXCL))
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)

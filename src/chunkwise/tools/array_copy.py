@@ -18,17 +18,11 @@ interrupted copy can be resumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from copy import copy
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.dtypes.conversion import converter
-from chunkwise.dtypes.convert_number import Convert
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -36,33 +30,26 @@ from chunkwise.errors import (
     DataCorruptionError,
     FailedPreconditionError,
     InvalidArgumentError,
-    prefix,
 )
-from chunkwise.hierarchy.attributes import write_first_attributes
-from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear, create_parents
-from chunkwise.hierarchy.node import JOURNAL, require_node
+from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.spec.context import Context
-from chunkwise.tools.array_template import ArrayTemplate
-from chunkwise.tools.copy_arrays import INTERMEDIATE, copy_arrays
+from chunkwise.tools.copy_arrays import room_of
+from chunkwise.tools.copy_job import planned_job
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource, stored_source
-from chunkwise.tools.copy_work import CopyStep, StepResult
+from chunkwise.tools.copy_work import StepResult
 from chunkwise.tools.executors import Workers, threads_here
 from chunkwise.tools.journal import Journal, read_journal
-from chunkwise.tools.kept_fingerprint import keep_fingerprint as note_fingerprint
-from chunkwise.tools.narrowing import Cast, MisfitError, narrowing
+from chunkwise.tools.narrowing import Cast, MisfitError
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.parts import Part, PartJournals
-from chunkwise.tools.target import Target, target_spec
-from chunkwise.tools.work import Crew, Fence, Work
+from chunkwise.tools.task_stages import Stage
+from chunkwise.tools.work import Crew, Fence
 
 __all__ = ["ArrayCopy"]
-
-_MASK = (1 << 64) - 1
 
 _SAME = "source and destination are the same array, or the destination holds the source"
 _INSIDE = "the destination is, or holds, an array that the source is made of"
@@ -93,43 +80,30 @@ class ArrayCopy:
         self._format = format
         if isinstance(source, Location):
             source = stored_source(source)
-        self.source = source.store
         if source.uses(destination, below=overwrite):
             raise InvalidArgumentError(_SAME if source.is_stored else _INSIDE)
-        dtype = options.get("dtype")
-        self.narrowing = None if dtype is None else narrowing(self.source, dtype, cast, extent)
-        template = _with_options(source.template, options, self.narrowing)
-        target: Target = target_spec(template, format, list(options))
-        self.notes = target.notes
-        self._attributes = target.attributes
-        kvstore = destination.kvstore()
-        if not sync:  # one that is bound already would not look at the context
-            kept = {kind: value for kind, value in kvstore.resources.items() if kind != "file_io_sync"}
-            kvstore = replace(kvstore, resources=kept)
-        self._spec = {**target.spec, "kvstore": kvstore}
-        context = {} if sync else {"file_io_sync": False}
-        unstored = {**self._spec, "open": True, "assume_metadata": True}
-        self.target = open_spec(unstored, context=Context(context)).result()
+        self._job = planned_job(source, destination, format, options, cast=cast, extent=extent, sync=sync)
+        self.target, self.narrowing = self._job.target, self._job.narrowing
+        self.notes = self._job.target_spec.notes
         self._workers = workers or threads_here(n_block_threads())
-        self._arrays = copy_arrays(
-            self.source, self.target, destination, self.narrowing, is_stored=source.is_stored
-        )
         self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
         begun = read_journal(destination) if (resume or part is not None) and not overwrite else None
-        if plan is None and begun is not None:  # whoever goes on with it may have other memory and processors
+        same = (begun or {}).get("task", {}).get("source metadata") == source.digest
+        if plan is None and begun is not None and same:
+            # Whoever goes on with it may have other memory and processors.
             plan = _journalled_plan(begun, memory)
         task = {
             "source": source.location,
             "source metadata": source.digest,
-            "target": target.spec,
+            "target": self._job.target_spec.spec,
             "number of parts": part.n
             if part is not None
             else (begun or {}).get("task", {}).get("number of parts"),
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
             **({"fingerprint": "kept"} if keep_fingerprint else {}),
         }
-        self._follow(plan or self._arrays.plan(self._workers, memory), task)
-        self.nbytes = self._arrays.nbytes
+        self._follow(plan or self._job.arrays.plan(room_of(self._workers, memory)), task)
+        self.nbytes = self._job.nbytes
         if part is not None:
             start, stop = part.share(self.nbytes)
             self.nbytes = stop - start
@@ -138,15 +112,14 @@ class ArrayCopy:
         self._before: frozenset[str] | None = None  # keys that are not of this copy
         self._resume, self._overwrite = resume, overwrite
 
+    @property
+    def plan(self) -> CopyPlan:
+        """The passes."""
+        return self._job.plan
+
     def _follow(self, plan: CopyPlan, task: dict[str, Any]) -> None:
         """Take a plan."""
-        self.plan = plan
-        if self.plan.passes[0].domain.shape != self.target.shape:
-            raise InvalidArgumentError(
-                f"the plan is for an array of shape {list(self.plan.passes[0].domain.shape)}, "
-                f"not {list(self.target.shape)}"
-            )
-        self._steps = self._arrays.steps(self.plan, summed=self._keep_fingerprint)
+        self._job.follow(plan, summed=self._keep_fingerprint)
         self._task = {**task, "plan": plan.to_json()}
         n_tasks = [blocks.n_blocks for blocks in plan.passes]
         self._whole = self._journal = Journal(self._location, self._task, n_tasks)
@@ -171,7 +144,7 @@ class ArrayCopy:
                 self._parts.join(self._journal)
             self.nbytes_done = self._count_done()
             return
-        elif (self._resume or self._part is not None) and self._is_there():
+        elif (self._resume or self._part is not None) and self._job.is_there():
             self.complete = True
             self.nbytes_done = self.nbytes
             return
@@ -206,8 +179,8 @@ class ArrayCopy:
     def _count_done(self) -> int:
         """Return how many bytes were copied before."""
         return sum(
-            self._share(int(step.blocks.block(number).size) * step.itemsize)
-            for at, step in enumerate(self._steps)
+            self._job.share(int(step.blocks.block(number).size) * step.itemsize)
+            for at, step in enumerate(self._job.steps)
             for start, stop in self._journal.done(at)
             for number in range(start, stop)
         )
@@ -217,51 +190,61 @@ class ArrayCopy:
         keys = KeyRange.of_prefix(path) if path else KeyRange()
         return self._location.store.list(keys.start, keys.stop)
 
-    def _is_there(self) -> bool:
-        try:
-            open_spec({**self._spec, "open": True}).result()
-        except (ChunkwiseError, ValueError):
-            return False
-        return True
-
-    def _share(self, nbytes: int) -> int:
-        """Return what a block of one of several passes counts for the whole."""
-        return nbytes // len(self._steps)
-
     def run(self, advance: Callable[[int], None] = lambda nbytes: None) -> None:
         """Copy the blocks that are left; `advance` gets the bytes of some, one after the other."""
-        if self.narrowing is not None:
-            self.narrowing.n_changed = 0
-        journal = self._journal
+        job, journal = self._job, self._journal
+
+        def pending(at: int) -> list[tuple[int, int]]:
+            if at and self._part is not None:
+                journal.write()
+                if self.n_missing()[at - 1]:
+                    return []  # the other parts have to be as far
+            return journal.missing(at)
 
         def done(at: int, start: int, stop: int, result: StepResult) -> None:
             journal.mark(start, stop, at, result.fingerprint)
-            advance(self._share(result.nbytes))
+            advance(job.share(result.nbytes))
 
+        tally = self._workers.tally
+        tally.n_expected = tally.n_begun + sum(
+            stop - start for at in range(len(job.steps)) for start, stop in journal.missing(at)
+        )
+        self._drive(lambda crew: job.copy_stages(crew, self._fence(), pending, done))
+        if self._part is None:
+            self._check_passes()
+
+    def _fence(self) -> Fence:
+        return Fence(self._location.store, self._journal.key, self._journal.owner)
+
+    def _drive(self, stages: Callable[[Crew], Iterator[Stage]]) -> None:
+        """Have stages done, one after the other, and what they have done checked."""
         try:
-            self._drive("copy", self._steps, journal.missing, done)
-            if self._part is None:
-                self._check_intermediate()
+            with Crew(self._workers) as crew:
+                crew.run_all([stages(crew)], (lambda: None) if self.complete else self._journal.beat)
         except BaseException as e:
             self._interrupted(e)
             raise
 
-    def _check_intermediate(self) -> None:
+    def _check_passes(self) -> None:
         """Raise DataCorruptionError unless the second pass has read what the first has written."""
-        sums = [self._journal.fingerprint(at) for at in range(len(self._steps))]
-        if len(set(sums)) > 1:
-            self._journal.restart()
-            raise DataCorruptionError(
-                "the intermediate array was not read as it was written: fingerprints are "
-                f"{sums[0]:016x} and {sums[1]:016x}"
-            )
+        try:
+            self._job.check_passes([self._journal.fingerprint(at) for at in range(len(self._job.steps))])
+        except DataCorruptionError:
+            self._start_again()
+            raise
+
+    def _start_again(self) -> None:
+        """Note that nothing of what was copied is to be trusted."""
+        self._journal.restart()
+        self._journal.save()
 
     def n_missing(self) -> list[int]:
         """Return for each pass how many tasks are to be done, by any part."""
         if self._parts is not None:
-            return [self._parts.n_missing(at) for at in range(len(self._steps))]
+            return [self._parts.n_missing(at) for at in range(len(self._job.steps))]
         return [
-            sum(stop - start for start, stop in self._journal.missing(at)) for at in range(len(self._steps))
+            sum(stop - start for start, stop in self._journal.missing(at))
+            for at in range(len(self._job.steps))
         ]
 
     def join(self) -> bool:
@@ -278,41 +261,8 @@ class ArrayCopy:
         except FailedPreconditionError:
             return False
         self._journal, self._part = self._whole, None
-        try:
-            self._check_intermediate()
-        except BaseException as e:
-            self._interrupted(e)
-            raise
+        self._check_passes()
         return True
-
-    def _drive(
-        self,
-        what: str,
-        steps: Sequence[CopyStep],
-        pending: Callable[[int], Sequence[tuple[int, int]]],
-        done: Callable[[int, int, int, StepResult], None],
-    ) -> None:
-        """Have the steps done, one after the other."""
-        journal = self._journal
-        fence = (
-            None if self.complete else Fence(self._location.store, journal.key, journal.owner, what == "copy")
-        )
-        work = Work(what, steps, fence)
-
-        def count(at: int, start: int, stop: int, result: StepResult) -> None:
-            narrowing = steps[at].narrowing
-            if narrowing is not None:
-                narrowing.add_changed(result.n_changed)
-            done(at, start, stop, result)
-
-        with Crew(self._workers) as crew:
-            for at in range(len(steps)):
-                if what == "copy" and at and self._part is not None:
-                    journal.write()
-                    if self.n_missing()[at - 1]:
-                        return  # the other parts have to be as far
-                tick = (lambda: None) if self.complete else journal.beat
-                crew.run(work, at, pending(at), partial(count, at), tick)
 
     def _interrupted(self, error: BaseException) -> None:
         if self.complete:  # and has no journal
@@ -331,41 +281,22 @@ class ArrayCopy:
 
         If the copy took two passes, it says only that some differ.
         """
-        narrowing = copy(self.narrowing)  # which counts once
-        steps = self._arrays.verify_steps(self.plan, narrowing)
-        sums = [0] * len(steps)
-
-        def done(at: int, start: int, stop: int, result: StepResult) -> None:
-            sums[at] = (sums[at] + result.fingerprint) & _MASK
-            advance(self._share(result.nbytes))
-
+        fence = None if self.complete else self._fence()
         try:
-            self._drive("verify", steps, lambda at: [(0, steps[at].blocks.n_blocks)], done)
-            if len(set(sums)) > 1:
-                raise DataCorruptionError(
-                    f"the copy differs from the source: fingerprints are {sums[1]:016x} and {sums[0]:016x}"
-                )
-        except DataCorruptionError as e:
+            self._drive(lambda crew: self._job.verify_stages(crew, fence, advance))
+        except DataCorruptionError:
             if not self.complete:
-                self._journal.restart()
-            self._interrupted(e)
-            raise
-        except BaseException as e:
-            self._interrupted(e)
+                self._start_again()
             raise
 
     def finish(self) -> TensorStore:
         """Make the copy an array; return it as it is opened anew."""
         location = self._location
         if not self.complete:
-            if self.plan.intermediate is not None:
-                # First: an N5 array can't be made where a directory is.
-                delete_below(location.child(INTERMEDIATE))
+            self._job.check_source()
             create_parents(location, self._format)
-            write_first_attributes(location, self._format, self._attributes)
-            open_spec({**self._spec, "open": True, "create": True}).result()
-            if self._keep_fingerprint:
-                note_fingerprint(require_node(location), self._journal.fingerprint(len(self._steps) - 1))
+            last = len(self._job.steps) - 1
+            self._job.publish(self._journal.fingerprint(last) if self._keep_fingerprint else None)
             self._journal.delete()
             update_consolidated(location.store, location.path)
         return open_array(location)
@@ -383,13 +314,3 @@ def _journalled_plan(journal: Mapping[str, Any], memory: int | None) -> CopyPlan
             "options, or --overwrite to start again"
         )
     return plan
-
-
-def _with_options(template: ArrayTemplate, options: dict[str, Any], convert: Convert | None) -> ArrayTemplate:
-    if "dtype" in options and template.fill_value is not None and "fill_value" not in options:
-        convert = convert or converter(template.dtype, options["dtype"])
-        try:
-            options = {**options, "fill_value": convert(template.fill_value)}
-        except MisfitError as e:
-            raise prefix(e, "The fill value can't be kept, give another one") from None
-    return template.replaced(options)

@@ -17,7 +17,7 @@ from chunkwise.dtypes.data_type import DataType
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.node import Node
 from chunkwise.spec.unit import Unit
-from chunkwise.tools.compressor import compressor_from_json
+from chunkwise.tools.compressor import compressor_from_json, parse_compressor
 
 __all__ = [
     "FINGERPRINT",
@@ -28,6 +28,7 @@ __all__ = [
     "data_type",
     "inner_chain",
     "template_of",
+    "template_options",
 ]
 
 NAMES = "_ARRAY_DIMENSIONS"
@@ -105,6 +106,20 @@ def data_type(dtype: Any) -> DataType:
             return DataType(np.dtype(dtype))
         except TypeError:
             raise InvalidArgumentError(f"dtype: there is no data type {dtype!r}") from None
+
+
+def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a copy as fields of a template; raise InvalidArgumentError for unknown ones."""
+    known = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
+    for name in options:
+        if name not in known:
+            raise InvalidArgumentError(f"options: expected some of {', '.join(known)}, not {name!r}")
+    out = dict(options)
+    if isinstance(out.get("codec"), str):
+        out["codec"] = parse_compressor(out["codec"])
+    if "dtype" in out:
+        out["dtype"] = data_type(out["dtype"])
+    return out
 
 
 def template_of(store: TensorStore, node: Node, attributes: Mapping[str, Any]) -> ArrayTemplate:

@@ -12,11 +12,11 @@ from chunkwise.arguments import as_nbytes
 from chunkwise.hierarchy.location import LocationLike, locate
 from chunkwise.hierarchy.new_location import suggested_format
 from chunkwise.tools.array_copy import ArrayCopy
+from chunkwise.tools.array_template import template_options
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import stored_source
 from chunkwise.tools.executors import workers_of
 from chunkwise.tools.narrowing import Cast
-from chunkwise.tools.tree_copy import template_options
 
 __all__ = ["ArrayCopyReport", "copy", "plan_copy"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
@@ -22,9 +22,9 @@ from chunkwise.tools.copy_plan import CopyPlan, Intermediate
 from chunkwise.tools.copy_work import CopyStep
 from chunkwise.tools.executors import Workers
 from chunkwise.tools.narrowing import Narrowing
-from chunkwise.tools.plan_blocks import Grid, least_memory, plan_blocks
+from chunkwise.tools.plan_blocks import COPIES, Grid, least_memory, plan_blocks
 
-__all__ = ["INTERMEDIATE", "CopyArrays", "copy_arrays"]
+__all__ = ["INTERMEDIATE", "CopyArrays", "Room", "copy_arrays", "room_of"]
 
 INTERMEDIATE = ".chunkwise-intermediate"
 """Name, below the destination, of the array between two passes."""
@@ -32,6 +32,32 @@ INTERMEDIATE = ".chunkwise-intermediate"
 _N_BLOCKS = 64
 _SMALLEST_NBYTES = 4 << 20
 _DEFAULT_SHARE = 4  # of the memory that there is
+_SMALL_NBYTES = 16 << 20
+_TEXT_NBYTES = 1 << 10  # of an element whose size isn't known
+
+
+class Room(NamedTuple):
+    """What a worker process has for a copy.
+
+    Attributes
+    ----------
+    memory : int
+        Bytes.
+    n_at_once : int
+        Tasks that it works on at the same time.
+    is_limit : bool
+        Whether a chunk that takes more memory is an error.
+    """
+
+    memory: int
+    n_at_once: int
+    is_limit: bool
+
+
+def room_of(workers: Workers, memory: int | None) -> Room:
+    """Return what each of the workers has, given how much memory was asked for, if it was."""
+    default = workers.memory or memory_limit() // _DEFAULT_SHARE
+    return Room(default if memory is None else memory, workers.n_at_once, memory is not None)
 
 
 @dataclass(frozen=True)
@@ -47,27 +73,48 @@ class CopyArrays:
     )  # what missing chunks of the source read as, if they may be missing in the target
     nbytes: int  # of all elements
 
-    def plan(self, workers: Workers, memory: int | None) -> CopyPlan:
-        """Return the passes that suit these workers."""
+    def plan(self, room: Room) -> CopyPlan:
+        """Return the passes that suit the workers."""
         target, source = self.target, self.source
-        itemsize = max(_itemsize(target), _itemsize(source))
+        itemsize = self._largest_itemsize
         whole = target.size * itemsize
         fixed = not target.dtype.memory_dtype.hasobject and target.rank > 0 and target.size > 0
-        domain = IndexDomain(inclusive_min=target.origin, shape=target.shape, labels=target.domain.labels)
         grid = _grid(target, target.chunk_layout.write_chunk.shape)
-        if memory is None:  # nobody asked for a limit that a chunk would have to fit in
-            memory = workers.memory or memory_limit() // _DEFAULT_SHARE
-            memory = max(memory, least_memory(domain, itemsize, grid))
+        memory = room.memory
+        if not room.is_limit:  # nobody asked for a limit that a chunk would have to fit in
+            memory = max(memory, least_memory(self._domain, itemsize, grid))
         return plan_blocks(
-            domain,
+            self._domain,
             itemsize,
             _grid(source, source.chunk_layout.read_chunk.shape),
             grid,
             memory=memory,
-            n_at_once=workers.n_at_once,
+            n_at_once=room.n_at_once,
             wanted_nbytes=min(max(whole // _N_BLOCKS, _SMALLEST_NBYTES), BLOCK_NBYTES),
             two_passes=fixed and _intermediate_metadata(target) is not None,
         )
+
+    def is_small(self, room: Room) -> bool:
+        """Return True if the array is to be copied as a whole, by `plan_whole`."""
+        has_objects = self.target.dtype.memory_dtype.hasobject
+        nbytes = self.target.size * (_TEXT_NBYTES if has_objects else self._largest_itemsize)
+        return nbytes <= _SMALL_NBYTES and nbytes * COPIES * room.n_at_once <= room.memory
+
+    def plan_whole(self) -> CopyPlan:
+        """Return one pass of one block."""
+        domain, itemsize = self._domain, self._largest_itemsize
+        blocks = Blocks(domain, tuple(domain.inclusive_min), tuple(max(1, n) for n in domain.shape))
+        memory = COPIES * itemsize * int(domain.size)
+        return CopyPlan((blocks,), (1.0,), (1,), (1,), None, itemsize, memory, 1)
+
+    @property
+    def _domain(self) -> IndexDomain:
+        target = self.target
+        return IndexDomain(inclusive_min=target.origin, shape=target.shape, labels=target.domain.labels)
+
+    @property
+    def _largest_itemsize(self) -> int:
+        return max(_itemsize(self.target), _itemsize(self.source))
 
     def steps(self, plan: CopyPlan, *, summed: bool) -> list[CopyStep]:
         """Return the steps that copy, of which the last has fingerprints if they are wanted."""

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from chunkwise.api.open import open as open_spec
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.hierarchy.attributes import read_attributes
+from chunkwise.hierarchy.attributes import node_attributes, read_attributes
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import require_node
+from chunkwise.hierarchy.node import Node, require_node
+from chunkwise.hierarchy.tree import Tree
 from chunkwise.index_space import d, newaxis
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.protocol import KvStoreDriver
@@ -21,9 +22,9 @@ from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec
 from chunkwise.spec.kvstores.adapter import AdapterKvStoreSpec
 from chunkwise.tools.array_template import ArrayTemplate, template_of
-from chunkwise.tools.new_array import open_array
+from chunkwise.tools.new_array import open_array, open_node
 
-__all__ = ["CopySource", "check_apart", "source_in_file", "stored_source"]
+__all__ = ["CopySource", "check_apart", "source_in_file", "stored_source", "tree_source"]
 
 
 class CopySource(NamedTuple):
@@ -33,7 +34,12 @@ class CopySource(NamedTuple):
     template: ArrayTemplate
     location: Any  # JSON, for a journal
     digest: str  # of its metadata, for a journal
-    is_stored: bool  # it lies in chunks, so that it can tell which of them are missing
+    node: Node | None  # None for an array that a spec makes of others
+
+    @property
+    def is_stored(self) -> bool:
+        """True if it lies in chunks, so that it can tell which of them are missing."""
+        return self.node is not None
 
     def part(self, index: tuple[int | slice, ...]) -> CopySource:
         """Return the region that one index or slice for each dimension selects; its bounds begin at 0."""
@@ -72,7 +78,15 @@ def stored_source(location: Location) -> CopySource:
     node = require_node(location)
     store = open_array(location, read=True)
     template = template_of(store, node, read_attributes(location))
-    return CopySource(store, template, location.kvstore_json(), _digest(dict(node.document)), True)
+    return CopySource(store, template, location.kvstore_json(), _digest(dict(node.document)), node)
+
+
+def tree_source(tree: Tree, names: Sequence[str], node: Node) -> CopySource:
+    """Return an array of a tree, of which nothing is read that hasn't been read already but attributes."""
+    store = open_node(tree, names, node)
+    known = tree.known_attributes(names)
+    template = template_of(store, node, node_attributes(node) if known is None else known)
+    return CopySource(store, template, node.location.kvstore_json(), _digest(dict(node.document)), node)
 
 
 def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
@@ -88,7 +102,7 @@ def source_in_file(path: str, spec: dict[str, Any]) -> CopySource:
         names=tuple(label or None for label in store.domain.labels),
         units=tuple(store.dimension_units),
     )
-    return CopySource(store, template, os.path.abspath(path), _digest(spec), False)
+    return CopySource(store, template, os.path.abspath(path), _digest(spec), None)
 
 
 def check_apart(source: Location, destination: Location) -> None:

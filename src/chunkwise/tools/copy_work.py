@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.dtypes.conversion import implicit_converter
-from chunkwise.errors import FailedPreconditionError, prefix
+from chunkwise.errors import prefix
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks
 from chunkwise.tools.copy_check import compare, read_plainly
 from chunkwise.tools.fingerprint import fingerprint
 from chunkwise.tools.narrowing import MisfitError, Narrowing
+from chunkwise.tools.visibility import check_array_visible
 
 __all__ = ["CopyStep", "StepResult"]
 
@@ -56,10 +57,7 @@ class CopyStep:
 
     def check_visible(self) -> None:
         """Raise FailedPreconditionError unless the source is here what it is where the copy was begun."""
-        try:
-            self.source.resolve().result()
-        except ValueError as e:
-            raise FailedPreconditionError(f"a worker doesn't see the source: {e}") from None
+        check_array_visible(self.source, "the source")
 
     def run(self, tasks: Iterable[int]) -> StepResult:
         """Do tasks; return their bytes, their fingerprint and how many values were changed."""

@@ -7,18 +7,15 @@ Values are compared block by block; NaN equals NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
-from chunkwise.api.copy import divide
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.binding import MISSING, dump
-from chunkwise.dtypes.fill_value import same_fill, same_object
+from chunkwise.dtypes.fill_value import same_fill
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.attributes import node_attributes
@@ -26,12 +23,11 @@ from chunkwise.hierarchy.link import Link, parse_links, without_links
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import Node, require_node
 from chunkwise.hierarchy.walk import walk
-from chunkwise.plan.blocks import Blocks
 from chunkwise.tools.array_template import ArrayTemplate, template_of
-from chunkwise.tools.copy_check import read_plainly
 from chunkwise.tools.executors import Workers, threads_here, workers_of
 from chunkwise.tools.new_array import open_array
-from chunkwise.tools.work import Crew, Work
+from chunkwise.tools.value_difference import as_json, compare_values, same_json
+from chunkwise.tools.work import Crew
 
 __all__ = ["Difference", "diff"]
 
@@ -219,7 +215,7 @@ def _layouts(name: str, x: ArrayTemplate, y: ArrayTemplate) -> Iterator[Differen
     if str(x.codec) != str(y.codec):
         yield Difference(name, "codec", str(x.codec), str(y.codec))
     if x.dtype == y.dtype and not same_fill(_fill(x), _fill(y)):
-        yield Difference(name, "fill_value", _json(_fill(x)[()]), _json(_fill(y)[()]))
+        yield Difference(name, "fill_value", as_json(_fill(x)[()]), as_json(_fill(y)[()]))
 
 
 def _units(template: ArrayTemplate) -> list[str | None]:
@@ -233,125 +229,17 @@ def _fill(template: ArrayTemplate) -> npt.NDArray[Any]:
 def _attributes(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:
     for key in sorted({*a, *b}):
         left, right = a.get(key, MISSING), b.get(key, MISSING)
-        if left is MISSING or right is MISSING or not _same(left, right):
+        if left is MISSING or right is MISSING or not same_json(left, right):
             left, right = (None if value is MISSING else value for value in (left, right))
             yield Difference(name, "attribute", left, right, dump(key))
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Return True if two JSON values are the same: 1 is 1.0, but not true; NaN is NaN."""
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_same, a, b))
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return same_object(a, b)
-    return bool(a == b or (a != a and b != b))
 
 
 def _values(
     name: str, left: TensorStore, right: TensorStore, crew: Crew, progress: Progress
 ) -> Iterator[Difference]:
     """Yield one difference if any element differs: how many do, and the first of them."""
-    n_different = 0
-    firsts: list[_First] = []
-
-    def done(start: int, stop: int, found: _Found) -> None:
-        nonlocal n_different
-        n_different += found.n_different
-        if found.first is not None:
-            firsts[:] = [min([*firsts, found.first], key=lambda first: first.where)]
-        progress(found.nbytes)
-
-    blocks = divide(left, right)
-    crew.run(Work("diff", [_DiffStep(left, right, blocks)]), 0, [(0, blocks.n_blocks)], done)
-    for first in firsts:
-        detail = f"({n_different:,} of {left.size:,} differ; the first at {first.where})"
-        yield Difference(name, "values", first.left, first.right, detail)
-
-
-class _First(NamedTuple):
-    where: list[int]
-    left: Any  # as JSON
-    right: Any
-
-
-class _Found(NamedTuple):
-    nbytes: int
-    n_different: int
-    first: _First | None
-
-
-@dataclass
-class _DiffStep:
-    """Blocks of two arrays that are compared."""
-
-    left: TensorStore
-    right: TensorStore
-    blocks: Blocks
-
-    @property
-    def is_remote(self) -> bool:
-        """False: a task reads one chunk after the other."""
-        return False
-
-    def check_visible(self) -> None:
-        """Raise FailedPreconditionError unless both arrays are here as they are where the work was begun."""
-        try:
-            for store in (self.left, self.right):
-                store.resolve().result()
-        except ValueError as e:
-            raise FailedPreconditionError(f"a worker doesn't see an array: {e}") from None
-
-    def run(self, tasks: Iterable[int]) -> _Found:
-        """Compare some blocks."""
-        nbytes = n_different = 0
-        first: _First | None = None
-        fills = [s.dtype.zero() if s.fill_value is None else s.fill_value for s in (self.left, self.right)]
-        same_fills = same_fill(*fills)
-        for number in tasks:
-            block = self.blocks.block(number)
-            views = self.left[block], self.right[block]
-            if same_fills and all(
-                view.storage_statistics(query_not_stored=True).result().not_stored for view in views
-            ):
-                continue
-            x, y = map(read_plainly, views)
-            nbytes += x.nbytes
-            different = _different(x, y)
-            n = int(np.count_nonzero(different))
-            if not n:
-                continue
-            n_different += n
-            at = np.unravel_index(int(np.argmax(different)), different.shape)
-            where = [int(i) + lo for i, lo in zip(at, block.inclusive_min, strict=True)]
-            if first is None or where < first.where:
-                first = _First(where, _json(x[at]), _json(y[at]))
-        return _Found(nbytes, n_different, first)
-
-
-def _different(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    if x.dtype.names is not None or (x.dtype.kind == "V" and not _is_number(x.dtype)):
-        bits = [np.ascontiguousarray(v).reshape(-1).view(np.uint8).reshape(v.size, -1) for v in (x, y)]
-        return np.asarray((bits[0] != bits[1]).any(axis=1)).reshape(x.shape)
-    if x.dtype.hasobject and y.dtype.hasobject:
-        pairs = zip(x.ravel().tolist(), y.ravel().tolist(), strict=True)
-        return np.array([not _same(a, b) for a, b in pairs], bool).reshape(x.shape)
-    different = np.asarray(x != y, bool).reshape(x.shape)
-    if x.dtype.kind in "fcmMV":
-        different &= ~(np.asarray(x != x) & np.asarray(y != y))
-    return different
-
-
-def _is_number(dtype: np.dtype[Any]) -> bool:
-    """Return True if a type that NumPy itself doesn't have compares its values, as bfloat16 does."""
-    return dtype.isbuiltin == 2
-
-
-def _json(value: Any) -> Any:
-    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return value if isinstance(value, bool | int | float | str | list | dict | None) else str(value)
+    found = compare_values(left, right, crew, progress)
+    if found.first is not None:
+        where, x, y = found.first
+        detail = f"({found.n_different:,} of {left.size:,} differ; the first at {where})"
+        yield Difference(name, "values", x, y, detail)

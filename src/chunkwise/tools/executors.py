@@ -7,7 +7,7 @@ import queue
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from chunkwise.errors import InvalidArgumentError, UnavailableError
@@ -20,6 +20,7 @@ from chunkwise.tools.task_driver import BATCH_SECONDS
 __all__ = [
     "BlockThreads",
     "OpenExecutor",
+    "Tally",
     "Workers",
     "kept_open",
     "named_workers",
@@ -82,6 +83,20 @@ class OpenExecutor(NamedTuple):
     renew: Callable[[], Executor] | None = None
 
 
+@dataclass
+class Tally:
+    """How many tasks there are, for a display; of stages that haven't begun they may not be known yet."""
+
+    n_done: int = 0
+    n_begun: int = 0  # of stages that have begun
+    n_expected: int = 0
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks, as far as it is known."""
+        return max(self.n_begun, self.n_expected)
+
+
 @dataclass(frozen=True)
 class Workers:
     """Those who do tasks: how to reach them, how many they are, what each may use."""
@@ -91,6 +106,7 @@ class Workers:
     n_at_once: int = 1  # tasks at the same time in one process
     memory: int | None = None  # of one process, where it is known
     batch_seconds: float = BATCH_SECONDS
+    tally: Tally = field(default_factory=Tally, compare=False)
 
 
 def threads_here(n: int) -> Workers:

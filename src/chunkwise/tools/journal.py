@@ -61,15 +61,12 @@ class Journal:
         self._n_tasks = [n_tasks] if isinstance(n_tasks, int) else list(n_tasks)
         self._silence = silence
         self._lock = new_lock()
-        self._forget()
+        self._done = [Ranges() for _ in self._n_tasks]
+        self._sums = [0] * len(self._n_tasks)
         self._saved = 0.0
         self._generation = MISSING_GENERATION
         self.owner = ":".join((process_name().host, str(os.getpid()), uuid4().hex))
         _here[self.owner] = self
-
-    def _forget(self) -> None:
-        self._done = [Ranges() for _ in self._n_tasks]
-        self._sums = [0] * len(self._n_tasks)
 
     def begin(self, *, owned: bool = True) -> None:
         """Write the journal of new work, as its owner or not; raise AlreadyExistsError if there is one."""
@@ -179,10 +176,11 @@ class Journal:
         with self._lock:
             self._save(None)
 
-    def restart(self) -> None:
-        """Note that no task is done: what was written is not to be trusted."""
+    def restart(self, passes: Sequence[int] | None = None) -> None:
+        """Note that no task, perhaps of some passes, is done: what was written is not to be trusted."""
         with self._lock:
-            self._forget()
+            for at in range(len(self._n_tasks)) if passes is None else passes:
+                self._done[at], self._sums[at] = Ranges(), 0
             self._save(self.owner)
 
     def delete(self) -> None:

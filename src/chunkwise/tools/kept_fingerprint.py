@@ -8,25 +8,34 @@ be looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from chunkwise.driver.stored_array import StoredArray
-from chunkwise.hierarchy.attributes import change_attributes
-from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.attributes import ATTRIBUTES_KEYS
 from chunkwise.tools.array_template import FINGERPRINT
 from chunkwise.tools.fingerprint import fingerprint
 from chunkwise.tools.plain_read import Piece
+from chunkwise.tools.target import Target
 
-__all__ = ["chunk_fingerprint", "fill_fingerprint", "keep_fingerprint", "kept_fingerprint"]
+__all__ = ["chunk_fingerprint", "fill_fingerprint", "kept_fingerprint", "with_fingerprint"]
 
 _MASK = (1 << 64) - 1
 
 
-def keep_fingerprint(node: Node, total: int) -> None:
-    """Note the fingerprint of all elements in the attributes of an array."""
-    change_attributes(node, lambda own: {**own, FINGERPRINT: f"{total:016x}"})
+def with_fingerprint(target: Target, format: str, total: int) -> Target:
+    """Return an array that is to be made with the fingerprint of all elements among its attributes."""
+    own = {FINGERPRINT: f"{total:016x}"}
+    if format in ATTRIBUTES_KEYS:
+        return replace(target, attributes={**target.attributes, **own})
+    metadata = target.spec["metadata"]
+    if format == "n5":
+        metadata = {**metadata, **own}
+    else:
+        metadata = {**metadata, "attributes": {**metadata.get("attributes", {}), **own}}
+    return replace(target, spec={**target.spec, "metadata": metadata})
 
 
 def kept_fingerprint(attributes: Mapping[str, Any]) -> str | None:

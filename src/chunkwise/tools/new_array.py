@@ -6,6 +6,7 @@ version, and consolidated metadata above follows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from chunkwise.api.open import open as open_spec
@@ -15,10 +16,12 @@ from chunkwise.hierarchy.attributes import write_first_attributes
 from chunkwise.hierarchy.consolidated import update_consolidated
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, create_parents
-from chunkwise.hierarchy.node import DRIVERS, FORMATS, require_node
+from chunkwise.hierarchy.node import DRIVERS, FORMATS, Node, require_node
+from chunkwise.hierarchy.tree import Tree
+from chunkwise.index_space import IndexTransform
 from chunkwise.tools.target import Target
 
-__all__ = ["create_array", "open_array"]
+__all__ = ["create_array", "open_array", "open_node"]
 
 
 def open_array(location: Location, **options: Any) -> TensorStore:
@@ -29,6 +32,12 @@ def open_array(location: Location, **options: Any) -> TensorStore:
         raise InvalidArgumentError(f"{location.text} is a group, not an array ({what})")
     spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}
     return open_spec(spec, **options).result()
+
+
+def open_node(tree: Tree, names: Sequence[str], node: Node) -> TensorStore:
+    """Open an array of a tree, of which nothing is read that hasn't been read already."""
+    array = tree.open_array(names, node)
+    return TensorStore._make(array, IndexTransform.identity(array.domain), None, tree.array_node(names, node))
 
 
 def create_array(location: Location, target: Target) -> TensorStore:

@@ -22,14 +22,14 @@ from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks, block_shape
 from chunkwise.tools.copy_plan import CopyPlan, Intermediate
 
-__all__ = ["Grid", "least_memory", "plan_blocks"]
+__all__ = ["COPIES", "Grid", "least_memory", "plan_blocks"]
 
 Edges: TypeAlias = npt.NDArray[np.int64]
 
 MOST_READ = 2.5
 """How often one pass may read the array before two take its place."""
 
-_COPIES = 4
+COPIES = 4
 """Blocks that a task has in memory: as it is read, as it is to be written, encoded, and what codecs take."""
 
 _MOST_COUNTED = 1 << 20  # blocks along a dimension; of more, the first stand for all
@@ -93,10 +93,10 @@ def plan_blocks(
     if needed > memory:
         raise InvalidArgumentError(
             f"a block of {list(unit)} elements, which is written as one object, takes {needed:,} bytes of "
-            f"memory: {_COPIES} times its {prod(unit) * itemsize:,} bytes; {memory:,} may be used"
+            f"memory: {COPIES} times its {prod(unit) * itemsize:,} bytes; {memory:,} may be used"
         )
     n_at_once = max(1, min(n_at_once, memory // max(1, needed)))
-    most = memory // (_COPIES * n_at_once)
+    most = memory // (COPIES * n_at_once)
     size = min(most, wanted_nbytes or most)
     best, best_read = block_shape(shape, unit, source.shape, itemsize, size), float("inf")
     while True:
@@ -124,7 +124,7 @@ def plan_blocks(
     chunk = tuple(max(1, min(n, size)) for n, size in zip(source.shape, shape, strict=True))
     while n_at_once > 1 and prod(chunk) * itemsize > most:  # a chunk of the source is a block
         n_at_once -= 1
-        most = memory // (_COPIES * n_at_once)
+        most = memory // (COPIES * n_at_once)
     plan = _two_passes(domain, itemsize, source._replace(shape=chunk), target._replace(shape=unit), most)
     if plan is None or sum(plan[1]) + 1 >= best_read:
         return direct
@@ -140,7 +140,7 @@ def plan_blocks(
 def least_memory(domain: IndexDomain, itemsize: int, target: Grid) -> int:
     """Return the bytes that a task takes at least: one chunk of the target is a block."""
     n = prod(max(1, min(n, size)) for n, size in zip(target.shape, domain.shape, strict=True))
-    return n * itemsize * _COPIES
+    return n * itemsize * COPIES
 
 
 def _two_passes(

@@ -1,14 +1,15 @@
 """The loop that has tasks done by an executor, whatever it is made of.
 
 1. Tasks are numbers.  A batch is a run of them, some 30 s of work, smaller towards the end; one or two
-   batches for each worker are under way.
+   batches for each worker are under way.  Tasks of one kind form a stage.  Of a chain of stages, each begins
+   when the one before has ended; chains don't wait for each other, so that all form one stream.
 2. A worker that is lost is not a task that fails: its batch is done again.  A batch that has lost workers
    runs alone, since nobody knows which of those under way it was; after three losses it is halved, and a
    single task is named in the error.
 3. What runs 3 times longer than the median gets a second try, when a worker has nothing else to do.  The
    first result counts.
-4. The loop ends when nothing is under way any more, slow tries included: nothing is written afterwards.  What
-   only reads isn't waited for.
+4. A stage ends when nothing of it is under way any more, slow tries included: nothing is written afterwards.
+   What only reads isn't waited for.
 5. The first failure, or an interrupt, lets what is under way end, and is raised.
 """
 
@@ -18,15 +19,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from dataclasses import dataclass
 from statistics import median
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from chunkwise.errors import AbortedError
+from chunkwise.tools.task_stages import Batch, Chain, RunningChain, Stage
 
-__all__ = ["LostWorkersError", "Submit", "run_tasks"]
-
-R = TypeVar("R")
+__all__ = ["run_tasks"]
 
 BATCH_SECONDS = 30.0
 _WINDOW = 2  # batches under way for each worker
@@ -44,81 +43,23 @@ _LOST = {
 _TICK = 1.0
 
 
-class LostWorkersError(AbortedError):
-    """A task during which every worker ended that tried it."""
-
-
-class Submit(Protocol):
-    """Has the tasks from `start` up to, but without, `stop` done somewhere."""
-
-    def __call__(self, start: int, stop: int) -> Future[Any]: ...
-
-
-@dataclass(eq=False)
-class _Batch:
-    start: int
-    stop: int
-    n_losses: int = 0
-    n_running: int = 0  # tries that are under way
-    n_tries: int = 0
-    submitted: float = 0.0
-    done: bool = False
-
-
-class _Queue:
-    """The tasks that nobody works on."""
-
-    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
-        self._ranges = deque((start, stop) for start, stop in ranges if start < stop)
-        self._suspects: deque[_Batch] = deque()
-        self.n_left = sum(stop - start for start, stop in self._ranges)
-
-    def take(self, size: int) -> _Batch | None:
-        """Return the next batch of `size` tasks at most."""
-        if not self._ranges:
-            return None
-        start, stop = self._ranges.popleft()
-        if stop - start > size:
-            self._ranges.appendleft((start + size, stop))
-            stop = start + size
-        self.n_left -= stop - start
-        return _Batch(start, stop)
-
-    def take_suspect(self) -> _Batch | None:
-        """Return the next batch that is to run alone."""
-        return self._suspects.popleft() if self._suspects else None
-
-    def put_back(self, batch: _Batch, n_losses: int) -> None:
-        """Take back a batch that has lost workers."""
-        batch.n_losses += n_losses
-        if batch.n_losses < _MOST_LOSSES:
-            self._suspects.append(_Batch(batch.start, batch.stop, batch.n_losses))
-            return
-        middle = (batch.start + batch.stop) // 2
-        if middle == batch.start:
-            raise LostWorkersError(f"task {batch.start} has ended {batch.n_losses} workers that tried it")
-        self._suspects += [_Batch(batch.start, middle), _Batch(middle, batch.stop)]
-
-
-class _Driver(Generic[R]):
+class _Driver:
     def __init__(
         self,
-        submit: Submit,
-        pending: Iterable[tuple[int, int]],
-        done: Callable[[int, int, R], None],
+        chains: Iterable[Chain],
         n_workers: int,
         seconds: float,
         tick: Callable[[], None],
         stop: Callable[[], None],
-        renew: Callable[[], Submit] | None,
-        wait_for_all: bool,
+        renew: Callable[[], None] | None,
     ) -> None:
-        self._submit, self._done, self._n_workers, self._seconds = submit, done, n_workers, seconds
+        self._chains = iter(chains)
+        self._n_workers, self._seconds = n_workers, seconds
         self._tick, self._stop, self._renew = tick, stop, renew
-        self._wait_for_all = wait_for_all
-        self._queue = _Queue(pending)
-        self._running: dict[Future[R], _Batch] = {}
-        self._measured: deque[float] = deque(maxlen=_N_MEASURED)  # seconds a task
+        self._begun: list[RunningChain] = []
+        self._suspects: deque[Batch] = deque()
+        self._running: dict[Future[Any], Batch] = {}
+        self._measured: dict[str, deque[float]] = {}  # seconds for a unit of cost, by kind
         self._alone = False
 
     def run(self) -> None:
@@ -132,131 +73,171 @@ class _Driver(Generic[R]):
 
     def _fill(self) -> bool:
         """Submit what there is room for; return whether anything is to be waited for."""
+        is_idle = False
         while len(self._running) < (0 if self._alone else _WINDOW * self._n_workers):
-            batch = self._queue.take(self._batch_size())
+            batch = self._take()
             if batch is None:
+                is_idle = True
                 break
             self._start(batch)
         if not self._running:
-            suspect = self._queue.take_suspect()
-            self._alone = suspect is not None
-            if suspect is not None:
-                self._start(suspect)
-            elif self._queue.n_left:
+            was_alone = self._alone
+            self._alone = bool(self._suspects)
+            if self._alone:
+                self._start(self._suspects.popleft())
+            elif was_alone:
                 return self._fill()
-        if not self._alone and not self._queue.n_left:
+        if is_idle and not self._alone:
             self._try_again()
-        return bool(self._running) and (self._wait_for_all or not all(b.done for b in self._running.values()))
+        return bool(self._begun)
 
-    def _start(self, batch: _Batch) -> None:
+    def _take(self) -> Batch | None:
+        """Return the next batch, of the first chain that has one; None if all wait."""
+        for running in self._begun:
+            if running.ranges:
+                return running.take(self._batch_size(running))
+        for chain in self._chains:
+            running = RunningChain(iter(chain))
+            if running.advance():
+                self._begun.append(running)
+                return running.take(self._batch_size(running))
+        return None
+
+    def _advance(self, running: RunningChain) -> None:
+        """Go on to the next stage of a chain if this one has ended."""
+        if running in self._begun and running.has_ended() and not running.advance():
+            self._begun.remove(running)
+
+    def _start(self, batch: Batch) -> None:
         batch.submitted = time.monotonic()
         batch.n_running += 1
+        batch.of.n_tries += 1
         batch.n_tries += 1
         try:
-            future = self._submit(batch.start, batch.stop)
+            future = batch.stage.submit(batch.start, batch.stop)
         except BrokenExecutor as e:
             future = Future()
             future.set_exception(e)
         self._running[future] = batch
 
+    def _stopped(self, future: Future[Any]) -> Batch:
+        """Count a try as one that isn't under way any more."""
+        batch = self._running.pop(future)
+        batch.n_running -= 1
+        batch.of.n_tries -= 1
+        return batch
+
+    def _put_back(self, batch: Batch, n_losses: int) -> None:
+        """Take back a batch that has lost workers."""
+        batch.n_losses += n_losses
+        if batch.n_losses < _MOST_LOSSES:
+            self._suspects.append(Batch(batch.of, batch.stage, batch.start, batch.stop, batch.n_losses))
+        else:
+            self._suspects += batch.of.halves(batch)
+
     def _try_again(self) -> None:
         """Give what is slow a second try, as far as workers have nothing to do."""
         n_idle = self._n_workers - len(self._running)
-        if n_idle <= 0 or not self._measured:
+        if n_idle <= 0:
             return
-        now, each = time.monotonic(), median(self._measured)
+        now = time.monotonic()
         slow = [
             batch
             for batch in self._running.values()
             if not batch.done
             and batch.n_tries == 1
-            and now - batch.submitted > max(_SLOW_SECONDS, _SLOW * each * (batch.stop - batch.start))
+            and (each := self._each(batch.stage)) is not None
+            and now - batch.submitted > max(_SLOW_SECONDS, _SLOW * each * batch.cost)
         ]
         for batch in sorted(slow, key=lambda batch: batch.submitted)[:n_idle]:
             self._start(batch)
 
-    def _batch_size(self) -> int:
-        if not self._measured:
+    def _each(self, stage: Stage) -> float | None:
+        """Return the seconds that a unit of cost takes, None if that isn't known."""
+        measured = self._measured.get(stage.kind)
+        return median(measured) if measured else None
+
+    def _batch_size(self, running: RunningChain) -> int:
+        each = self._each(running.stage)
+        if each is None:
             return 1
-        share = -(-self._queue.n_left // (2 * _WINDOW * self._n_workers))
-        return max(1, min(share, int(self._seconds / max(median(self._measured), 1e-6))))
+        share = -(-running.n_left // (2 * _WINDOW * self._n_workers))
+        return max(1, min(share, int(self._seconds / max(each * running.stage.cost, 1e-6))))
 
     def _collect(self, timeout: float | None) -> None:
         finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
         broken: BaseException | None = None
         for future in finished:
-            batch = self._running.pop(future)
-            batch.n_running -= 1
+            batch = self._stopped(future)
             try:
                 result = future.result()
             except BaseException as e:
                 if isinstance(e, BrokenExecutor):
                     broken = e
                 if batch.done:
+                    self._advance(batch.of)
                     continue
                 if not _is_lost(e):
+                    batch.stage.failed(e)
                     raise
                 if not batch.n_running:
-                    self._queue.put_back(batch, _MOST_LOSSES if type(e).__name__ == "KilledWorker" else 1)
+                    self._put_back(batch, _MOST_LOSSES if type(e).__name__ == "KilledWorker" else 1)
                 continue
             self._count(batch, result)
+            self._advance(batch.of)
         if broken is not None:
             if self._renew is None:
                 raise AbortedError(f"the executor is broken: {broken}") from broken
-            for future, batch in list(self._running.items()):  # all of them are lost
+            for future in list(self._running):  # all of them are lost
                 if not (future.done() and not future.cancelled() and future.exception() is None):
-                    del self._running[future]
-                    batch.n_running -= 1
+                    batch = self._stopped(future)
                     if not batch.n_running and not batch.done:
-                        self._queue.put_back(batch, 1)
-            self._submit = self._renew()
+                        self._put_back(batch, 1)
+                    self._advance(batch.of)
+            self._renew()
 
-    def _count(self, batch: _Batch, result: R) -> None:
+    def _count(self, batch: Batch, result: Any) -> None:
         """Note the result of a batch, unless another try was faster."""
         if batch.done:
             return
         batch.done = True
+        batch.of.n_open -= 1
         # Some of it was waiting for a worker: batches are rather too small.
-        self._measured.append((time.monotonic() - batch.submitted) / (batch.stop - batch.start))
-        self._done(batch.start, batch.stop, result)
+        measured = self._measured.setdefault(batch.stage.kind, deque(maxlen=_N_MEASURED))
+        measured.append((time.monotonic() - batch.submitted) / max(batch.cost, 1e-9))
+        batch.stage.done(batch.start, batch.stop, result)
 
     def _end(self) -> None:
         """Let what is under way end, and note what is done."""
         self._stop()
         for future in list(self._running):
             if future.cancel():
-                del self._running[future]
+                self._stopped(future)
         while self._running:
             finished, _ = wait(self._running, timeout=_TICK, return_when=FIRST_COMPLETED)
             for future in finished:
-                batch = self._running.pop(future)
+                batch = self._stopped(future)
                 if not future.cancelled() and future.exception() is None:
                     self._count(batch, future.result())
 
 
 def run_tasks(
-    submit: Submit,
-    pending: Iterable[tuple[int, int]],
-    done: Callable[[int, int, R], None],
+    chains: Iterable[Chain],
     *,
     n_workers: int,
     batch_seconds: float = BATCH_SECONDS,
     tick: Callable[[], None] = lambda: None,
     stop: Callable[[], None] = lambda: None,
-    renew: Callable[[], Submit] | None = None,
-    wait_for_all: bool = True,
+    renew: Callable[[], None] | None = None,
 ) -> None:
-    """Have tasks done, in any order; return when all are.
+    """Have the tasks of all chains done; return when all are.
 
     What runs long is tried a second time, so tasks have to be such that they may be done twice.
 
     Parameters
     ----------
-    submit : Submit
-    pending : iterable of (int, int)
-        The tasks, as ranges.
-    done : callable
-        Is told the range and the result of each batch, in this thread; never twice of a task.
+    chains : iterable of iterable of Stage
+        A chain is begun when those before it have no tasks that nobody works on.
     n_workers : int
     batch_seconds : float
         How long a batch is to take; 0 for batches of one task.
@@ -265,10 +246,7 @@ def run_tasks(
     stop : callable
         Called when no more tasks are wanted, after a failure.
     renew : callable, optional
-        Returns what takes the place of `submit` if the executor is broken.
-    wait_for_all : bool
-        Whether to return only when no try is under way, also of what another try has done by then: needed if
-        tasks write.
+        Called if the executor is broken; afterwards stages submit to another one.
 
     Raises
     ------
@@ -277,7 +255,7 @@ def run_tasks(
     AbortedError
         If the executor is broken and there is no other.
     """
-    _Driver(submit, pending, done, n_workers, batch_seconds, tick, stop, renew, wait_for_all).run()
+    _Driver(chains, n_workers, batch_seconds, tick, stop, renew).run()
 
 
 def _is_lost(error: BaseException) -> bool:

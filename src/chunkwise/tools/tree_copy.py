@@ -1,47 +1,55 @@
-"""Copies of an array or a whole tree to another location, format or store.
+"""``TreeCopy``: a group with all that it holds, copied to another location, format or store.
 
-Each array is copied as `chunkwise.tools.array_copy` does it: in parallel, resumable, its metadata last.
-Groups come before what they hold.  Links stay links:
-
-* to what is copied too: they lead to the copy;
-* to anything else: they become external links to the tree that it is in, where there is a way to say that.
-
-What the target can't hold is left out, or kept in another place, and listed in the report.
+1. What becomes of each node is planned (`chunkwise.tools.tree_plan`).
+2. A listing proves that nothing is there, so that nobody has to ask at each array.
+3. A journal at the top of the copy says what is done, and who is at work.
+4. The tasks of all arrays form one stream: first the blocks of larger arrays, then small arrays as wholes.
+   Each becomes an array when it is whole and, if asked for, compared with the source.
+5. Groups come last, with their links, and the top after all others: an unfinished copy is no group.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
-from chunkwise.binding import dump
+from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import (
     AlreadyExistsError,
     ChunkwiseError,
+    DataCorruptionError,
+    FailedPreconditionError,
     InvalidArgumentError,
-    UnsupportedError,
     prefix,
 )
-from chunkwise.hierarchy.attribute_value import has_non_finite
-from chunkwise.hierarchy.attributes import DATASET_NAMES, change_attributes
-from chunkwise.hierarchy.change import make_link
-from chunkwise.hierarchy.create import make_group
-from chunkwise.hierarchy.link import Link, target_names, without_links
+from chunkwise.hierarchy.change import delete_below
+from chunkwise.hierarchy.container import check_container
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.node import Node
-from chunkwise.hierarchy.resolve import ResolvedNode, group_links, source_location
+from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear_tree
+from chunkwise.hierarchy.node import find_node
+from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree
-from chunkwise.tools.array_copy import ArrayCopy
-from chunkwise.tools.array_template import data_type
-from chunkwise.tools.compressor import parse_compressor
-from chunkwise.tools.executors import Workers, kept_open
-from chunkwise.tools.narrowing import Cast
+from chunkwise.tools.array_template import template_options
+from chunkwise.tools.copy_arrays import Room, room_of
+from chunkwise.tools.copy_job import CopyJob
+from chunkwise.tools.copy_work import StepResult
+from chunkwise.tools.executors import Workers, threads_here
+from chunkwise.tools.journal import Journal, read_journal
+from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
+from chunkwise.tools.small_arrays import SmallArrays, location_below
+from chunkwise.tools.task_stages import Chain, Stage
+from chunkwise.tools.tree_groups import Place, publish_groups
+from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
+from chunkwise.tools.work import Crew, Fence, Work
 
-__all__ = ["CopyReport", "Progress", "copy_node", "fitting_attributes", "template_options"]
+__all__ = ["CopyReport", "Progress", "TreeCopy", "is_tree_journal"]
 
 Progress = Callable[[str, int], None]
+
+_SMALL, _LARGE = 0, 1  # passes of the journal: small arrays, and larger ones that are arrays by now
 
 
 @dataclass
@@ -78,223 +86,273 @@ class CopyReport:
     notes: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
-    def add(self, path: str, work: ArrayCopy, *, verify: bool, progress: Progress) -> None:
-        """Do the work of one array, wait for it and count it."""
-        if not work.complete:
-            work.run(lambda nbytes: progress(path, nbytes))
-        changed = "" if work.narrowing is None else str(work.narrowing)
-        if verify:
-            work.verify()
-        work.finish()
-        self.n_arrays += 1
-        self.nbytes += work.nbytes
-        self.notes += [(path, note) for note in (*work.notes, *filter(None, [changed]))]
 
+class TreeCopy:
+    """A copy of a node and everything below it, made by `begin` and `run`."""
 
-@dataclass(frozen=True, kw_only=True)
-class _Copy:
-    """Source, target and options of one copy of a tree."""
-
-    source: ResolvedNode
-    target: Tree
-    names: tuple[str, ...]
-    options: Mapping[str, Any]
-    resume: bool
-    verify: bool
-    strict: bool
-    sync: bool
-    cast: Cast
-    workers: Workers | None
-    memory: int | None
-    progress: Progress
-    report: CopyReport
-
-
-def copy_node(
-    source: ResolvedNode,
-    target: Tree,
-    names: Sequence[str],
-    *,
-    options: Mapping[str, Any] | None = None,
-    resume: bool = False,
-    verify: bool = False,
-    strict: bool = False,
-    sync: bool = True,
-    cast: Cast = "error",
-    workers: Workers | None = None,
-    memory: int | None = None,
-    progress: Progress = lambda path, nbytes: None,
-) -> CopyReport:
-    """Copy a node and everything below it to `names` in `target`, which is open for writing."""
-    target.check_writable()
-    here, there = source.node.location, target.location(names)
-    if here.store.identity == there.store.identity and there.path.startswith(here.path):
-        raise InvalidArgumentError(f"{here.text} can't be copied to {there.text}, which is inside it")
-    copy = _Copy(
-        source=source,
-        target=target,
-        names=tuple(names),
-        options=template_options(options or {}),
-        resume=resume,
-        verify=verify,
-        strict=strict,
-        sync=sync,
-        cast=cast,
-        workers=workers,
-        memory=memory,
-        progress=progress,
-        report=CopyReport(),
-    )
-    if workers is None:
-        _copy_node(copy, source.names, source.node)
-    else:
-        with kept_open(workers) as kept:
-            _copy_node(replace(copy, workers=kept), source.names, source.node)
-    return copy.report
-
-
-def template_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a copy as fields of a template; raise InvalidArgumentError for unknown ones."""
-    known = ("chunks", "shards", "codec", "checksum", "fill_value", "dtype", "names", "units")
-    for name in options:
-        if name not in known:
-            raise InvalidArgumentError(f"options: expected some of {', '.join(known)}, not {name!r}")
-    out = dict(options)
-    if isinstance(out.get("codec"), str):
-        out["codec"] = parse_compressor(out["codec"])
-    if "dtype" in out:
-        out["dtype"] = data_type(out["dtype"])
-    return out
-
-
-def _copy_node(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
-    tree = copy.source.tree
-    if node.kind == "array":
-        _copy_array(copy, names, node)
-        return
-    _copy_group(copy, names, node)
-    for name in tree.children(names, node):
-        below = tree.find((*names, name), node.format)
-        if below is None:
-            continue
-        if below.undeclared and not tree.children((*names, name), below):
-            continue  # a directory that has nothing to do with it
-        _copy_node(copy, (*names, name), below)
-    for name, link in group_links(tree, names, node).items():
-        _copy_link(copy, (*names, name), link)
-
-
-def _below(copy: _Copy, names: tuple[str, ...]) -> str:
-    return "/".join(names[len(copy.source.names) :])
-
-
-def _there(copy: _Copy, names: tuple[str, ...]) -> tuple[str, ...]:
-    return (*copy.names, *names[len(copy.source.names) :])
-
-
-def _copy_group(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
-    where = _there(copy, names)
-    attributes = without_links(copy.source.tree.attributes(names, node).asdict())
-    kept, notes = fitting_attributes(attributes, copy.target.format)
-    copy.report.notes += [(_below(copy, names), note) for note in notes]
-    if not where:  # the root of the target, which is there
-        root = copy.target.find(())
-        assert root is not None
-        change_attributes(root, lambda own: {**own, **kept})
-    else:
-        there = copy.target.find(where)
-        if there is not None and there.kind == "group" and copy.resume:
-            change_attributes(there, lambda own: {**own, **kept})
-        else:
-            make_group(copy.target, where, {})
-            there = copy.target.find(where)
-            assert there is not None
-            if kept:  # not through make_group: NaN that the source has are kept
-                change_attributes(there, lambda own: kept)
-    copy.report.n_groups += 1
-
-
-def fitting_attributes(attributes: Mapping[str, Any], format: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the attributes that a group of this format can hold, and notes on the others."""
-    notes: list[str] = []
-    out = dict(attributes)
-    if format == "n5":
-        for name in list(out):
-            if name == "n5" or out[name] is None:
-                why = (
-                    "N5 has a meaning of its own for that name"
-                    if name == "n5"
-                    else "null means missing in N5"
-                )
-                notes.append(f"attribute {dump(name)} is left out: {why}")
-                del out[name]
-        if all(name in out for name in DATASET_NAMES[:4]):
-            del out["dimensions"]
-            notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
-    for name, value in out.items():
-        if has_non_finite(value):
-            notes.append(f"attribute {dump(name)} has NaN or infinities, which is no proper JSON")
-    return out, notes
-
-
-def _copy_array(copy: _Copy, names: tuple[str, ...], node: Node) -> None:
-    below, report = _below(copy, names), copy.report
-    try:
-        work = ArrayCopy(
-            node.location,
-            copy.target.location(_there(copy, names)),
-            copy.target.format,
-            dict(copy.options),
-            resume=copy.resume,
-            sync=copy.sync,
-            cast=copy.cast,
-            workers=copy.workers,
-            memory=copy.memory,
-        )
-        work.begin()
-    except AlreadyExistsError:
-        raise
-    except ChunkwiseError as e:
-        if copy.strict or not isinstance(e, InvalidArgumentError | UnsupportedError):
-            raise prefix(e, f"Error copying {node.location.text}") from None
-        report.left_out.append((below, e.message))
-        return
-    report.add(below, work, verify=copy.verify, progress=copy.progress)
-
-
-def _copy_link(copy: _Copy, names: tuple[str, ...], link: Link) -> None:
-    below, tree = _below(copy, names), copy.source.tree
-    try:
-        target = tuple(target_names(link, names[:-1]))
-        source = source_location(tree, link) if link.external else tree.root
-    except (InvalidArgumentError, UnsupportedError) as e:
-        copy.report.notes.append((below, f"link to {link} is left out: {e.message}"))
-        return
-    top = copy.source.names
-    if not link.external and target[: len(top)] == top:
-        new = Link("/" + "/".join(_there(copy, target)))
-    elif _same_root(source, copy.target.root):
-        new = Link("/" + "/".join(target))
-    else:
-        new = Link("/" + "/".join(target), _source_text(source, copy.target.root))
-        if not link.external:
-            copy.report.notes.append(
-                (below, f"link to {link} leads out of what is copied; it is external now")
+    def __init__(
+        self,
+        source: ResolvedNode,
+        target: Tree,
+        names: Sequence[str],
+        *,
+        options: Mapping[str, Any] | None = None,
+        resume: bool = False,
+        overwrite: bool = False,  # whatever is there is deleted, when the copy begins
+        verify: bool = False,
+        strict: bool = False,
+        sync: bool = True,
+        cast: Cast = "error",
+        keep_fingerprint: bool = False,
+        workers: Workers | None = None,  # by default threads of this process
+        memory: int | None = None,
+        consolidated: bool = False,  # whether the copy gets consolidated metadata of its own
+    ) -> None:
+        target.check_writable()
+        self._target, self._names = target, tuple(names)
+        self._top = top = target.location(names)
+        here = source.node.location
+        if here.store.identity == top.store.identity and top.path.startswith(here.path):
+            raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
+        self._resume, self._verify, self._summed, self._sync = resume, verify, keep_fingerprint, sync
+        self._consolidated = consolidated
+        self._workers = workers or threads_here(n_block_threads())
+        fields = template_options(options or {})
+        if cast not in CASTS:
+            raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {cast!r}")
+        self._overwrite = overwrite
+        self._begun = None if overwrite else read_journal(top)
+        if self._begun is not None and not resume:
+            raise AlreadyExistsError(
+                f"a copy to {top.text} was begun and not finished: --resume goes on with it, --overwrite "
+                "starts again"
             )
-    where = _there(copy, names)
-    before = copy.target.find(where[:-1])
-    if copy.resume and before is not None and where[-1] in group_links(copy.target, where[:-1], before):
-        return
-    make_link(copy.target, where, new)
-    copy.report.n_links += 1
+        # Who goes on with it may have other memory and processors.
+        room = _journalled_room(self._begun, memory) or room_of(self._workers, memory)
+        array_options = ArrayOptions(fields, cast, strict, sync, keep_fingerprint, room)
+        self._plan = plan = plan_tree(source, target, self._names, array_options)
+        self._first = [2]  # for each larger array, where its passes begin in the journal
+        for job in plan.large.values():
+            self._first.append(self._first[-1] + len(job.steps))
+        n_tasks = [len(plan.small), len(plan.large)]
+        for job in plan.large.values():
+            n_tasks += [step.blocks.n_blocks for step in job.steps]
+        task = {
+            "source": here.kvstore_json(),
+            "source metadata": plan.digest,
+            "format": target.format,
+            "room": list(room),
+            **({"cast": cast} if cast != "error" else {}),
+            **({"fingerprint": "kept"} if keep_fingerprint else {}),
+        }
+        self._journal = Journal(top, task, n_tasks, command="chunkwise cp -r --resume")
+        self._small = SmallArrays(
+            here, top, target.format, plan.small, verify=verify, summed=keep_fingerprint, sync=sync
+        )
+        self._report = CopyReport(notes=list(plan.notes), left_out=list(plan.left_out))
+        self._place = Place(top, target.format)
+        self._own: list[Location] = []  # what is deleted if values don't fit
+        self._done_before: list[tuple[int, int]] = []  # pass and number of arrays
+        self._progress: Progress = lambda path, nbytes: None
+        self.nbytes = plan.nbytes
+        self.nbytes_done = 0  # before
+
+    def begin(self) -> None:
+        """Write the journal of a new copy, or take over that of an unfinished one."""
+        if self._begun is not None:
+            self._journal.resume()
+            done = [
+                (at, number)
+                for at in (_SMALL, _LARGE)
+                for start, stop in self._journal.done(at)
+                for number in range(start, stop)
+            ]
+        else:
+            found = find_node(self._top) if self._overwrite else None
+            if found is not None:
+                clear_tree(found)
+            check_outside_arrays(self._top)
+            if self._target.format == "n5":
+                check_container(self._top)
+            done = self._check_free()
+            self._own = [] if done else self._place.free_names(self._plan.top_names())
+            self._journal.begin()
+            for at, number in done:
+                self._journal.mark(number, at=at)
+        self._done_before = done
+        self.nbytes_done = self._count_done()
+
+    def _count_done(self) -> int:
+        """Return how many bytes were copied before."""
+        plan, journal = self._plan, self._journal
+        total = sum(plan.small[n].nbytes for start, stop in journal.done(_SMALL) for n in range(start, stop))
+        for number, job in enumerate(plan.large.values()):
+            if journal.is_done(number, _LARGE):
+                total += job.nbytes
+                continue
+            for at, step in enumerate(job.steps, self._first[number]):
+                ranges = journal.done(at)
+                sizes = (step.blocks.block(n).size for start, stop in ranges for n in range(start, stop))
+                total += job.share(sum(map(int, sizes)) * step.itemsize)
+        return total
+
+    def _check_free(self) -> list[tuple[int, int]]:
+        """Raise AlreadyExistsError if something is in the way; return the arrays that are there already."""
+        plan, place = self._plan, self._place
+        place.check_top(self._resume, into_group=not self._names)
+        if place.is_empty:
+            return []
+        place.find_groups(plan.groups, self._resume)
+        done = [
+            (_SMALL, number)
+            for number, array in enumerate(plan.small)
+            if place.may_hold(array.path) and self._is_there(array.path, self._small.job(array))
+        ]
+        done += [
+            (_LARGE, number)
+            for number, (path, job) in enumerate(plan.large.items())
+            if place.may_hold(path) and self._is_there(path, job)
+        ]
+        return done
+
+    def _is_there(self, path: str, job: CopyJob) -> bool:
+        """Return True if an array was copied before; raise AlreadyExistsError if something else is there."""
+        if self._resume and job.is_there():
+            return True
+        check_free(location_below(self._top, path), self._target.format)
+        return False
+
+    def run(self, progress: Progress = lambda path, nbytes: None) -> CopyReport:
+        """Copy what is left and make it a tree; `progress` gets the path of an array and bytes."""
+        self._progress, plan, tally = progress, self._plan, self._workers.tally
+        passes = [_SMALL, *range(self._first[0], self._first[-1])]
+        missing = (stop - start for at in passes for start, stop in self._journal.missing(at))
+        tally.n_expected = tally.n_begun + sum(missing)
+        try:
+            with Crew(self._workers) as crew:
+                crew.run_all(self._chains(crew), self._journal.beat)
+            publish_groups(plan, self._place, self._target, self._names, consolidated=self._consolidated)
+        except BaseException as e:
+            self._interrupted(e)
+            raise
+        self._journal.delete()
+        report = self._report
+        report.n_groups, report.n_links = len(plan.groups), len(plan.links)
+        report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
+        return report
+
+    def _chains(self, crew: Crew) -> Iterator[Chain]:
+        for number, (path, job) in enumerate(self._plan.large.items()):
+            if not self._journal.is_done(number, _LARGE):
+                yield self._stages_of(crew, number, path, job)
+        yield [self._small_stage(crew)]
+        if self._verify:  # whoever copied them may not have done it
+            for at, number in self._done_before:
+                yield self._comparison(crew, at, number)
+
+    def _comparison(self, crew: Crew, at: int, number: int) -> Iterator[Stage]:
+        """Yield what compares an array that was copied before with its source."""
+        if at == _SMALL:
+            path, job = self._plan.small[number].path, self._small.job(self._plan.small[number])
+            job.follow(job.arrays.plan_whole(), summed=False)
+        else:
+            path, job = list(self._plan.large.items())[number]
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, Exception):
+                prefix(error, f"Error verifying {path or self._top.text}")
+
+        yield from job.verify_stages(crew, self._fence(_SMALL), lambda nbytes: None, failed=failed)
+
+    def _small_stage(self, crew: Crew) -> Stage:
+        plan, journal = self._plan, self._journal
+        work = Work("copy-arrays", [self._small], self._fence(_SMALL))
+
+        def done(start: int, stop: int, results: list[StepResult]) -> None:
+            journal.mark(start, stop, _SMALL)
+            for array, result in zip(plan.small[start:stop], results, strict=True):
+                self._note_changes(array.path, array.narrowing, result.n_changed)
+                self._progress(array.path, result.nbytes)
+
+        return crew.stage(
+            work,
+            0,
+            journal.missing(_SMALL),
+            done,
+            kind="small",
+            name=lambda number: f"the copy of {plan.small[number].path}",
+        )
+
+    def _stages_of(self, crew: Crew, number: int, path: str, job: CopyJob) -> Iterator[Stage]:
+        """Yield the passes over one of the larger arrays, then make it an array."""
+        journal, first = self._journal, self._first[number]
+        passes = range(first, first + len(job.steps))
+
+        def done(at: int, start: int, stop: int, result: StepResult) -> None:
+            journal.mark(start, stop, first + at, result.fingerprint)
+            self._progress(path, job.share(result.nbytes))
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, Exception):
+                prefix(error, f"Error copying {path or self._top.text}")
+
+        def distrust(error: BaseException) -> None:
+            if isinstance(error, DataCorruptionError):
+                journal.restart(passes)
+            failed(error)
+
+        fence = self._fence(first)
+        pending = lambda at: journal.missing(first + at)  # noqa: E731
+        yield from job.copy_stages(crew, fence, pending, done, failed=failed)
+        changed = 0 if job.narrowing is None else job.narrowing.n_changed
+        try:
+            job.check_passes([journal.fingerprint(at) for at in passes])
+            if self._verify:
+                yield from job.verify_stages(crew, fence, lambda nbytes: None, failed=distrust)
+            job.check_source()
+            job.publish(journal.fingerprint(passes[-1]) if self._summed else None)
+        except Exception as e:
+            distrust(e)
+            raise
+        self._note_changes(path, job.narrowing, changed)
+        journal.mark(number, at=_LARGE)
+
+    def _fence(self, first: int) -> Fence:
+        return Fence(self._top.store, self._journal.key, self._journal.owner, first=first)
+
+    def _note_changes(self, path: str, narrowing: Narrowing | None, n_changed: int) -> None:
+        """Note what became of values that the new type doesn't hold."""
+        if narrowing is not None:
+            own = copy(narrowing)
+            own.n_changed = n_changed
+            if text := str(own):
+                self._report.notes.append((path, text))
+
+    def _interrupted(self, error: BaseException) -> None:
+        # A copy with values that don't fit can be resumed with another rule only, so nothing of it is kept.
+        if isinstance(error, MisfitError) and self._own:
+            for location in self._own:
+                delete_below(location)
+            self._journal.delete()
+            return
+        with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
+            self._journal.save()
 
 
-def _same_root(a: Location, b: Location) -> bool:
-    return bool(a.store.identity == b.store.identity and a.path == b.path)
+def is_tree_journal(journal: Mapping[str, Any]) -> bool:
+    """Return True for a journal of a tree: small arrays, larger ones that are whole, then their passes."""
+    return "room" in journal.get("task", {})
 
 
-def _source_text(source: Location, root: Location) -> str:
-    """Return how a link in the tree at `root` says where the tree at `source` is."""
-    if source.store.identity == root.store.identity:
-        return os.path.relpath("/" + source.path, "/" + root.path)
-    return source.kvstore().url
+def _journalled_room(journal: Mapping[str, Any] | None, memory: int | None) -> Room | None:
+    """Return what the workers of an unfinished copy had, None if there is none."""
+    found = (journal or {}).get("task", {}).get("room")
+    if not isinstance(found, list) or [type(value) for value in found] != [int, int, bool] or found[1] < 1:
+        return None
+    room = Room(*found)
+    if memory is not None and memory != room.memory:
+        raise FailedPreconditionError(
+            f"the unfinished copy can't be resumed: its memory is {room.memory:,} bytes; use the same "
+            "options, or --overwrite to start again"
+        )
+    return room

@@ -22,18 +22,19 @@ from typing import Any, NamedTuple
 from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.blockwise import n_block_threads
-from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.errors import ChunkwiseError
 from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
 from chunkwise.hierarchy.location import Location, LocationLike, locate
-from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, find_documented, require_node
+from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.tools.executors import Workers, threads_here, workers_of
 from chunkwise.tools.kept_fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
 from chunkwise.tools.plain_read import PlainReader
 from chunkwise.tools.stored_node import stored_array
+from chunkwise.tools.visibility import check_node_visible
 from chunkwise.tools.work import Crew, Work
 
 __all__ = ["BadKey", "NodeReport", "verify", "verify_nodes"]
@@ -297,12 +298,7 @@ class VerifyStep:
 
     def check_visible(self) -> None:
         """Raise FailedPreconditionError unless the array is here as it is where the work was begun."""
-        node, location = self.node, self.node.location
-        found = find_documented(location, node.format)
-        if found is None or dict(found.document) != dict(node.document):
-            raise FailedPreconditionError(
-                f"a worker doesn't see the array: {location.describe(node.key)} isn't there, or is another"
-            )
+        check_node_visible(self.node, "the array")
 
     def run(self, tasks: Iterable[int]) -> _Found:
         """Check all that is stored in some of the ranges."""

@@ -17,9 +17,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 from uuid import uuid4
 
 from chunkwise.engine.pool import work_here
@@ -29,10 +30,11 @@ from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.tools.executors import OpenExecutor, Workers
 from chunkwise.tools.journal import parse_journal
 from chunkwise.tools.ranges import Ranges
-from chunkwise.tools.task_driver import Submit, run_tasks
+from chunkwise.tools.task_driver import run_tasks
+from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.version import __version__
 
-__all__ = ["Crew", "Fence", "Step", "Stop", "Work"]
+__all__ = ["Crew", "DivisibleStep", "Fence", "Step", "Stop", "Work"]
 
 _MOST_KEPT = 4
 _LOOK = 2.0  # seconds between two looks at the journal
@@ -55,6 +57,15 @@ class Step(Protocol):
         ...
 
 
+@runtime_checkable
+class DivisibleStep(Step, Protocol):
+    """A step that is too large to be sent as a whole with each batch."""
+
+    def part(self, start: int, stop: int) -> DivisibleStep:
+        """Return the step with nothing but some tasks, under their numbers."""
+        ...
+
+
 class Stop(threading.Event):
     """Says in this process that no more tasks are wanted; is not set in others."""
 
@@ -69,6 +80,7 @@ class Fence(NamedTuple):
     key: str
     owner: str
     writes: bool = True
+    first: int = 0  # which pass of the journal the first step is
 
     def look(self, step: int, start: int, stop: int) -> None:
         """Raise unless the owner is who it was, and some of the tasks are to be done."""
@@ -77,7 +89,8 @@ class Fence(NamedTuple):
         document = {} if value is None else parse_journal(value, where)
         if document.get("owner") != self.owner:
             raise AbortedError(f"another process has taken over, or the work has ended: {where}")
-        if self.writes and next(Ranges(document["done"][step]).missing(start, stop), None) is None:
+        done = Ranges(document["done"][self.first + step] if self.writes else ())
+        if self.writes and next(done.missing(start, stop), None) is None:
             raise AbortedError(f"another worker has done tasks {start} to {stop}: {where}")
 
     def check_visible(self) -> None:
@@ -114,6 +127,14 @@ class Work:
     def __call__(self, step: int, start: int, stop: int) -> Any:
         """Do some tasks of a step; raise AbortedError when no more are wanted."""
         return self.steps[step].run(self._wanted(step, start, stop))
+
+    def part(self, step: int, start: int, stop: int) -> Work:
+        """Return what is to be sent for some tasks of a step."""
+        whole = self.steps[step]
+        if not isinstance(whole, DivisibleStep):
+            return self
+        steps = [*self.steps[:step], whole.part(start, stop), *self.steps[step + 1 :]]
+        return replace(self, steps=steps, name=uuid4().hex, _blob=b"")
 
     def _wanted(self, step: int, start: int, stop: int) -> Iterator[int]:
         looked = float("-inf")
@@ -176,6 +197,7 @@ class Crew:
         self.workers = workers
         self._stack = ExitStack()
         self._opened: OpenExecutor | None = None
+        self._stops: set[Stop] = set()  # of what is under way
 
     def __enter__(self) -> Self:
         self._opened = self._stack.enter_context(self.workers.open())
@@ -183,6 +205,56 @@ class Crew:
 
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
+
+    def stage(
+        self,
+        work: Work,
+        step: int,
+        pending: Iterable[tuple[int, int]],
+        done: Callable[[int, int, Any], None],
+        **how: Any,
+    ) -> Stage:
+        """Return the tasks of a step as a stage, which `run_all` has done; `how` are its other members."""
+
+        def submit(start: int, stop: int) -> Future[Any]:
+            assert self._opened is not None, "it was entered"
+            return self._opened.executor.submit(work.part(step, start, stop), step, start, stop)
+
+        self._stops.add(work.stop)
+        ranges, tally = list(pending), self.workers.tally
+        tally.n_begun += sum(max(0, stop - start) for start, stop in ranges)
+
+        def counted(start: int, stop: int, result: Any) -> None:
+            tally.n_done += stop - start
+            done(start, stop, result)
+
+        writes = work.fence is not None and work.fence.writes
+        return Stage(submit, ranges, counted, writes=writes, **how)
+
+    def run_all(self, chains: Iterable[Chain], tick: Callable[[], None] = lambda: None) -> None:
+        """Have the tasks of chains done, as `chunkwise.tools.task_driver.run_tasks` says."""
+        assert self._opened is not None, "it was entered"
+        renew = self._opened.renew
+
+        def renewed() -> None:
+            assert renew is not None
+            self._opened = OpenExecutor(renew(), renew)
+
+        def stop() -> None:
+            for each in self._stops:
+                each.set()
+
+        try:
+            run_tasks(
+                chains,
+                n_workers=self.workers.n_workers,
+                batch_seconds=self.workers.batch_seconds,
+                tick=tick,
+                stop=stop,
+                renew=None if renew is None else renewed,
+            )
+        finally:
+            self._stops.clear()
 
     def run(
         self,
@@ -192,28 +264,5 @@ class Crew:
         done: Callable[[int, int, Any], None],
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        """Have tasks of a step done; as `chunkwise.tools.task_driver.run_tasks` says."""
-        assert self._opened is not None, "it was entered"
-        renew = self._opened.renew
-
-        def tasks() -> Submit:
-            assert self._opened is not None
-            executor = self._opened.executor
-            return lambda start, stop: executor.submit(work, step, start, stop)
-
-        def renewed() -> Submit:
-            assert renew is not None
-            self._opened = OpenExecutor(renew(), renew)
-            return tasks()
-
-        run_tasks(
-            tasks(),
-            pending,
-            done,
-            n_workers=self.workers.n_workers,
-            batch_seconds=self.workers.batch_seconds,
-            tick=tick,
-            stop=work.stop.set,
-            renew=None if renew is None else renewed,
-            wait_for_all=work.fence is not None and work.fence.writes,
-        )
+        """Have tasks of one step done."""
+        self.run_all([[self.stage(work, step, pending, done)]], tick)

@@ -7,10 +7,12 @@
 4. With ``create``, it is chosen from the spec and written on condition that it is still missing.
    Whoever loses that race goes on at 3, or is told that the array exists already.  Where a directory
    without metadata can be a group (N5), nothing may be in it that an array would hide.
+5. With ``create`` alone, it is written at once: in most cases there is nothing that could be read first.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -80,6 +82,10 @@ def open_array(
         if known is not None:
             request.format.check(known.metadata, request.constraints, request.options, request.schema)
             return known._replace(written=False)
+    if mode.create and not mode.open:
+        created = yield from _created_at_once(request)
+        if created is not None:
+            return created
     while True:
         stamped = yield Get(request.key)
         existing = None if stamped.value is None else bytes(stamped.value)
@@ -117,11 +123,31 @@ def open_array(
             # Before it is written: nothing is to be left of an array that is not what was asked for.
             request.format.check(metadata, request.constraints, request.options, request.schema)
         if_equal = MISSING_GENERATION if existing is None else stamped.generation
-        written = yield Put(request.key, request.format.encode(metadata), if_equal)
+        written = yield from _write(request, metadata, if_equal, stamped.time)
         if written is not None:
-            for key, value in request.format.companions(request.options).items():
-                yield Put(request.path + key, value, MISSING_GENERATION)
-            return Opened(metadata, written, stamped.time, written=True)
+            return written
+
+
+def _write(request: OpenRequest, metadata: Metadata, if_equal: bytes, now: float) -> Flow[Opened | None]:
+    """Write the metadata of a new array; None if there are others by now."""
+    written = yield Put(request.key, request.format.encode(metadata), if_equal)
+    if written is None:
+        return None
+    for key, value in request.format.companions(request.options).items():
+        yield Put(request.path + key, value, MISSING_GENERATION)
+    return Opened(metadata, written, now, written=True)
+
+
+def _created_at_once(request: OpenRequest) -> Flow[Opened | None]:
+    """Create an array without a look at what is there; None if that takes a look."""
+    now = time.time()
+    try:
+        metadata = _create(request)
+        if request.format.contained:
+            yield from _check_holds_nothing(request)
+    except ChunkwiseError:  # which is raised again, unless there is an array
+        return None
+    return (yield from _write(request, metadata, MISSING_GENERATION, now))
 
 
 def _check_holds_nothing(request: OpenRequest) -> Flow[None]:

@@ -206,7 +206,10 @@ class OcdbtStore:
         return self._with_state(load)
 
     def read_many(self, keys: Sequence[str]) -> list[Buffer | None]:
-        """Return the values of the first of `keys`: those that one request is enough for."""
+        """Return the values of the first of `keys`: those that one request is enough for.
+
+        They are of the version that there was when a reader was opened, or that was seen since.
+        """
         gap, largest = self.traits.coalescing or Coalescing()
 
         def load(state: State, root: NodeRef | None) -> list[Buffer | None]:
@@ -231,7 +234,7 @@ class OcdbtStore:
                 for one in found
             ]
 
-        return self._with_state(load)
+        return self._with_state(load, self._database.known)
 
     def list(self, start: str = "", stop: str = "") -> Iterator[str]:
         """Yield the keys in ``[start, stop)``, in order, of the version that there is now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 from collections import OrderedDict
@@ -16,7 +17,7 @@ from chunkwise.errors import (
     UnsafeWriteError,
     prefix,
 )
-from chunkwise.fork import new_lock
+from chunkwise.fork import KeyLocks, new_lock
 from chunkwise.kvstore.ocdbt.config import ConfigMembers
 from chunkwise.kvstore.ocdbt.frame import LARGEST_BODY
 from chunkwise.kvstore.ocdbt.manifest import Manifest, encode_manifest, read_manifest
@@ -89,6 +90,9 @@ class Database:
         self._cache_nbytes = max(cache_nbytes, _FEWEST_NBYTES)
         self._lock = new_lock()
         self._known = _UNKNOWN
+        self._looking, self._looked = new_lock(), 0.0  # the lock, and when it began, of a look at manifests
+        self._failure: Exception | None = None
+        self._node_locks = KeyLocks()  # so that each is read once
         self._nodes: OrderedDict[Any, Any] = OrderedDict()  # they never change
         self._nbytes = 0
 
@@ -102,11 +106,29 @@ class Database:
 
     @property
     def known(self) -> State:
-        """The state as it was last seen; it may never have been."""
-        return self._known
+        """The state as it was last seen."""
+        return self._known if self._known.time else self.current()
 
     def current(self) -> State:
         """Look at the manifests and return the state."""
+        if traits_of(self.manifests.store).request_concurrency is None:
+            return self._look()
+        asked = time.time()
+        with self._looking:  # of several that ask at once, two do: the first, and the next for all others
+            if self._looked <= asked:
+                began, failure = time.time(), None
+                try:
+                    self._look()
+                except Exception as e:
+                    failure = e
+                self._looked, self._failure = began, failure  # not after an interrupt
+                if failure is not None:
+                    raise failure
+            elif self._failure is not None:
+                raise copy.copy(self._failure)
+            return self._known
+
+    def _look(self) -> State:
         known, began = self._known, time.time()
         store, key = self.manifests.store, self.manifests.directory + MANIFEST
         for _ in range(_ATTEMPTS):
@@ -177,6 +199,7 @@ class Database:
 
     def replace(self, state: State, manifest: Manifest) -> State | None:
         """Put `manifest` in the place of that of `state`; return None if another writer was first."""
+        assert state is not _UNKNOWN, "the manifests were not looked at"
         store, directory = self.manifests
         generation: bytes | None = state.generation
         if manifest.config.manifest_kind == "single":
@@ -209,10 +232,14 @@ class Database:
         name = ref.place, ref.shared, ref.height
         node: Node | None = self._cached(name)
         if node is None:
-            node = self._load(ref.place, lambda raw: read_checked(raw, ref))
-            self._keep(name, node, ref.place.length + _ENTRY_NBYTES * len(node.keys))
-            return node
-        return self._load(ref.place, lambda _: check_keys(node, ref), b"")
+            with self._node_locks.of(name):
+                node = self._cached(name)
+                if node is None:
+                    node = self._load(ref.place, lambda raw: read_checked(raw, ref))
+                    self._keep(name, node, ref.place.length + _ENTRY_NBYTES * len(node.keys))
+                    return node
+        found = node
+        return self._load(ref.place, lambda _: check_keys(found, ref), b"")
 
     def load_versions(self, arity_log2: int) -> Callable[[Subtree], VersionNode]:
         """Return what reads nodes of versions."""

@@ -1,0 +1,151 @@
+"""The place of a copied tree: what is there before, and the groups, which are made when all arrays are there.
+
+Nobody has to look at each node: below a directory that isn't listed in the one above, there is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
+from typing import Any
+
+from chunkwise.errors import AlreadyExistsError, UnsupportedError
+from chunkwise.hierarchy.attributes import change_attributes
+from chunkwise.hierarchy.change import make_link
+from chunkwise.hierarchy.consolidated import is_consolidated, move_consolidated
+from chunkwise.hierarchy.consolidated_tree import consolidate, subtree_copies
+from chunkwise.hierarchy.container import container_root, create_container, mark_container
+from chunkwise.hierarchy.create import write_group
+from chunkwise.hierarchy.link import Link, with_link
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.new_location import create_parents
+from chunkwise.hierarchy.node import JOURNAL, FormatName, find_node
+from chunkwise.hierarchy.resolve import group_links
+from chunkwise.hierarchy.tree import Tree
+from chunkwise.tools.executors import BlockThreads
+from chunkwise.tools.small_arrays import location_below
+from chunkwise.tools.tree_plan import N_REQUESTS, TreePlan
+
+__all__ = ["Place", "publish_groups"]
+
+
+class Place:
+    """Where a tree is to be; each directory is listed once."""
+
+    def __init__(self, top: Location, format: FormatName) -> None:
+        self._top, self._format = top, format
+        self._known: dict[str, set[str] | None] = {}
+        self.is_empty = False
+        self.groups: set[str] = set()  # paths of those that were there before
+
+    def check_top(self, resume: bool, *, into_group: bool) -> None:
+        """Raise AlreadyExistsError if there is anything, unless it is a group that may be copied into."""
+        top = self._top
+        node = find_node(top, self._format)
+        self.is_empty = node is None or (node.implicit and not top.store.list_children(top.path).prefixes)
+        if node is None or self.is_empty or resume or (into_group and node.kind == "group"):
+            return
+        raise AlreadyExistsError(f"there is an array or group at {top.text} already")
+
+    def find_groups(self, paths: Iterable[str], resume: bool) -> None:
+        """Find out which groups are there; raise AlreadyExistsError if one is in the way."""
+        for path in paths:
+            where = location_below(self._top, path)
+            found = find_node(where, self._format) if self.may_hold(path) else None
+            if found is None:
+                continue
+            if found.kind == "array" and not found.is_container:
+                raise AlreadyExistsError(f"{where.text} is an array already ({found.format})")
+            if found.implicit or found.key == JOURNAL or found.format != self._format:
+                continue
+            if path and not resume:
+                raise AlreadyExistsError(f"{where.text} is a group already ({found.format})")
+            self.groups.add(path)
+
+    def may_hold(self, path: str) -> bool:
+        """Return False if there is certainly nothing at or below a path."""
+        if self.is_empty or not path:
+            return not self.is_empty
+        above, _, name = path.rpartition("/")
+        if not self.may_hold(above):
+            return False
+        if above not in self._known:
+            location = location_below(self._top, above)
+            try:
+                prefixes = location.store.list_children(location.path).prefixes
+                self._known[above] = {prefix[len(location.path) :] for prefix in prefixes}
+            except UnsupportedError:  # it can't be listed
+                self._known[above] = None
+        names = self._known[above]
+        return names is None or name in names
+
+    def free_names(self, names: Sequence[str]) -> list[Location]:
+        """Return what nobody else has anything in, if groups are made nowhere else: the whole, or names."""
+        if self.is_empty:
+            return [self._top]
+        if self.groups - {""}:
+            return []
+        return [self._top.child(name) for name in names if not self.may_hold(name)]
+
+
+def publish_groups(
+    plan: TreePlan, place: Place, target: Tree, names: tuple[str, ...], *, consolidated: bool
+) -> None:
+    """Make the groups, that at the top last, and bring consolidated metadata up to date.
+
+    If `consolidated`, the copy gets some of its own.
+    """
+    top, format = target.location(names), target.format
+    attributes = {path: dict(own) for path, own in plan.groups.items()}
+    linked = []
+    for path, link in plan.links.items():
+        above, _, name = path.rpartition("/")
+        if above in place.groups:
+            linked.append(path)
+        else:
+            attributes[above] = with_link(attributes[above], name, link, format)
+    # A group must not be there before it is made: in N5 the container above is what is marked.
+    create_parents(top.parent if format == "n5" and not names and top.parent else top, format)
+
+    def make(path: str) -> None:
+        _make_group(location_below(top, path), format, attributes[path], is_there=path in place.groups)
+
+    threads = BlockThreads(N_REQUESTS if top.store_spec.is_remote else 0)
+    try:
+        list(threads.map(make, [path for path in attributes if path]))
+    finally:
+        threads.shutdown()
+    if "" in attributes:
+        make("")
+    if format == "n5":
+        if names or container_root(top) is not None:
+            mark_container(top)
+        else:
+            create_container(top)
+    for path in linked:
+        _make_link(target, (*names, *path.split("/")), plan.links[path])
+    if is_consolidated(top.store, top.path):
+        for location in [top] if names else [top.child(name) for name in plan.top_names()]:
+            move_consolidated(location.store, location.path, cache(partial(subtree_copies, location)))
+    if consolidated:
+        consolidate(top)
+
+
+def _make_group(
+    location: Location, format: FormatName, attributes: dict[str, Any], *, is_there: bool
+) -> None:
+    if not is_there and write_group(location, format, attributes, follow=False):
+        return
+    # It was there before, or an interrupted run has made it.
+    node = find_node(location, format)
+    if node is None or (node.kind == "array" and not node.is_container):
+        raise AlreadyExistsError(f"{location.text} was made, or deleted, by somebody else meanwhile")
+    if attributes:
+        change_attributes(node, lambda own: {**own, **attributes})
+
+
+def _make_link(target: Tree, where: tuple[str, ...], link: Link) -> None:
+    """Make a link in a group that was there before, unless an interrupted run has made it."""
+    before = target.find(where[:-1])
+    if before is None or where[-1] not in group_links(target, where[:-1], before):
+        make_link(target, where, link)

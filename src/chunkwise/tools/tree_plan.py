@@ -1,0 +1,254 @@
+"""What becomes of each node of a tree that is copied, found out before anything is written.
+
+The tree is gone through level by level, so that a server is asked for many documents at the same time; none
+is read twice.  Links stay links:
+
+* to what is copied too: they lead to the copy;
+* to anything else: they become external links to the tree that it is in, where there is a way to say that.
+
+What the target can't hold is left out, or kept in another place, with a note.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from chunkwise.binding import dump
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError, prefix
+from chunkwise.hierarchy.attribute_value import has_non_finite
+from chunkwise.hierarchy.attributes import DATASET_NAMES
+from chunkwise.hierarchy.link import Link, links_of, target_names, without_links
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import FormatName, Node
+from chunkwise.hierarchy.node_name import check_new_names
+from chunkwise.hierarchy.resolve import ResolvedNode, source_location
+from chunkwise.hierarchy.tree import Tree
+from chunkwise.tools.copy_arrays import Room
+from chunkwise.tools.copy_job import CopyJob, planned_job
+from chunkwise.tools.copy_source import tree_source
+from chunkwise.tools.executors import BlockThreads
+from chunkwise.tools.narrowing import Cast
+from chunkwise.tools.small_arrays import SmallArray, location_below, small_array
+
+__all__ = ["N_REQUESTS", "ArrayOptions", "TreePlan", "fitting_attributes", "plan_tree"]
+
+N_REQUESTS = 16
+"""How many documents a server reads or writes at the same time."""
+
+
+class ArrayOptions(NamedTuple):
+    """What all arrays of a copy are to be like, other than in the source, and how they are made."""
+
+    fields: Mapping[str, Any]
+    cast: Cast
+    strict: bool  # whether an array that the target can't hold is an error
+    sync: bool
+    summed: bool  # whether fingerprints are kept
+    room: Room
+
+
+@dataclass
+class TreePlan:
+    """What is to be made, by paths from the top."""
+
+    groups: dict[str, dict[str, Any]] = field(default_factory=dict)  # with their attributes
+    small: list[SmallArray] = field(default_factory=list)
+    large: dict[str, CopyJob] = field(default_factory=dict)
+    links: dict[str, Link] = field(default_factory=dict)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    digest: str = ""  # of all this and the metadata that it was made of
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all elements of the arrays, in bytes."""
+        return sum(array.nbytes for array in self.small) + sum(job.nbytes for job in self.large.values())
+
+    def top_names(self) -> list[str]:
+        """Return the names right below the top."""
+        paths = [*self.groups, *self.large, *(array.path for array in self.small)]
+        return sorted({path.partition("/")[0] for path in paths if path})
+
+
+def plan_tree(source: ResolvedNode, target: Tree, names: tuple[str, ...], options: ArrayOptions) -> TreePlan:
+    """Return what a copy of a node, and of everything below it, to `names` in a tree consists of."""
+    return _Planning(source, target, names, options).plan()
+
+
+class _Found(NamedTuple):
+    """A node, with what had to be read of it."""
+
+    names: tuple[str, ...]  # in the source
+    node: Node
+    array: SmallArray | CopyJob | None = None
+    notes: tuple[str, ...] = ()  # on the array
+    why_not: str = ""  # there is none
+    attributes: Mapping[str, Any] = {}  # of a group
+    children: Sequence[str] = ()
+    links: Mapping[str, Link] = {}
+
+
+class _Planning:
+    def __init__(
+        self, source: ResolvedNode, target: Tree, names: tuple[str, ...], options: ArrayOptions
+    ) -> None:
+        self._source, self._target, self._names, self._options = source, target, names, options
+        self._top = target.location(names)
+        self._made = TreePlan()
+        self._digest = hashlib.sha256()
+
+    def plan(self) -> TreePlan:
+        is_remote = self._source.node.location.store_spec.is_remote
+        # No threads for files: their requests don't wait.
+        threads = BlockThreads(N_REQUESTS if is_remote else 0)
+        try:
+            level = [self._look(self._source.names, self._source.node)]
+            while level:
+                below = [
+                    ((*found.names, name), found.node.format) for found in level for name in found.children
+                ]
+                for found in level:
+                    self._add(found)
+                looked = threads.map(lambda at: self._find(*at), below)
+                level = [found for found in looked if found is not None]
+        finally:
+            threads.shutdown()
+        self._made.digest = self._digest.hexdigest()
+        return self._made
+
+    def _find(self, names: tuple[str, ...], inside: FormatName | None) -> _Found | None:
+        node = self._source.tree.find(names, inside)
+        return None if node is None else self._look(names, node)
+
+    def _look(self, names: tuple[str, ...], node: Node) -> _Found:
+        """Read what is to be known of a node."""
+        tree, found = self._source.tree, _Found(names, node)
+        if node.kind == "group":
+            attributes = tree.attributes(names, node).asdict()
+            links = links_of(node, attributes)
+            children = tree.children(names, node)
+            return found._replace(attributes=attributes, children=children, links=links)
+        try:
+            job = self._job(names, node)
+        except ChunkwiseError as e:
+            if self._options.strict or not isinstance(e, InvalidArgumentError | UnsupportedError):
+                raise prefix(e, f"Error copying {node.location.text}") from None
+            return found._replace(why_not=e.message)
+        is_small = job.arrays.is_small(self._options.room)
+        if not is_small:
+            try:
+                job.follow(job.arrays.plan(self._options.room), summed=self._options.summed)
+            except InvalidArgumentError as e:  # there is too little memory
+                raise prefix(e, f"Error copying {node.location.text}") from None
+        array = small_array(self._below(names), node, job) if is_small else job
+        return found._replace(array=array, notes=job.target_spec.notes)
+
+    def _job(self, names: tuple[str, ...], node: Node) -> CopyJob:
+        options = self._options
+        where = location_below(self._top, self._below(names))
+        check_new_names(list(names[len(self._source.names) :]), self._target.format)
+        return planned_job(
+            tree_source(self._source.tree, names, node),
+            where,
+            self._target.format,
+            dict(options.fields),
+            cast=options.cast,
+            sync=options.sync,
+        )
+
+    def _below(self, names: Sequence[str]) -> str:
+        return "/".join(names[len(self._source.names) :])
+
+    def _add(self, found: _Found) -> None:
+        """Decide what becomes of a node."""
+        made, path = self._made, self._below(found.names)
+        if found.node.kind == "group":
+            if found.node.undeclared and not found.children:
+                return  # a directory that has nothing to do with it
+            if path:
+                check_new_names(path.split("/")[-1:], self._target.format)
+            made.groups[path], notes = fitting_attributes(
+                without_links(found.attributes), self._target.format
+            )
+            made.notes += [(path, note) for note in notes]
+            self._note(path, made.groups[path])
+            for name, link in found.links.items():
+                self._add_link((*found.names, name), link, is_node=name in found.children)
+        elif found.array is None:
+            made.left_out.append((path, found.why_not))
+        else:
+            made.notes += [(path, note) for note in found.notes]
+            if isinstance(found.array, SmallArray):
+                made.small.append(found.array)
+                self._note(path, found.array.text.decode())
+            else:
+                made.large[path] = job = found.array
+                target = job.target_spec
+                document = dict(found.node.document)
+                self._note(path, document, target.spec, target.attributes, job.plan.to_json())
+
+    def _note(self, *values: Any) -> None:
+        self._digest.update(json.dumps(values, sort_keys=True).encode())
+
+    def _add_link(self, names: tuple[str, ...], link: Link, *, is_node: bool) -> None:
+        made, path, tree = self._made, self._below(names), self._source.tree
+        if is_node:
+            made.notes.append((path, f"link to {link} is left out: there is a node with that name"))
+            return
+        try:
+            check_new_names([names[-1]], self._target.format)
+            target = tuple(target_names(link, names[:-1]))
+            source = source_location(tree, link) if link.external else tree.root
+        except (InvalidArgumentError, UnsupportedError) as e:
+            made.notes.append((path, f"link to {link} is left out: {e.message}"))
+            return
+        top, root = self._source.names, self._target.root
+        if not link.external and target[: len(top)] == top:
+            new = Link("/" + "/".join((*self._names, *target[len(top) :])))
+        elif _same_root(source, root):
+            new = Link("/" + "/".join(target))
+        else:
+            new = Link("/" + "/".join(target), _source_text(source, root))
+            if not link.external:
+                made.notes.append((path, f"link to {link} leads out of what is copied; it is external now"))
+        made.links[path] = new
+        self._note(path, list(new))
+
+
+def fitting_attributes(attributes: Mapping[str, Any], format: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the attributes that a group of this format can hold, and notes on the others."""
+    notes: list[str] = []
+    out = dict(attributes)
+    if format == "n5":
+        for name in list(out):
+            if name == "n5" or out[name] is None:
+                why = (
+                    "N5 has a meaning of its own for that name"
+                    if name == "n5"
+                    else "null means missing in N5"
+                )
+                notes.append(f"attribute {dump(name)} is left out: {why}")
+                del out[name]
+        if all(name in out for name in DATASET_NAMES[:4]):
+            del out["dimensions"]
+            notes.append('attribute "dimensions" is left out: it would make a dataset of the group')
+    for name, value in out.items():
+        if has_non_finite(value):
+            notes.append(f"attribute {dump(name)} has NaN or infinities, which is no proper JSON")
+    return out, notes
+
+
+def _same_root(a: Location, b: Location) -> bool:
+    return bool(a.store.identity == b.store.identity and a.path == b.path)
+
+
+def _source_text(source: Location, root: Location) -> str:
+    """Return how a link in the tree at `root` says where the tree at `source` is."""
+    if source.store.identity == root.store.identity:
+        return os.path.relpath("/" + source.path, "/" + root.path)
+    return source.kvstore().url
