@@ -25,6 +25,7 @@ from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.values import as_values
 from chunkwise.hdmf.storage.copy_dataset import copy_dataset, stored_settings
+from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamProgress
 
@@ -53,6 +54,7 @@ class BuilderWriter:
         keep_types: bool = True,
         buffer_nbytes: int = BUFFER_NBYTES,
         progress: StreamProgress | None = None,
+        copies: DatasetCopies | None = None,
     ) -> None:
         self.io = io
         self.writer = writer
@@ -61,6 +63,7 @@ class BuilderWriter:
         self.keep_types = keep_types
         self.buffer_nbytes = buffer_nbytes
         self.progress = progress
+        self.copies = copies
         self.references = BuilderReferences(io, export_source)
         self.streams = BuilderStreams(
             writer,
@@ -68,6 +71,7 @@ class BuilderWriter:
             exhaust=exhaust,
             buffer_nbytes=buffer_nbytes,
             progress=progress,
+            copies=copies,
         )
         self._extra_links: dict[str, dict[str, Reference]] = {}
 
@@ -97,6 +101,8 @@ class BuilderWriter:
         self.references.root_id = identity_of(builder)
         self.group("/", builder)
         self.streams.run()
+        if self.copies is not None:
+            self.copies.run()
 
     def group(self, path: str, builder: GroupBuilder) -> None:
         """Write a group and all below it that was not written yet."""
@@ -255,6 +261,7 @@ class BuilderWriter:
             lambda value: self.references.rebased(value, data.io, source.store),
             buffer_nbytes=self.buffer_nbytes,
             progress=self.progress,
+            copies=self.copies,
         )
 
     def _h5_settings(self, h5: Any) -> Settings:

@@ -26,6 +26,7 @@ from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.opening import UNFINISHED
 from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.stream import StreamProgress
@@ -51,6 +52,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
     _keep_types: bool
     _buffer_nbytes: int
     _progress: StreamProgress | None
+    _copies: DatasetCopies | None
 
     @property
     @abstractmethod
@@ -155,6 +157,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             keep_types=self._keep_types,
             buffer_nbytes=self._buffer_nbytes,
             progress=self._progress,
+            copies=self._copies,
         )
 
     def _complete(self, catalog: NamespaceCatalog | None, consolidate: bool) -> None:
@@ -173,6 +176,8 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         if self._mode in ("w", "w-", "x", "a"):
             location = self.store.location
             location.store.delete(location.path + UNFINISHED)
+            if self._copies is not None:
+                self._copies.finish()
 
     def write_group(self, parent: Any, builder: GroupBuilder, **kwargs: Any) -> StoredGroup:
         """Write a group below `parent`, a group or its path; arguments as for `write_builder`."""
