@@ -49,6 +49,10 @@ finally:
     executor.shutdown()
 """
 _DYING = "from chunkwise.testing.executor_contract import die_at_step; die_at_step({step}, {where!r})"
+_LOSING = """
+from chunkwise.testing.executor_contract import Around, Dying
+executor = Around(executor, Dying({step}, {where!r}))
+"""
 _FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))"
 _CLOCK = """
 import time
@@ -66,10 +70,13 @@ class ExecutorContract:
         Python that assigns the executor to the name ``executor``; it is run in this process and in others.
     in_process : bool
         True if tasks are done in the process that submits them: what befalls a worker befalls that, too.
+    ends_together : bool
+        True if all processes end when a worker is killed, also the one that submits tasks.
     """
 
     code: ClassVar[str] = ""
     in_process: ClassVar[bool] = False
+    ends_together: ClassVar[bool] = False
 
     def driver_code(self) -> str:
         """Return `code`; for executors of which more is known only when tests run."""
@@ -127,14 +134,17 @@ class ExecutorContract:
         text = _DRIVER.format(code=code, before=before, source=source, target=str(target), memory=_MEMORY)
         command = [sys.executable, "-c", text]
         around = {**os.environ, **(environment or {})}
-        return subprocess.run(command, capture_output=True, text=True, timeout=200, env=around)
+        # What ends all processes of a driver that is lost may take its session for that.
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=200, env=around, start_new_session=True
+        )
 
     def wrapped(
         self, source: str, target: Path, around: Callable[..., Any], n_calls: int = 1, **options: Any
     ) -> None:
         """Copy by way of a function that is called in the workers with each task."""
         with self.executor() as executor:
-            self.copied(source, target, _Around(executor, around, n_calls), **options)
+            self.copied(source, target, Around(executor, around, n_calls), **options)
 
     def test_a_copy(self, source: str, tmp_path: Path) -> None:
         """Two passes, verified."""
@@ -181,7 +191,7 @@ class ExecutorContract:
             assert done.returncode == 1 and "File too large" in done.stderr, done.stderr
         else:
             with self.executor() as executor, pytest.raises(StorageError, match="File too large"):
-                self.copied(source, target, _Around(executor, _without_room))
+                self.copied(source, target, Around(executor, _without_room))
         assert (tmp_path / "b.zarr" / JOURNAL).exists()
         assert not (tmp_path / "b.zarr/zarr.json").exists()
         with self.executor() as executor:
@@ -194,9 +204,16 @@ class ExecutorContract:
             self.test_a_driver_killed_at_a_step(source, tmp_path, step)
             return
         target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
+        if self.ends_together:
+            done = self.drive(
+                self.driver_code(), source, target, before=_LOSING.format(step=step, where=where)
+            )
+            assert bool(done.returncode) == Path(where).exists(), done.stderr
+            self.copied(source, target, None, resume=True)
+            return
         try:
             with self.executor() as executor:
-                self.copied(source, target, _Around(executor, _Dying(step, where)))
+                self.copied(source, target, Around(executor, Dying(step, where)))
         except ValueError as e:
             assert "broken" in str(e)
             with self.executor() as executor:
@@ -234,7 +251,7 @@ class ExecutorContract:
         self.check(target)
 
 
-class _Around(Executor):
+class Around(Executor):
     """Submits calls of a function that calls the task; the last of several calls gives the result."""
 
     def __init__(self, executor: Executor, around: Callable[..., Any], n_calls: int = 1) -> None:
@@ -328,7 +345,7 @@ def _without_room(fn: Callable[..., Any], *args: Any) -> Any:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-class _Dying:
+class Dying:
     """Calls a task; the first worker that comes so far is killed at a step of its storage."""
 
     def __init__(self, step: int, where: str) -> None:
