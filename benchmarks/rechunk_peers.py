@@ -200,9 +200,8 @@ def main() -> None:
                 subprocess.run(["rm", "-rf", str(place)], check=True)
                 print(f"{library}: {found[library][-1]}", file=sys.stderr, flush=True)
     ours = statistics.median(cpu for cpu, _ in found.get("chunkwise", [(float("nan"), 0)]))
-    print(
-        f"{np.prod(shape) * 2 / 1e6:,.0f} MB of {arguments.data}, {os.cpu_count()} processors, {arguments.turns} turns"
-    )
+    size = f"{np.prod(shape) * 2 / 1e6:,.0f} MB of {arguments.data}"
+    print(f"{size}, {os.cpu_count()} processors, {arguments.turns} turns")
     for library, turns in found.items():
         cpu, seconds = (statistics.median(values) for values in zip(*turns, strict=True))
         try:
