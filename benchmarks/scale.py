@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import glob
 import json
+import logging
 import os
 import random
 import shutil
@@ -256,6 +257,7 @@ def requests(n_chunks: int) -> dict[str, Any]:
         seen[environ["REQUEST_METHOD"]] += 1
         return app(environ, start_response)
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = make_server("127.0.0.1", 0, counted, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     os.environ |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
