@@ -208,19 +208,23 @@ _KILLED = """
 from chunkwise.testing.executor_contract import die_at_step
 from chunkwise.hdmf import convert
 die_at_step({step}, {where!r})
-convert({source!r}, {target!r}, memory="5MB", resume=True)
+convert({source!r}, {target!r}, memory="5MB")
 """
 
 
-@pytest.mark.parametrize("step", [60, 400])
-def test_the_process_is_killed(source: Path, tmp_path: Path, step: int) -> None:
+@pytest.mark.parametrize(("step", "begun"), [(60, False), (400, True)])
+def test_the_process_is_killed(source: Path, tmp_path: Path, step: int, begun: bool) -> None:
     target, where = tmp_path / "b", tmp_path / "dead"
     code = _KILLED.format(step=step, where=str(where), source=str(source), target=str(target))
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
     assert done.returncode == -9 and where.exists(), done.stderr
     with pytest.raises(NotFoundError):
         read_nwb(target)
-    convert(source, target, resume=True, verify=True)
+    assert (target / JOURNAL).exists() == begun
+    if not begun:  # another process may be writing a file there
+        with pytest.raises(AlreadyExistsError):
+            convert(source, target, resume=True)
+    convert(source, target, resume=begun, overwrite=not begun, verify=True)
     check(target)
 
 

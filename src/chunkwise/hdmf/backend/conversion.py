@@ -22,10 +22,9 @@ from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundE
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import detect_format
-from chunkwise.hdmf.opening import UNFINISHED, is_hdf5, no_store
+from chunkwise.hdmf.opening import is_hdf5, no_store
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
-from chunkwise.hierarchy.location import Location
 from chunkwise.tools.executors import Workers, threads_here, workers_of
 
 __all__ = ["convert", "open_source"]
@@ -103,7 +102,8 @@ def convert(
     verify : bool
         Whether the datasets that workers have copied are read again, the plain way, and compared.
     resume : bool
-        Go on with an unfinished conversion, if there is one; another executor may have begun it.
+        Go on with an unfinished conversion, if there is one; another executor may have begun it.  One that
+        was interrupted before the first block can only be started again, with `overwrite`.
     **options
         Those of `ZarrIO` for writing.
 
@@ -156,7 +156,7 @@ def convert(
                 verify=verify,
                 progress=progress or (lambda nbytes: None),
             )
-        mode = "w" if overwrite or (resume and _is_unfinished(place_of(target))) else "w-"
+        mode = "w" if overwrite or (copies is not None and copies.begun) else "w-"
         told = None if progress is None else _RowsAsBytes(progress)
         if told is not None:
             options["progress"] = told
@@ -176,17 +176,13 @@ def _identity(src: HDMFIO) -> list[Any]:
     """Return what tells whether a file is the one that a conversion was begun with."""
     if isinstance(src, ZarrIO):
         nodes = sorted((path, node.document) for path, node in src.store.tree.nodes.items())
-        return [src.source, hashlib.sha256(_as_text(nodes).encode()).hexdigest()]
+        return [src.store.location.kvstore_json(), hashlib.sha256(_as_text(nodes).encode()).hexdigest()]
     found = os.stat(src.source)
     return [os.path.realpath(src.source), found.st_size, found.st_mtime_ns]
 
 
 def _as_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=repr)
-
-
-def _is_unfinished(location: Location) -> bool:
-    return location.store.read(location.path + UNFINISHED).value is not None
 
 
 class _RowsAsBytes:

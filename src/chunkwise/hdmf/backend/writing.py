@@ -174,10 +174,10 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         self._writer.finish(consolidate=consolidate)
         self._failed = False
         if self._mode in ("w", "w-", "x", "a"):
-            location = self.store.location
-            location.store.delete(location.path + UNFINISHED)
             if self._copies is not None:
                 self._copies.finish()
+            location = self.store.location
+            location.store.delete(location.path + UNFINISHED)
 
     def write_group(self, parent: Any, builder: GroupBuilder, **kwargs: Any) -> StoredGroup:
         """Write a group below `parent`, a group or its path; arguments as for `write_builder`."""
