@@ -16,7 +16,7 @@ import random
 import resource
 
 from chunkwise.index_space import IndexDomain
-from chunkwise.tools.copy_plan import Grid, plan_blocks
+from chunkwise.tools.plan_blocks import Grid, plan_blocks
 from chunkwise.tools.ranges import Ranges
 
 BATCH_SECONDS, WINDOW = 30.0, 2

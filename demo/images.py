@@ -17,12 +17,7 @@ def write_volume(place: Path, volume: np.ndarray) -> None:
     group = cw.open_group(place, "w")
     group.attrs["ome"] = {"version": "0.5"}
     _pyramid(image, place / "nuclei", "zyx", UNITS[::-1])
-    z, y, x = np.indices(image.shape, sparse=True)
-    bright = (image > 60) * (1 + z // 16 * 100 + y // 24 * 10 + x // 24)
-    source = cw.array(bright.astype("uint32"))
-    cw.downsample_pyramid(
-        source, place / "nuclei" / "labels" / "cells", axes=list("zyx"), units=UNITS[::-1], labels=True
-    ).result()
+    _write_labels(image, place / "nuclei", "zyx", UNITS[::-1])
 
 
 def write_n5_pyramid(place: Path, volume: np.ndarray) -> None:
@@ -35,7 +30,7 @@ def write_n5_pyramid(place: Path, volume: np.ndarray) -> None:
 
 
 def write_plate(place: Path, volume: np.ndarray) -> None:
-    """Write a plate of 3 by 4 wells, of which one is empty, with 2 fields of 2 channels each."""
+    """Write a plate of 3 by 4 wells, one of them empty, 2 fields of 2 channels each; A/2 has labels."""
     rows, columns = "ABC", "1234"
     plate = cw.open_group(place, "w")
     wells = [
@@ -61,6 +56,8 @@ def write_plate(place: Path, volume: np.ndarray) -> None:
             z = 20 + 9 * number + 4 * at
             image = np.stack([volume[:, :, z].T, volume[::-1, :, z + 4].T])
             _write_field(place / str(well["path"]) / name, image)
+            if well["path"] == "A/2":
+                _write_labels(image[0], place / "A/2" / name, "yx", UNITS[:2])
 
 
 def _write_field(place: Path, image: np.ndarray) -> None:
@@ -81,3 +78,14 @@ def _write_field(place: Path, image: np.ndarray) -> None:
 def _pyramid(image: np.ndarray, place: Path, axes: str, units: list[str | None]) -> None:
     source = cw.array(np.ascontiguousarray(image))
     cw.downsample_pyramid(source, place, axes=list(axes), units=units).result()
+
+
+def _write_labels(image: np.ndarray, place: Path, axes: str, units: list[str]) -> None:
+    """Write labels of what is bright in an image, another for each block of it."""
+    indices = np.indices(image.shape, sparse=True)[::-1]  # x first
+    sizes = ((24, 1), (24, 10), (16, 100))[: image.ndim]
+    number = 1 + sum(at // size * factor for at, (size, factor) in zip(indices, sizes, strict=True))
+    labels = cw.array(((image > 60) * number).astype("uint32"))
+    cw.downsample_pyramid(
+        labels, place / "labels" / "cells", axes=list(axes), units=units, labels=True
+    ).result()

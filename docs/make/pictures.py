@@ -24,8 +24,9 @@ PICTURES = (
     ("labels", "volume.zarr/nuclei/labels/cells", "&theme=dark", (1200, 760)),
     ("n5-chunks", "pyramid.n5/c0", "&theme=light&grid=1", (1200, 760)),
     ("plate", "plate.zarr", "&theme=dark", (1200, 760)),
-    ("field", "plate.zarr/A/2/1", "&theme=light", (1200, 760)),
+    ("field", "plate.zarr/A/2/1", "&theme=light&overlay=cells&opacity=0.5", (1200, 760)),
     ("phone", "volume.zarr/nuclei", "&theme=dark", (390, 760)),
+    ("phone-plate", "plate.zarr", "&theme=light", (390, 760)),
 )
 IDLE = "document.body.dataset.idle === 'true' && (window.chunkwise?.view || window.chunkwise?.plate)"
 

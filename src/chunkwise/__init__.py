@@ -86,7 +86,7 @@ if _TYPE_CHECKING:
     from chunkwise.pyramid.downsample_pyramid import Pyramid, PyramidProgress, downsample_pyramid
     from chunkwise.server.app import asgi_app
     from chunkwise.server.running import serve
-    from chunkwise.stand_in import install_as_tensorstore
+    from chunkwise.stand_in import install_as_tensorstore, install_as_z5py
     from chunkwise.tools.copy import ArrayCopyReport, copy, plan_copy
     from chunkwise.tools.copy_plan import CopyPlan
     from chunkwise.tools.difference import Difference, diff
@@ -208,6 +208,7 @@ __all__ = [
     "inf",
     "install_as_hdmf_zarr",
     "install_as_tensorstore",
+    "install_as_z5py",
     "migrate",
     "newaxis",
     "open",
@@ -260,7 +261,7 @@ _later = _Later(
         "chunkwise.pyramid.downsample_pyramid": ["Pyramid", "PyramidProgress", "downsample_pyramid"],
         "chunkwise.server.app": ["asgi_app"],
         "chunkwise.server.running": ["serve"],
-        "chunkwise.stand_in": ["install_as_tensorstore"],
+        "chunkwise.stand_in": ["install_as_tensorstore", "install_as_z5py"],
         "chunkwise.groups.copy_tree": ["copy_tree"],
         "chunkwise.tools.copy": ["ArrayCopyReport", "copy", "plan_copy"],
         "chunkwise.tools.difference": ["Difference", "diff"],
@@ -269,7 +270,7 @@ _later = _Later(
         "chunkwise.tools.migrate": ["Migration", "migrate"],
         "chunkwise.tools.tree_copy": ["CopyReport"],
     },
-    packages=["xarray"],
+    packages=["ocdbt", "xarray"],
 )
 _name_members(globals(), [name for name in __all__ if name not in _later])
 __all__ += list(dtypes)

@@ -187,7 +187,7 @@ CONTEXT_RESOURCES: dict[str, Entry] = {
 }
 
 UNSUPPORTED_RESOURCES: dict[str, str] = {
-    "ocdbt_coordinator": "there is no OCDBT driver",
+    "ocdbt_coordinator": "each process commits to an OCDBT database for itself",
     "experimental_gcs_grpc_credentials": "requests to Google Cloud are made by HTTP only",
 }
 """Context resources of TensorStore for which there is nothing here that they could act on, and why."""
@@ -200,6 +200,7 @@ KVSTORES: dict[str, Entry] = {
     "azure": Entry("chunkwise.spec.kvstores.azure:AzureKvStoreSpec", url=("az", "abfs", "abfss")),
     "http": Entry("chunkwise.spec.kvstores.http:HttpKvStoreSpec", url=("http", "https")),
     "zip": Entry("chunkwise.spec.kvstores.zip:ZipKvStoreSpec"),
+    "ocdbt": Entry("chunkwise.spec.kvstores.ocdbt:OcdbtKvStoreSpec"),
     "reference": Entry("chunkwise.spec.kvstores.reference:ReferenceKvStoreSpec"),
     "hdf5": Entry("chunkwise.spec.kvstores.hdf5:Hdf5KvStoreSpec"),
     "tiff_images": Entry("chunkwise.spec.kvstores.tiff_images:TiffImagesKvStoreSpec"),

@@ -55,8 +55,10 @@ def new_rlock() -> Any:
 class KeyLocks:
     """A fixed number of locks for any number of things, each of which always has the same one."""
 
-    def __init__(self, n: int) -> None:
-        self._locks: list[Any] = [threading.Lock() for _ in range(n)]
+    # Of 256: where 16 are held, another thing has one of them in one case of 16, and waits without need.
+
+    def __init__(self) -> None:
+        self._locks: list[Any] = [threading.Lock() for _ in range(256)]
         _locks.add(self)
 
     def of(self, *what: Hashable) -> Lock:

@@ -16,7 +16,7 @@ def public_names():
     names = []
     for name in dir(chunkwise):
         value = getattr(chunkwise, name)
-        if name.startswith("_") or (inspect.ismodule(value) and name != "xarray"):
+        if name.startswith("_") or (inspect.ismodule(value) and name not in ("ocdbt", "xarray")):
             continue
         names.append(name)
         if inspect.isclass(value) and value.__module__.startswith("chunkwise"):

@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "bridges.md").read_text()
 def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     before = zarr.config.get("codec_pipeline.path")
     try:
         exec(compile("\n".join(examples), "bridges.md", "exec"), {})

@@ -17,7 +17,7 @@ import zarr
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import cpu, default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.testing.store import StoreTests
+from zarr_store_contract import ZarrStoreContract
 
 import chunkwise as ts
 from chunkwise.zarr import Store
@@ -25,70 +25,25 @@ from chunkwise.zarr import Store
 VALUES = np.arange(64, dtype="int32").reshape(8, 8)
 
 
-class _ZarrContract(StoreTests[Store, cpu.Buffer]):
-    """The contract that zarr-python ships; the other way to the values is an open KvStore."""
-
-    pytestmark = pytest.mark.anyio
-    store_cls = Store
-    buffer_cls = cpu.Buffer
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
-
-    @pytest.fixture
-    def kv(self, tmp_path: Path) -> ts.KvStore:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def store_kwargs(self, kv: ts.KvStore) -> dict[str, Any]:
-        self.kv_store = kv
-        return {"kvstore": kv}
-
-    @pytest.fixture
-    def store(self, open_kwargs: dict[str, Any]) -> Store:
-        return sync(self.store_cls.open(**open_kwargs))
-
-    @pytest.fixture
-    def store_not_open(self, store_kwargs: dict[str, Any]) -> Store:
-        return self.store_cls(**store_kwargs)
-
-    async def set(self, store: Store, key: str, value: Any) -> None:
-        self.kv_store[key] = value.to_bytes()
-
-    async def get(self, store: Store, key: str) -> Any:
-        return self.buffer_cls.from_bytes(self.kv_store[key])
-
-    def test_store_repr(self, store: Store) -> None:
-        assert repr(store) == f"chunkwise.zarr.Store({self.kv_store.url!r})"
-        assert str(store) == self.kv_store.url
-
-    def test_store_supports_writes(self, store: Store) -> None:
-        assert store.supports_writes
-
-    def test_store_supports_listing(self, store: Store) -> None:
-        assert store.supports_listing
-
-
-class TestStoreOfFiles(_ZarrContract):
+class TestStoreOfFiles(ZarrStoreContract):
     @pytest.fixture
     def kv(self, tmp_path: Path) -> ts.KvStore:
         return ts.KvStore.open(f"file://{tmp_path}/a/").result()
 
 
-class TestStoreInMemory(_ZarrContract):
+class TestStoreInMemory(ZarrStoreContract):
     @pytest.fixture
     def kv(self, tmp_path: Path) -> ts.KvStore:
         return ts.KvStore.open("memory://a/").result()
 
 
-class TestStoreOfAnArchive(_ZarrContract):
+class TestStoreOfAnArchive(ZarrStoreContract):
     @pytest.fixture
     def kv(self, tmp_path: Path) -> ts.KvStore:
         return ts.KvStore.open(f"file://{tmp_path}/a.zip|zip:").result()
 
 
-class TestStoreOfACache(_ZarrContract):
+class TestStoreOfACache(ZarrStoreContract):
     @pytest.fixture
     def kv(self, tmp_path: Path) -> ts.KvStore:
         return ts.KvStore.open({"driver": "cache", "base": f"file://{tmp_path}/a/"}).result()

@@ -209,20 +209,26 @@ def test_cast_value_at_the_end_of_the_floats(rounding, target):
     [
         ({"data_type": "uint8"}, "f4", 256, r"Fill value 256.*outside the range of uint8"),
         ({"data_type": "uint8"}, "f4", NAN, r"Fill value nan.*NaN has no value in uint8"),
-        (
-            {"data_type": "uint8", "out_of_range": "clamp"},
-            "f4",
-            256,
-            r"must survive uint8, but 256.0 becomes 255",
-        ),
-        ({"data_type": "int8"}, "f8", 0.5, r"must survive int8, but 0.5 becomes 0"),
-        ({"data_type": "float32"}, "f8", 0.1, r"must survive float32, but 0.1 becomes 0.10000000149"),
-        ({"data_type": "uint8", "scalar_map": {"encode": [["NaN", 7]]}}, "f4", NAN, "but nan becomes 7"),
     ],
 )
-def test_cast_value_refuses_fill_values_that_change(configuration, dtype, fill, text):
+def test_cast_value_refuses_fill_values_that_have_no_value(configuration, dtype, fill, text):
     with pytest.raises(CodecError, match=text):
         opened("cast_value", configuration, dtype, fill=fill)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "dtype", "fill", "encoded"),
+    [
+        ({"data_type": "uint8", "out_of_range": "clamp"}, "f4", 256, 255),
+        ({"data_type": "int8"}, "f8", 0.5, 0),
+        ({"data_type": "float32"}, "f8", 0.1, np.float32(0.1)),
+        ({"data_type": "uint8", "scalar_map": {"encode": [["NaN", 7]]}}, "f4", NAN, 7),
+    ],
+)
+def test_cast_value_takes_fill_values_that_casting_changes(configuration, dtype, fill, encoded):
+    """zarr-python 3.4 makes such arrays, so they are opened."""
+    _, _, item = opened("cast_value", configuration, dtype, fill=fill)
+    assert item.fill_value == encoded
 
 
 def test_cast_value_at_the_edges_of_64_bits():

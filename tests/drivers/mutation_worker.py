@@ -15,8 +15,12 @@ import sys
 import time
 import tracemalloc
 import warnings
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "ocdbt"))
+from ocdbt_mutations import frames, mutated
 
 import chunkwise as ts
 from chunkwise.errors import ChunkwiseError
@@ -94,6 +98,7 @@ BASES = {
     ),
 }
 SHAPE, CHUNKS = [10, 7], [8, 6]
+DATABASE = {"compression": None, "max_decoded_node_bytes": 100, "version_tree_arity_log2": 1}
 VALUES = [
     *(None, True, False, -1, 0, 1, 2, 3, 7, 255, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63, 2**64, 10**30),
     *(-(2**63), 0.5, 1e308, float("nan"), float("inf"), "", "x", "a/../b", "\x00", "\ud800", "é" * 300),
@@ -147,7 +152,19 @@ def make_bases():
         store.write(values).result()
         kv = ts.KvStore.open(url, context=context).result()
         made[name] = driver, {key: kv.read(key).result().value for key in kv.list().result()}
+    made["ocdbt"] = "auto", make_database(made["zarr3 0"][1])
     return made
+
+
+def make_database(items):
+    """Return the keys and values of a database that has `items`."""
+    context = ts.Context()
+    spec = {"driver": "ocdbt", "base": "memory://a/", "config": DATABASE}
+    kv = ts.KvStore.open(spec, context=context).result()
+    for key, value in items.items():
+        kv.write(key, value).result()
+    below = ts.KvStore.open("memory://a/", context=context).result()
+    return {key: below.read(key).result().value for key in below.list().result()}
 
 
 def nodes(value, path=()):
@@ -252,8 +269,11 @@ def run(seed, count):
         name = names[i % len(names)]
         driver, keys = bases[name]
         keys = dict(keys)
-        document = next(k for k in keys if k.endswith(b"json") or k in (b".zarray", b"meta"))
-        if rng.random() < 0.5:
+        document = next((k for k in keys if k.endswith(b"json") or k in (b".zarray", b"meta")), None)
+        if document is None:
+            key = rng.choice(sorted(k for k in keys if frames(keys[k])))
+            keys[key] = mutated(keys[key], rng)
+        elif rng.random() < 0.5:
             key = document
             keys[key] = mutate_document(keys[key], rng)
         else:

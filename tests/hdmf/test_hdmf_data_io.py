@@ -146,3 +146,14 @@ def test_io_settings_are_those_that_were_given() -> None:
     assert ZarrDataIO(DATA, compressors="zstd").io_settings == {"compressors": "zstd"}
     assert ZarrDataIO(DATA, compressors=True).io_settings == {}
     assert ZarrDataIO(DATA, **given.get_io_params()).io_settings == given.io_settings
+
+
+def test_shards_are_checked_where_they_are_given() -> None:
+    with pytest.raises(InvalidArgumentError, match="shards is 'automatic'"):
+        ZarrDataIO(np.zeros((8, 8)), chunks=(2, 2), shards="automatic")
+    for shards in ((3, 4), (4,)):
+        with pytest.raises(InvalidArgumentError, match="are not whole chunks"):
+            ZarrDataIO(np.zeros((8, 8)), chunks=(2, 2), shards=shards)
+    with pytest.warns(UserWarning, match="shards are given without chunks"):
+        ZarrDataIO(np.zeros((8, 8)), shards=(4, 4))
+    assert ZarrDataIO(np.zeros((8, 8)), chunks=(2, 2), shards=(4, 4)).settings.shards == (4, 4)

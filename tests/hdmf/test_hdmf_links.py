@@ -210,6 +210,54 @@ def test_an_export_is_free_of_its_source(tmp_path: Path, format: str) -> None:
         assert nwb.acquisition["shared"].timestamps is not None
 
 
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", ["a", "z"])  # before and after the series that has the data
+@pytest.mark.parametrize("link_data", [None, False])
+def test_an_export_writes_data_that_is_shared_once(
+    tmp_path: Path, format: str, name: str, link_data: bool | None
+) -> None:
+    """As hdmf and hdmf-zarr do; all is copied where ``link_data=False`` says so."""
+    write_raw(tmp_path / "a.nwb.zarr", format)
+    out = tmp_path / "b.nwb.zarr"
+    arguments: dict[str, Any] = {} if link_data is None else {"write_args": {"link_data": link_data}}
+    with NWBZarrIO(tmp_path / "a.nwb.zarr") as source, NWBZarrIO(out, mode="w", format=format) as io:
+        nwb = source.read()
+        nwb.add_acquisition(TimeSeries(name, nwb.acquisition["src"].data, "V", rate=1.0))
+        io.export(source, container=nwb, **arguments)
+    links = open_store(str(out)).links(f"/acquisition/{name}")
+    assert list(links) == ([] if link_data is False else ["data"])
+    with NWBZarrIO(out, strict_links=True) as io:
+        acquisition = io.read().acquisition
+        assert (acquisition[name].data == acquisition["src"].data) is bool(links)
+        np.testing.assert_array_equal(acquisition[name].data[()], np.arange(12.0).reshape(6, 2))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("link_data", [None, False])
+def test_an_export_links_to_data_of_a_third_store(
+    tmp_path: Path, format: str, link_data: bool | None
+) -> None:
+    write_raw(tmp_path / "raw.nwb.zarr", format)
+    write_raw(tmp_path / "a.nwb.zarr", format)
+    out = tmp_path / "sub" / "b.nwb.zarr"
+    arguments: dict[str, Any] = {} if link_data is None else {"write_args": {"link_data": link_data}}
+    manager = get_manager()
+    with (
+        NWBZarrIO(tmp_path / "raw.nwb.zarr", manager=manager) as third,
+        NWBZarrIO(tmp_path / "a.nwb.zarr", manager=manager) as source,
+        NWBZarrIO(out, mode="w", format=format) as io,
+    ):
+        nwb = source.read()
+        data = third.read().acquisition["src"].data
+        nwb.add_acquisition(TimeSeries("shares", data, "V", timestamps=np.arange(6.0)))
+        io.export(source, container=nwb, **arguments)
+    links = open_store(str(out)).links("/acquisition/shares")
+    assert {n: to.source for n, to in links.items()} == (
+        {} if link_data is False else {"data": "../../raw.nwb.zarr"}
+    )
+    check(out)
+
+
 def test_an_export_may_link_to_its_source(tmp_path: Path) -> None:
     write_raw(tmp_path / "a.nwb.zarr", "zarr3")
     with NWBZarrIO(tmp_path / "a.nwb.zarr") as source, NWBZarrIO(tmp_path / "b.nwb.zarr", mode="w") as io:

@@ -22,7 +22,18 @@ assert importlib.util.find_spec("hdmf_zarr").name == "hdmf_zarr"
 from hdmf_zarr import NWBZarrIO, ZarrDataIO
 from hdmf_zarr.backend import ZarrIO
 from hdmf_zarr.nwb import NWBZarrIO as again
+from hdmf_zarr.backend import DEFAULT_SPEC_LOC_DIR, ROOT_NAME, SPEC_LOC_ATTR
+from hdmf_zarr.backend_zarrv2 import UnsafePickleCodecError
+from hdmf_zarr.utils import HDMFZarrArray, ZarrReference
+from hdmf_zarr.zarr_utils import ContainerZarrReferenceDataset
 import hdmf_zarr.utils
+assert (ROOT_NAME, SPEC_LOC_ATTR, DEFAULT_SPEC_LOC_DIR) == ("root", ".specloc", "specifications")
+with NWBZarrIO(sys.argv[1], "r") as io:
+    io.read()
+    reference = ZarrReference(source=".", path="/general")
+    assert reference == {"source": ".", "path": "/general", "object_id": None, "source_object_id": None}
+    assert io.resolve_ref(reference) == ("general", "/general")
+    assert isinstance(io.file["session_start_time"], HDMFZarrArray)
 assert NWBZarrIO is again is chunkwise.hdmf.NWBZarrIO
 assert hdmf_zarr.utils.ZarrDataIO is ZarrDataIO is chunkwise.hdmf.ZarrDataIO
 assert pynwb.read_nwb(sys.argv[1]).identifier == "content"

@@ -102,3 +102,22 @@ def test_wrapped_data_that_was_read_is_linked_only_if_asked_for(tmp_path, manage
         root = io.read_builder()
         assert np.array_equal(root["copied"].data[()], np.arange(6))
         assert np.array_equal(root["linked"].builder.data[()], np.arange(6))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_write_dataset_copies_or_links_data_of_the_same_store(tmp_path, manager, format):
+    path = str(tmp_path / f"one.{format}")
+    with ZarrIO(path, manager=manager, mode="w", format=format) as io:
+        data = io.write_dataset(io.file, DatasetBuilder("a", np.arange(6)))
+        for name, link in (("copied", False), ("linked", True)):
+            found = io.write_dataset(io.file, DatasetBuilder(name, data), link_data=link)
+            wrapped = DatasetBuilder(f"{name} too", ZarrDataIO(data, link_data=link))
+            again = io.write_dataset(io.file, wrapped)
+            assert (found is None) is (again is None) is link
+        assert list(io.file) == ["a", "copied", "copied too"]
+    with ZarrIO(path, manager=manager, mode="r") as io:
+        root = io.read_builder()
+        for name in ("copied", "copied too"):
+            assert np.array_equal(root[name].data[()], np.arange(6)) and root[name].data != root["a"].data
+        for name in ("linked", "linked too"):
+            assert root[name].builder is root["a"]

@@ -75,6 +75,9 @@ def test_checklist_content_is_read_equal_by_hdmf_zarr(tmp_path: Path, release: s
     peer_python(release)
     for name in CONTENT:
         nwb = file_of(name)
+        if release == "0.13":  # it can't write a scalar record, and reads one as an array of length 1
+            for group in nwb.electrode_groups.values():
+                group.fields.pop("position", None)
         with NWBHDF5IO(tmp_path / f"{name}.nwb", "w") as io:
             io.write(nwb)
         with (

@@ -11,7 +11,6 @@ from chunkwise.index_space import (
     IndexTransform,
     WritableIndexingMixin,
     align,
-    check_bounds,
     d,
     merge_domains,
     resolve_bounds,
@@ -100,7 +99,7 @@ VIEW = IndexTransform(input_shape=[10, 20], implicit_upper_bounds=[True, True])
 def test_bounds_at_io(transform, text):
     """What implicit bounds let through is found when the stored extent is known, with TensorStore's text."""
     with pytest.raises(OutOfRangeError) as caught:
-        check_bounds(transform, STORAGE)
+        resolve_bounds(transform, STORAGE)
     assert str(caught.value) == text
 
 

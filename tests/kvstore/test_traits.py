@@ -19,6 +19,8 @@ import chunkwise.kvstore
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.fault import FaultStore
 from chunkwise.kvstore.adapter.kvstack import Layer, StackStore
+from chunkwise.kvstore.adapter.ocdbt import OcdbtStore
+from chunkwise.kvstore.adapter.ocdbt_database import Folder
 from chunkwise.kvstore.adapter.pending import PendingPart, PendingStore
 from chunkwise.kvstore.adapter.prefix import PrefixStore, whole_store
 from chunkwise.kvstore.adapter.read_through import ReadThroughStore
@@ -116,7 +118,8 @@ STORES: dict[type, Callable[[Path], Any]] = {
     ReferenceStore: lambda _: ReferenceStore(
         "reference", _no_table, MemoryStore(), "k", ReferenceTargets(KvStoreSpec(), (), Context())
     ),
-    # An adapter whose keys are numbers, each in a shard of its base.
+    # Adapters whose keys are in other ones of their bases.
+    OcdbtStore: lambda _: OcdbtStore(Folder(MemoryStore(), "p/"), Folder(MemoryStore(), "p/")),
     ShardedStore: lambda _: ShardedStore(MemoryStore(), "p/", Sharding(0, "identity", 1, 1)),
     ZarrPythonStore: lambda _: ZarrPythonStore(zarr.storage.MemoryStore()),
 }

@@ -17,7 +17,7 @@ from chunkwise.errors import DataCorruptionError, InvalidArgumentError, OutOfRan
 from chunkwise.kvstore.adapter.fault import Fault, FaultStore
 from chunkwise.kvstore.adapter.trace import TraceStore
 from chunkwise.kvstore.adapter.zip import ZipStore
-from chunkwise.kvstore.adapter.zip_write import ArchiveWriter, make_archive, write_archive
+from chunkwise.kvstore.adapter.zip_write import ArchiveWriter, make_archive
 from chunkwise.kvstore.file import FileStore
 from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, Children, KvStoreDriver, offers
@@ -118,7 +118,7 @@ def test_read(base, kind):
 def test_zip64_end_record(base):
     """More members than 16 bits count: the ZIP64 end record is what counts."""
     items = {f"{i}": b"%d" % i for i in range(66_000)}
-    write_archive(base, "x.zip", items.items())
+    base.write("x.zip", make_archive(items.items()))
     store = ZipStore(base, "x.zip")
     assert len(list(store.list())) == 66_000
     assert bytes(store.read("65999").value) == b"65999"
@@ -140,7 +140,7 @@ def test_one_request_per_member():
     trace.requests.clear()
     store.open_reader()
     assert [r.n_bytes for r in trace.requests] == [0], "an archive that has not changed is not read again"
-    write_archive(trace, "x.zip", ((f"{i:05}", b"") for i in range(2000)))
+    trace.write("x.zip", make_archive((f"{i:05}", b"") for i in range(2000)))
     trace.requests.clear()
     store.open_reader()
     assert len(trace.requests) == 2, "a directory that is longer than the end that is read costs another"
@@ -150,9 +150,9 @@ def test_the_archive_is_replaced(base):
     store = ZipStore(base, "x.zip")
     assert store.read("k").generation == MISSING_GENERATION
     assert list(store.list()) == []
-    write_archive(base, "x.zip", [("k", b"1")])
+    base.write("x.zip", make_archive([("k", b"1")]))
     assert bytes(store.read("k").value) == b"1"
-    write_archive(base, "x.zip", [("longer", b"-" * 500), ("k", b"2")])
+    base.write("x.zip", make_archive([("longer", b"-" * 500), ("k", b"2")]))
     assert bytes(store.read("k").value) == b"2"
     base.delete("x.zip")
     assert list(store.list()) == []
@@ -162,8 +162,8 @@ def test_the_archive_is_replaced(base):
 @pytest.mark.parametrize("compression", ["store", "deflate", "zstd", "xz"])
 def test_written_archives(base, tmp_path, compression):
     """The same items give the same bytes; zipfile and TensorStore read them."""
-    write_archive(base, "x.zip", ITEMS.items(), compression=compression)
-    write_archive(base, "y.zip", reversed(ITEMS.items()), compression=compression)
+    base.write("x.zip", make_archive(ITEMS.items(), compression=compression))
+    base.write("y.zip", make_archive(reversed(ITEMS.items()), compression=compression))
     raw = bytes(base.read("x.zip").value)
     assert raw == base.read("y.zip").value
     if compression in ("store", "deflate"):
@@ -189,7 +189,7 @@ def test_archives_of_tensorstore(tmp_path, compression):
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "a//b", "a/..", "nul\0x"])
 def test_names_that_lead_out(base, name):
     with pytest.raises(InvalidArgumentError, match="Invalid ZIP member name"):
-        write_archive(base, "x.zip", [(name, b"")])
+        base.write("x.zip", make_archive([(name, b"")]))
     safe = "." * len(name.encode())
     raw = archive({safe: b"evil"}, directories=()).replace(safe.encode(), name.encode())
     base.write("x.zip", raw)
@@ -200,7 +200,7 @@ def test_names_that_lead_out(base, name):
 @pytest.mark.parametrize("items", [[("a", b"1"), ("a", b"2")], [("\udcff", b"")], [("d/", b"")]])
 def test_names_that_can_not_be_written(base, items):
     with pytest.raises(InvalidArgumentError, match="Invalid ZIP member name"):
-        write_archive(base, "x.zip", items)
+        base.write("x.zip", make_archive(items))
     assert base.read("x.zip").value is None
 
 

@@ -144,6 +144,20 @@ def test_a_large_plate_is_opened_by_its_own_document(tmp_path, version):
         plate.wells["ZZ/1"]
 
 
+def test_the_paths_of_wells_are_looked_at_when_they_are_needed(tmp_path):
+    """Else a plate of 7,000 wells would take far longer than its document."""
+    path = tmp_path / "plate.zarr"
+    write_plate(path, 3, 4, "0.5", wells=[])
+    group = cw.open_group(path, "r+")
+    ome = group.attrs["ome"]
+    ome["plate"]["wells"][5] = {"path": "A-1"}
+    group.attrs["ome"] = ome
+    plate = cw.open_multiscale(path)
+    assert plate.rows == ("A", "B", "C") and "12 wells" in repr(plate)
+    with pytest.raises(ValueError, match=r'zarr.json": ome/plate: wells\[5\]: path: .*"A-1"'):
+        plate.wells["A/1"]
+
+
 def test_wells_and_fields(tmp_path):
     write_plate(tmp_path / "p.zarr", 1, 2, wells=["A/1", "A/2"])
     plate = cw.open_multiscale(tmp_path / "p.zarr")

@@ -68,6 +68,46 @@ def test_archives_and_places(manager):
     np.testing.assert_array_equal(data[0][0, :3], _values(4, 16, 24)[0, :3])
 
 
+@pytest.mark.parametrize("over", ["files", "http"])
+def test_contrast_without_windows_is_that_of_the_values(manager, tmp_path, over):
+    """The coarsest level is looked at; a layer without limits would be all white."""
+    scan = np.random.default_rng(0).integers(100, 300, (2, 8, 32, 32)).astype("uint16")
+    scan[1] *= 10
+    cw.downsample_pyramid(
+        cw.array(scan), tmp_path / "i.zarr", axes=list("czyx"), levels=1, method="stride"
+    ).result()
+    cw.downsample_pyramid(
+        cw.array(scan[0].astype("u4")), tmp_path / "l.zarr", axes=list("zyx"), levels=0, labels=True
+    ).result()
+    with cw.serve(tmp_path / "i.zarr", tmp_path / "l.zarr") as server:
+        base = f"{server.url}zarr3" if over == "http" else tmp_path
+        ((data, options, _),) = _read(manager, f"{base}/i.zarr")
+        np.testing.assert_array_equal(data[0][1, 3], scan[1, 3])
+        wanted = [np.percentile(channel, (0.5, 99.8)) for channel in np.asarray(data[1])]
+        np.testing.assert_allclose(options["contrast_limits"], wanted)
+        ((_, options, kind),) = _read(manager, f"{base}/l.zarr")
+        assert kind == "labels" and "contrast_limits" not in options
+
+
+def test_groups_of_arrays_over_http(manager, tmp_path):
+    """What is in them is told by the document of the group, since a web server does not list."""
+    group = cw.create_group(tmp_path / "a.zarr")
+    group.create_array("one", np.arange(12).reshape(3, 4))
+    group.create_array("two", np.ones((2, 2)))
+    with cw.serve(tmp_path / "a.zarr") as server:
+        layers = _read(manager, f"{server.url}zarr3/a.zarr")
+        assert [options["name"] for _, options, _ in layers] == ["one", "two"]
+        assert layers[0][0][1].tolist() == [4, 5, 6, 7]
+        assert layers[0][1]["contrast_limits"] == pytest.approx((0.055, 10.978))
+
+
+def test_a_level_that_cant_be_read_has_no_limits(manager, tmp_path):
+    cw.create_array(tmp_path / "a.zarr", np.ones((4, 4)), codec="gzip:1", chunks=(4, 4))
+    (tmp_path / "a.zarr/c/0/0").write_bytes(b"damaged")
+    ((_, options, _),) = _read(manager, tmp_path / "a.zarr")
+    assert "contrast_limits" not in options
+
+
 def test_wells(manager):
     ((data, options, _),) = _read(manager, FIXTURES / "plate-0.5.zarr" / "A" / "1")
     assert options["name"] == "1/0" and data.shape == (8, 8) and not options["multiscale"]

@@ -1,4 +1,4 @@
-"""``.view()``: slices that the widget is sent, and what it is sent when sliders are moved."""
+"""``.view()``: slices that the widget is sent, and what it is sent when something else is looked at."""
 
 import io
 import sys
@@ -8,11 +8,17 @@ import pytest
 from PIL import Image
 
 import chunkwise as cw
-from chunkwise.notebook.slices import Slicer
+from chunkwise.notebook.slices import Slice, Slicer
 
 
 def _pixels(png):
     return np.asarray(Image.open(io.BytesIO(png)))
+
+
+def _grey(plane, values):
+    """Return a plane as it is drawn, with the contrast of values."""
+    low, high = np.percentile(values.astype(float), (0.5, 99.8))
+    return np.rint(((plane.astype(float) - low) * 255 / (high - low)).clip(0, 255))
 
 
 @pytest.fixture
@@ -21,33 +27,67 @@ def scan():
 
 
 def test_slices_have_the_values(scan):
-    """The picture is the plane, stretched to the whole range of grey levels."""
+    """Contrast is that of a channel, so that slices can be compared."""
     slicer = Slicer(cw.array(scan).label["c", "z", "y", "x"])
-    assert [tuple(one) for one in slicer.sliders(0)] == [("c", 0, 3), ("z", 0, 8)]
-    plane = scan[1, 4].astype(float)
-    low, high = np.percentile(plane, (0.5, 99.8))
-    expected = np.rint(((plane - low) * 255 / (high - low)).clip(0, 255))
-    np.testing.assert_allclose(_pixels(slicer.png(0, [1, 4])), expected, atol=1)
-    np.testing.assert_array_equal(_pixels(slicer.png(0, [9, 99])), _pixels(slicer.png(0, [2, 7])))
+    assert [tuple(one) for one in slicer.sliders] == [("c", 0, 3), ("z", 0, 8)]
+    drawn = slicer.draw(Slice((1, 4)))
+    np.testing.assert_allclose(_pixels(drawn.png), _grey(scan[1, 4], scan[1]), atol=1)
+    assert drawn.box == (0, 0, 1, 1) and drawn.level == 0 and drawn.problem == ""
+    outside = slicer.draw(Slice((9, 99), (7.0, -3.0), 0.1))
+    assert outside.seen == Slice((2, 7), (0.5, 0.5), 1.0)
+    np.testing.assert_array_equal(_pixels(outside.png), _pixels(slicer.draw(Slice((2, 7))).png))
+
+
+def test_a_part_is_drawn_by_itself(scan):
+    slicer = Slicer(cw.array(scan[0])[:, 2:, 4:])  # whose indices begin elsewhere
+    drawn = slicer.draw(Slice((3,), (1.0, 1.0), 2.0))
+    assert drawn.box == (0.5, 0.5, 1.0, 1.0) and drawn.seen.center == (0.75, 0.75)
+    np.testing.assert_allclose(_pixels(drawn.png), _grey(scan[0, 3, 11:, 17:], scan[0, :, 2:, 4:]), atol=1)
+    assert slicer.draw(Slice((3,), zoom=1e9)).seen.zoom == slicer.most_zoom == 26 / 4
 
 
 def test_x_goes_across_in_n5_too(tmp_path, scan):
     array = cw.create_array(tmp_path / "a.n5", scan[0].T, dimension_names=["x", "y", "z"])
     slicer = Slicer(cw.open_multiscale(tmp_path / "a.n5"))
-    assert [one.name for one in slicer.sliders(0)] == ["z"] and array.rank == 3
-    assert _pixels(slicer.png(0, [2])).shape == (20, 30)
+    assert [one.name for one in slicer.sliders] == ["z"] and array.rank == 3
+    np.testing.assert_allclose(_pixels(slicer.draw(Slice((2,))).png), _grey(scan[0, 2], scan[0]), atol=1)
 
 
-def test_large_planes_are_thinned_out():
-    assert max(_pixels(Slicer(cw.array(np.zeros((3000, 40), "uint8"))).png(0, [])).shape) <= 1024
+def test_levels_follow_the_zoom_and_voxels_their_size(tmp_path):
+    values = np.random.default_rng(1).integers(0, 999, (2, 2048, 1024)).astype("uint16")
+    cw.downsample_pyramid(
+        cw.array(values), tmp_path / "a.zarr", axes=list("zyx"), units=["1 um", "1 um", "4 um"], levels=2
+    ).result()
+    image = cw.open_multiscale(tmp_path / "a.zarr")
+    slicer = Slicer(image)
+    assert slicer.aspect == 2.0 and [one.stop for one in slicer.sliders] == [2]
+    coarse = [level.shape for level in image.levels]
+    first, fine = slicer.draw(slicer.first()), slicer.draw(Slice((0,), zoom=8.0))
+    assert 0 == fine.level < first.level and _pixels(fine.png).shape == (256, 128)
+    assert _pixels(first.png).shape[1] <= coarse[first.level][2]
+
+
+def test_planes_that_are_too_large_are_first_seen_in_part():
+    array = cw.virtual_chunked(
+        lambda domain, out, _: out.fill(7), dtype="uint8", shape=[1 << 20, 1 << 20], chunk_layout=None
+    )
+    slicer = Slicer(array)
+    drawn = slicer.draw(slicer.first())
+    assert drawn.seen.zoom > 100 and max(_pixels(drawn.png).shape) <= 2048
+    with pytest.raises(ValueError, match="too large"):
+        slicer.draw(Slice(()))
 
 
 def test_labels_have_stable_colours(tmp_path):
     labels = np.array([[0, 1], [2, 1]], "uint32").repeat(4, 0).repeat(4, 1)
     cw.downsample_pyramid(cw.array(labels), tmp_path / "a.zarr", labels=True, levels=0).result()
-    pixels = _pixels(Slicer(cw.open_multiscale(tmp_path / "a.zarr")).png(0, []))
+    group = cw.open_group(tmp_path / "a.zarr", "r+")
+    ome = group.attrs["ome"]
+    ome["image-label"] = {"colors": [{"label-value": 2, "rgba": [9, 8, 7, 255]}]}
+    group.attrs["ome"] = ome
+    pixels = _pixels(Slicer(cw.open_multiscale(tmp_path / "a.zarr")).draw(Slice(())).png)
     assert pixels.shape == (8, 8, 3) and not pixels[0, 0].any() and (pixels[0, 7] == pixels[7, 7]).all()
-    assert (pixels[0, 7] != pixels[7, 0]).any()
+    assert pixels[7, 0].tolist() == [9, 8, 7] and (pixels[0, 7] != pixels[7, 0]).any()
 
 
 def test_what_has_no_plane():
@@ -56,27 +96,37 @@ def test_what_has_no_plane():
 
 
 def test_widget(tmp_path, scan):
-    """Moving a slider draws another slice; another level is shown at the same place."""
+    """Looking elsewhere draws another picture, and what is drawn is told with it."""
     cw.downsample_pyramid(cw.array(scan[0]), tmp_path / "a.zarr", axes=["z", "y", "x"], levels=1).result()
     image = cw.open_multiscale(tmp_path / "a.zarr")
     widget = image.view()
-    assert (widget.n_levels, widget.level) == (2, 1) and _pixels(widget.png).shape == (10, 15)
-    widget.position = [1]
+    assert widget.n_levels == 2 and widget.shown["position"] == (4,) and widget.shown["number"] == 0
     slicer = Slicer(image)
-    assert widget.png == slicer.png(1, [1])
-    widget.level = 0
-    assert widget.position == [2] and widget.png == slicer.png(0, [2])
-    assert [one["stop"] for one in widget.sliders] == [8]
+    assert widget.png == slicer.draw(Slice((4,))).png
+    widget.show([1], zoom=2.0)
+    assert widget.png == slicer.draw(Slice((1,), zoom=2.0)).png
+    assert widget.shown["zoom"] == 2.0 and widget.shown["number"] == 1
+    widget.show(center=(0.0, 0.0))
+    assert widget.shown["box"][:2] == (0, 0) and widget.shown_slice() == Slice((1,), (0.25, 0.25), 2.0)
+    before = widget.png
+    widget.wanted = {"position": ["x"], "number": 9}  # an answer comes all the same
+    assert (
+        widget.png == before
+        and widget.shown["number"] == 9
+        and "expected position" in widget.shown["problem"]
+    )
 
 
-def test_a_damaged_chunk_is_told(tmp_path, scan):
-    array = cw.create_array(tmp_path / "a.zarr", scan[0], chunks=(1, 20, 30), checksum=True)
+def test_a_damaged_chunk_is_told_and_the_rest_is_drawn(tmp_path, scan):
+    array = cw.create_array(tmp_path / "a.zarr", scan[0], chunks=(1, 20, 15), checksum=True)
     (tmp_path / "a.zarr" / "c" / "3" / "0" / "0").write_bytes(b"damaged")
     widget = array.view()
-    widget.position = [3]
-    assert "c/3/0/0" in widget.error
-    widget.position = [2]
-    assert widget.error == ""
+    widget.show([3])
+    assert "c/3/0/0" in widget.shown["problem"]
+    pixels = _pixels(widget.png)
+    assert not pixels[:, :15].any() and pixels[:, 15:].std() > 40
+    widget.show([2])
+    assert widget.shown["problem"] == ""
 
 
 def test_the_missing_package_is_named(monkeypatch):

@@ -38,7 +38,7 @@ DIFFERENT = {
     "ts.OutputIndexMethod(3)": "there is no such method",
     "ts.d[::0]": "a TypeError; TensorStore can't raise its own",
     "ts.ChunkLayout(codec_chunk_shape=[2])": "TensorStore sets the read chunk",
-    "ts.Context()['ocdbt_coordinator'].to_json(include_defaults=True)": "there is no OCDBT driver here",
+    "ts.Context()['ocdbt_coordinator'].to_json(include_defaults=True)": "there is no coordinator here",
     "ts.d['x':'y']": "a TypeError; TensorStore can't raise its own",
     "iter(ts.Schema(rank=2)) is None": "neither can be iterated over; TensorStore says so later",
     "ts.downsample(ts.Spec('memory://a/|n5'), [0, 3], 'mean')": "invalid factors are found at once",

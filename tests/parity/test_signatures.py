@@ -24,7 +24,7 @@ from chunkwise.spec.spec_update import SpecKeywords
 STUB = ast.parse((Path(tensorstore.__file__).parent / "__init__.pyi").read_text())
 
 # What is not there on purpose, or has more forms than one signature can show; and why.
-MISSING = {"ocdbt": "chunkwise has no OCDBT driver"}
+MISSING = {"ocdbt": "a module that shows how databases are stored, and the coordinator"}
 _OVERLAY = frozenset(inspect.signature(chunkwise.overlay).parameters)
 KEYWORDS: dict[str, frozenset[str]] = {  # collected as ``**keywords``
     "ChunkLayout.Grid.__init__": frozenset(GridKeywords.__annotations__),

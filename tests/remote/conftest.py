@@ -137,6 +137,12 @@ class Proxy:
             found: list[int] = json.load(answer)
             return found
 
+    def sizes(self) -> list[int]:
+        """Return the bytes of the bodies of the answers since."""
+        with urllib.request.urlopen(f"{self.url}/proxy/sizes", timeout=30) as answer:
+            found: list[int] = json.load(answer)
+            return found
+
 
 @pytest.fixture
 def proxy(run_server: Callable[..., str]) -> Callable[[str], Proxy]:

@@ -1,7 +1,8 @@
 """A proxy that makes requests slow or lets them go wrong: ``proxy.py PORT UPSTREAM_URL``.
 
 ``PUT /proxy`` with a JSON object sets what happens; ``GET /proxy`` returns the log of requests since, and
-``GET /proxy/flight`` how many were under way when each of them came, itself included::
+``GET /proxy/flight`` how many were under way when each of them came, itself included, ``GET /proxy/sizes``
+the bytes of each answer::
 
     {"delay": 0.02, "faults": [{"method": "GET", "path": "c/0", "action": "503", "times": 2}]}
 
@@ -26,6 +27,7 @@ UPSTREAM = urlsplit(sys.argv[2])
 SETTINGS: dict[str, Any] = {"delay": 0.0, "faults": []}
 LOG: list[str] = []
 FLIGHT: list[int] = []
+SIZES: list[int] = []
 WAITING: list[int] = []
 IDLE: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
@@ -110,7 +112,8 @@ def control(method: str, path: str, body: bytes) -> bytes:
         SETTINGS.update({"delay": 0.0, "faults": []}, **json.loads(body))
         LOG.clear()
         FLIGHT.clear()
-    return json.dumps(FLIGHT if path == "/proxy/flight" else LOG).encode()
+        SIZES.clear()
+    return json.dumps({"/proxy/flight": FLIGHT, "/proxy/sizes": SIZES}.get(path, LOG)).encode()
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -118,7 +121,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while True:
             head, body = await read_message(reader)
             method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-            if path in ("/proxy", "/proxy/flight"):
+            if path in ("/proxy", "/proxy/flight", "/proxy/sizes"):
                 out = control(method, path, body)
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(out) + out)
                 continue
@@ -146,6 +149,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % changed)
                 continue
             head, body = await forward(changed, body, method)
+            SIZES.append(len(body))
             if action == "reset_after":
                 break
             if action == "etag":

@@ -243,6 +243,25 @@ def test_tensorstore_reads_our_bucket(s3_bucket: Any) -> None:
     assert len(generations) == 1
 
 
+@pytest.mark.parametrize("kind", ["single", "numbered"])
+def test_databases_in_a_bucket(s3_bucket: Any, kind: str) -> None:
+    """Commits of several writers at once are all there, and TensorStore reads them."""
+    base = {"driver": "s3", "bucket": s3_bucket.bucket, "endpoint": s3_bucket.endpoint, "path": f"db-{kind}/"}
+    base["aws_region"] = "us-east-1"
+    spec = {"driver": "ocdbt", "base": base, "config": {"manifest_kind": kind}}
+    stores = [ts.KvStore.open(spec, context=ts.Context()).result() for _ in range(3)]
+    futures = [stores[i % 3].write(f"k{i}", b"%d" % i * 200) for i in range(30)]
+    for future in futures:
+        future.result()
+    theirs = tensorstore.KvStore.open(spec).result()
+    assert {key.decode(): theirs[key] for key in theirs.list().result()} == {
+        f"k{i}": b"%d" % i * 200 for i in range(30)
+    }
+    array = ts.open({"driver": "zarr3", "kvstore": spec}, create=True, dtype=ts.uint8, shape=[9, 9]).result()
+    array[3:5] = 7
+    assert tensorstore.open({"driver": "zarr3", "kvstore": spec}).result().read().result().sum() == 7 * 18
+
+
 def test_tensorstore_reads_our_archive(tmp_path: Any) -> None:
     """An archive that was written member by member is read by TensorStore and zipfile."""
     import zipfile

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +46,33 @@ def ask() -> Ask:
         return found
 
     return ask
+
+
+@pytest.fixture
+def counted() -> Iterator[Callable[..., tuple[str, list[str]]]]:
+    """Serve an application; return its URL and the paths that are asked for, in a list that grows."""
+    servers: list[tuple[Any, threading.Thread]] = []
+
+    def start(app: Any) -> tuple[str, list[str]]:
+        import uvicorn
+
+        asked: list[str] = []
+
+        async def counting(scope: Any, receive: Any, send: Any) -> None:
+            asked.append(scope["path"])
+            await app(scope, receive, send)
+
+        listening = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(counting, log_level="critical", lifespan="off"))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        servers.append((server, thread))
+        return f"http://127.0.0.1:{listening.getsockname()[1]}/", asked
+
+    yield start
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join()
 
 
 @pytest.fixture

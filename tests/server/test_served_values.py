@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -147,6 +148,46 @@ def test_a_change_is_seen_by_the_next_request(tmp_path: Path) -> None:
         assert not _tensorstore("zarr3", f"{server.url}zarr3/a.zarr").any()
         stored[...] = 7
         assert (_tensorstore("zarr3", f"{server.url}zarr3/a.zarr") == 7).all()
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_a_small_tree_is_opened_with_one_request(tmp_path: Path, counted, format: str) -> None:
+    tree = chunkwise.open_group(tmp_path / "tree", "w", format=format)
+    tree.create_array("em/s0", np.arange(64).reshape(8, 8).astype("i4"), chunks=(4, 4), codec="gzip:1")
+    tree.create_array("mask", np.ones((2, 2), "f8"))
+    tree["em"].attrs["place"] = "here"
+    url, asked = counted(chunkwise.asgi_app(tmp_path / "tree"))
+    for space, dtype in (("zarr3", "float64"), ("viewer", "float32")):
+        base = f"{url}{space}/tree"
+        by_zarr = zarr.open_group(base, mode="r", zarr_format=3)
+        members = dict(by_zarr.members(max_depth=None))
+        assert {name: getattr(one, "shape", None) for name, one in members.items()} == {
+            "em": None, "em/s0": (8, 8), "mask": (2, 2)
+        }  # fmt: skip
+        assert members["em"].attrs["place"] == "here" and members["mask"].dtype == dtype
+        by_us = chunkwise.open_group(f"{base}/")
+        assert [name for name, _ in by_us.arrays()] == ["mask"] and by_us["em/s0"].shape == (8, 8)
+        assert set(asked) == {f"/{space}/tree/zarr.json"}
+        np.testing.assert_array_equal(by_zarr["em/s0"][...], np.arange(64).reshape(8, 8))
+        np.testing.assert_array_equal(by_us["em/s0"].read().result(), np.arange(64).reshape(8, 8))
+        asked.clear()
+    inner = json.loads(urlopen(f"{url}zarr3/tree/em/zarr.json").read())
+    assert list(inner["consolidated_metadata"]["metadata"]) == ["s0"]
+
+
+def test_trees_of_many_nodes_and_damaged_ones_are_looked_at_node_by_node(tmp_path: Path, ask) -> None:
+    many, damaged = (chunkwise.open_group(tmp_path / name, "w") for name in ("many", "damaged"))
+    for number in range(210):
+        many.create_group(str(number))
+    damaged.create_array("a", np.ones(3))
+    damaged.create_array("b", np.ones(3))
+    (tmp_path / "damaged/b/zarr.json").write_text("{")
+    with chunkwise.serve(tmp_path / "many", tmp_path / "damaged") as server:
+        for name in ("many", "damaged"):
+            assert "consolidated_metadata" not in json.loads(ask(f"{server.url}zarr3/{name}/zarr.json").body)
+        inner = zarr.open_array(f"{server.url}zarr3/damaged/a", mode="r")
+        assert inner[...].tolist() == [1, 1, 1]
+        assert "consolidated_metadata" in json.loads(ask(f"{server.url}zarr3/many/7/zarr.json").body)
 
 
 @pytest.fixture(scope="module")

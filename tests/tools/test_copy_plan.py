@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks
-from chunkwise.tools.copy_plan import CopyPlan, Grid, plan_blocks
+from chunkwise.tools.copy_plan import CopyPlan
+from chunkwise.tools.plan_blocks import Grid, plan_blocks
 
 
 def plan(shape: Any, source: Any, target: Any, memory: int, **options: Any) -> CopyPlan:

@@ -13,7 +13,7 @@ import chunkwise as cw
 from chunkwise.cli.main import main
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
-from chunkwise.tools.copy_plan import Grid, plan_blocks
+from chunkwise.tools.plan_blocks import Grid, plan_blocks
 from chunkwise.tools.prices import PRICES as LIST_PRICES
 from chunkwise.tools.prices import parse_prices, price_json, price_lines
 

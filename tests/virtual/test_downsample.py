@@ -412,3 +412,14 @@ def test_files_that_change(tmp_path):
     ts.open(spec).result().resize(exclusive_max=[4, 8]).result()
     with pytest.raises((ValueError, IndexError)):
         down.read().result()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+def test_means_of_large_cells_are_rounded_as_those_of_small_ones(dtype):
+    """The elements of a cell are added one after the other, as TensorStore does."""
+    values = np.random.default_rng(0).random((3, 90)).astype(dtype)
+    found = [
+        library.downsample(library.array(values), [3, 45], "mean").read().result()
+        for library in (ts, tensorstore)
+    ]
+    assert found[0].tobytes() == found[1].tobytes()

@@ -13,8 +13,8 @@ from chunkwise.arrays.layer_source import no_source
 from chunkwise.arrays.stack_layer import StackLayers
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
+from chunkwise.plan import layer_requests
 from chunkwise.plan import stack as plan
-from chunkwise.plan import stack_runs
 
 NO_LAYER = -1
 
@@ -55,7 +55,7 @@ def test_read(case, limits, opened):
     expected = gather(canvas, lo, request)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "_LARGEST_TABLE", limits[0])
-        patch.setattr(stack_runs, "_POINTS_NBYTES", limits[1])
+        patch.setattr(layer_requests, "_POINTS_NBYTES", limits[1])
         if opened:
             patch.setattr(StackLayers, "_finder", lambda *_: no_source)
         read = stack[request].read()
@@ -82,7 +82,7 @@ def test_write(case, limits):
     before = [own.copy() for _, own, _ in layers]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "_LARGEST_TABLE", limits[0])
-        patch.setattr(stack_runs, "_POINTS_NBYTES", limits[1])
+        patch.setattr(layer_requests, "_POINTS_NBYTES", limits[1])
         stack[request].write(values).result()
     for i, (_, own, at) in enumerate(layers):
         here = tuple(slice(a - o, a - o + n) for a, o, n in zip(at, lo, own.shape, strict=True))
@@ -101,7 +101,7 @@ def test_only_what_is_needed_is_opened(case, data):
         return
     parts = plan.plan_stack(request, stack._array._boxes, lo, 8)
     assert {part.layer for part in parts} == set((seen // 1000 - 1).ravel().tolist())
-    assert sum(part.where()[0].size for part in parts) <= request.size
+    assert sum(part.request.size for part in parts) <= request.size
 
 
 @settings(max_examples=200, deadline=None)

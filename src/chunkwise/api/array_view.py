@@ -231,8 +231,7 @@ def array_html(view: ArrayView) -> str:
     """Return what notebooks show of an array: its properties, and a drawing of its chunks."""
     info = array_info(view)
     rows: list[tuple[str, object]] = [(name, _text(value)) for name, value in info.items()]
-    size = view.nbytes / 1e6
-    rows[-1] = ("size", f"{size:,.6g} MB in memory")
+    rows[-1] = ("size", f"{_size(view.nbytes)} in memory")
     chunks = view.chunks
     if chunks is not None and view.domain.size < inf:
         n = prod(-(-size // chunk) if chunk else 0 for size, chunk in zip(view.shape, chunks, strict=True))
@@ -240,12 +239,22 @@ def array_html(view: ArrayView) -> str:
         if n <= _MOST_LISTED and _is_near(view):
             stored = view.nbytes_stored()
             ratio = f", 1:{view.nbytes / stored:.3g}" if stored and view.domain == view._array.domain else ""
-            rows.append(("stored", f"{stored / 1e6:,.6g} MB{ratio}"))
+            rows.append(("stored", f"{_size(stored)}{ratio}"))
     title = "TensorStore" if view.path in (None, "") else f"TensorStore {view.name}"
     drawing = ""
     if all(size < inf for size in view.shape):
         drawing = chunk_drawing(view.shape, chunks, info.get("shards"), view.domain.labels)
     return panel(title, table(rows), drawing)
+
+
+def _size(nbytes: int) -> str:
+    """Return a number of bytes with three digits and the unit that fits."""
+    size = float(nbytes)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.0f} PB"
 
 
 def _is_near(view: ArrayView) -> bool:

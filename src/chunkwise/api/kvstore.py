@@ -14,14 +14,13 @@ from chunkwise.engine.batch import Batch
 from chunkwise.engine.future import Future
 from chunkwise.engine.pool import in_background, pool_of
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
-from chunkwise.kvstore.atomic import AtomicWritable, Modifiable
+from chunkwise.kvstore.atomic import answers_at_once
 from chunkwise.kvstore.key_range import decode_key, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
     UNKNOWN_GENERATION,
     ByteRange,
     KvStoreDriver,
-    offers,
 )
 from chunkwise.spec.context import Context
 from chunkwise.spec.kvstore_spec import KvStoreSpec, Locatable
@@ -82,7 +81,7 @@ class KvStore(Locatable):
         if self._transaction is not None:
             driver = overlay(self._transaction, driver, atomic=getattr(spec, "atomic", True))
         self._driver = driver
-        self._in_memory = offers(driver, AtomicWritable) or offers(driver, Modifiable)
+        self._in_memory = answers_at_once(driver)
         self._spec = spec
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from chunkwise.arrays.protocol import OpenArray, WrapStore
 from chunkwise.binding import Members
-from chunkwise.catalogue import arrays, drivers, kvstores
+from chunkwise.catalogue import KVSTORES, arrays, drivers, kvstores
 from chunkwise.codec.pictures import sniff
 from chunkwise.driver.auto.detect import NoFormatError, detect_format
 from chunkwise.driver.auto.found_instead import file_kind, found_instead, group_instead
@@ -33,12 +33,15 @@ def open_auto(spec: AutoSpec, *, readable: bool, writable: bool, wrap: WrapStore
     inside = _inside_file(spec.kvstore, head, spec.live)
     driver = None if inside else sniff(head)
     kvstore = inside or (spec.kvstore if driver else spec.kvstore.as_directory())
-    store, path = kvstore.open_driver()
-    seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
-    try:
-        driver = driver or run(detect_format(path, store.describe), seen)
-    except NoFormatError as e:
-        raise _explained(e, kvstore if inside else spec.kvstore, found_instead) from None
+    while driver is None or driver in KVSTORES:
+        if driver is not None:  # what is below the directory is in a database
+            inside = kvstore = _inside(driver, kvstore, spec.live)
+        store, path = kvstore.open_driver()
+        seen = store if wrap is None else wrap(store, getattr(kvstore, "atomic", True))
+        try:
+            driver = run(detect_format(path, store.describe), seen)
+        except NoFormatError as e:
+            raise _explained(e, kvstore if inside else spec.kvstore, found_instead) from None
     parsed = drivers.find(driver)(Members({}), SpecMembers(spec.schema, None))
     spec_found = parsed.with_kvstore(kvstore).with_recheck(**spec.recheck)
     options = {} if wrap is None else {"wrap": wrap}
@@ -95,5 +98,10 @@ def _inside_file(kvstore: KvStoreSpec, head: bytes, live: Context) -> KvStoreSpe
     if kind is None:
         return None
     path = {"path": "0/"} if kind == "tiff_images" else {}  # of a pyramid the largest level
-    inside: KvStoreSpec = kvstores.find(kind).parse(Members({"base": kvstore, **path}))
+    return _inside(kind, kvstore, live, **path)
+
+
+def _inside(kind: str, kvstore: KvStoreSpec, live: Context, **members: str) -> KvStoreSpec:
+    """Return the kvstore `kind` over another one."""
+    inside: KvStoreSpec = kvstores.find(kind).parse(Members({"base": kvstore, **members}))
     return inside.bind(live)

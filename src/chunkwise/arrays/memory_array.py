@@ -27,6 +27,8 @@ from chunkwise.spec.schema import Schema
 
 __all__ = ["MemoryArray", "open_memory_array", "read_ndarray", "write_ndarray"]
 
+# Of points that are copied at a time: 3,000,000 of int32 take 62 ms of processor time with 64 KiB, 43 with
+# 1 MiB, 41 with 64 MiB.
 _BLOCK_NBYTES = 2**20
 
 

@@ -135,7 +135,7 @@ class StackLayers:
         for part in parts:
             groups.setdefault(part.layer, []).append(part)
         n_workers = self._n_workers(list(groups), pool)
-        if any(part.indexed for group in groups.values() for part in group) and in_event_loop():
+        if any(part.region.indexed for group in groups.values() for part in group) and in_event_loop():
             n_workers = n_workers or pool.n_workers  # index arrays are waited for
         if not n_workers:
             futures: list[Future[Any]] = []

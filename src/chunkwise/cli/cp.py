@@ -9,9 +9,9 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.cp_tree import run_copy_tree
-from chunkwise.cli.options import add_on, memory_of, workers_of
+from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import open_progress
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace, plural
 from chunkwise.cli.region import index_of
 from chunkwise.cli.template_options import (
     add_template_arguments,
@@ -72,11 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="go on with an interrupted copy, if there is one"
     )
     parser.add_argument("--overwrite", action="store_true", help="delete what is at DST first")
-    parser.add_argument(
-        "--memory",
-        metavar="SIZE",
-        help="how much a process may use, such as 2GB; by default a quarter of what there is",
-    )
+    add_memory(parser, "how much a process may use, such as 2GB; by default a quarter of what there is")
     add_on(parser)
     parser.add_argument(
         "--part",
@@ -157,7 +153,7 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         options,
         resume=arguments.resume,
         overwrite=arguments.overwrite,
-        memory=memory_of(arguments),
+        memory=arguments.memory,
         sync=not arguments.no_sync,
         cast=cast,
         extent=extent,
@@ -257,9 +253,7 @@ def _report(
         }
         print_json(out)
         return
-    text = format_nbytes(copied)
-    if copied:
-        text += f" in {format_duration(seconds)} ({format_rate(copied, seconds)})"
+    text = format_pace(copied, seconds) if copied else format_nbytes(copied)
     if stored.ratio is not None:
         text += f", stored in {format_nbytes(stored.stored_nbytes)} ({stored.ratio:.2f} times smaller)"
     if verify_seconds is not None:

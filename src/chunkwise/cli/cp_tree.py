@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.options import memory_of, workers_of
+from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import open_progress
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, plural
+from chunkwise.cli.quantities import format_pace, plural
 from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.groups.copy_tree import copy_tree, open_target
 from chunkwise.hierarchy.location import Location
@@ -37,14 +37,13 @@ _ONE_ARRAY = {
 def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
     """Copy the group at `source` and all in it; return `INCOMPLETE` if something was left out."""
     for option, name in _ONE_ARRAY.items():
-        if getattr(arguments, option):
+        if getattr(arguments, option) not in (None, False):
             raise UsageError(f"{name} is for single arrays; the arrays of a hierarchy keep theirs")
     if arguments.shard not in (None, "none"):
         raise UsageError("--shard SIZES is for single arrays; in a hierarchy, only --shard none")
     root = require_node(source)
     if arguments.layout is not None:
         return _copy_image(arguments, source, destination)
-    memory = memory_of(arguments)
     workers = workers_of(arguments)
     format = choose_format(arguments, destination, root.format)
     if format == "zarr1":
@@ -62,7 +61,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
             sync=not arguments.no_sync,
             cast=arguments.cast or "error",
             executor=workers,
-            memory=memory,
+            memory=arguments.memory,
             progress=lambda _, nbytes: progress.advance(nbytes),
             **template_options(arguments),
         )
@@ -120,8 +119,7 @@ def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seco
         parts = [plural(report.n_groups, "group"), plural(report.n_arrays, "array")]
         if report.n_links:
             parts.append(plural(report.n_links, "link"))
-        size = f"{format_nbytes(report.nbytes)} in {format_duration(seconds)}"
-        text = f"{', '.join(parts)}, {size} ({format_rate(report.nbytes, seconds)})"
+        text = f"{', '.join(parts)}, {format_pace(report.nbytes, seconds)}"
         if arguments.verify:
             text += "; every element compared: equal"
         if lost:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.options import parse_json, parse_sizes
+from chunkwise.cli.command import UsageError, message, show
+from chunkwise.cli.options import parse_json, sizes
 from chunkwise.cli.template_options import (
     add_template_arguments,
     check_ranks,
@@ -24,7 +24,9 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("path", metavar="PATH", help="where the array is to be")
-    parser.add_argument("--shape", required=True, metavar="SIZES", help="such as 1000,1000,400")
+    parser.add_argument(
+        "--shape", required=True, metavar="SIZES", type=sizes("shape", lowest=0), help="such as 1000,1000,400"
+    )
     add_template_arguments(parser)
     parser.add_argument("--attributes", metavar="JSON", help="attributes as a JSON object")
 
@@ -33,28 +35,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     location = locate(arguments.path)
     format = choose_format(arguments, location)
-    shape = parse_sizes(arguments.shape, "shape", lowest=0)
     if arguments.dtype is None:
         raise UsageError("--dtype is needed: uint8, float32, ...")
     options = template_options(arguments)
-    check_ranks(options, len(shape))
+    check_ranks(options, len(arguments.shape))
     attributes = {} if arguments.attributes is None else parse_json(arguments.attributes, "--attributes")
     if not isinstance(attributes, dict):
         raise UsageError("--attributes: expected a JSON object")
-    template = ArrayTemplate(shape=shape, attributes=attributes, **options)
+    template = ArrayTemplate(shape=arguments.shape, attributes=attributes, **options)
     target = target_spec(template, format, list(options))
     for note in target.notes:
         message(note)
     store = create_array(location, target)
-    if arguments.json:
-        node = require_node(location)
-        print_json({"path": arguments.path, "format": format, "metadata": dict(node.document)})
-    else:
-        layout = store.chunk_layout
-        chunks, shards = layout.read_chunk.shape, layout.write_chunk.shape
-        inside = "" if shards == chunks else f" in shards {list(shards or ())}"
-        print(
-            f"{arguments.path}: {format} {store.dtype.name} {list(store.shape)}, "
-            f"chunks {list(chunks or ())}{inside}"
-        )
+    document = dict(require_node(location).document)
+    chunks, shards = store.chunk_layout.read_chunk.shape, store.chunk_layout.write_chunk.shape
+    text = f"{format} {store.dtype.name} {list(store.shape)}, chunks {list(chunks or ())}"
+    text += "" if shards == chunks else f" in shards {list(shards or ())}"
+    out = {"path": arguments.path, "format": format, "metadata": document}
+    show(arguments, out, f"{arguments.path}: {text}")
     return 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from chunkwise.api.tensorstore import TensorStore
 from chunkwise.arrays.stack import StackArray
 from chunkwise.cli.command import UsageError, message, print_json, print_rows
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
@@ -129,7 +129,7 @@ def _spec(path: str, spec: dict[str, Any], *, json: bool) -> None:
     rows = [("format", what), ("shape", format_shape(store.shape)), ("data type", store.dtype.name)]
     if any(store.origin):
         rows.append(("origin", ", ".join(map(str, store.origin))))
-    rows += _spec_dimensions(store)
+    rows += _named(store.domain.labels, store.dimension_units)
     if report is not None:
         if store.fill_value is not None:
             rows.append(("fill value", str(store.fill_value)))
@@ -139,14 +139,12 @@ def _spec(path: str, spec: dict[str, Any], *, json: bool) -> None:
     print_rows(rows)
 
 
-def _spec_dimensions(store: TensorStore) -> list[tuple[str, str]]:
-    rows = []
-    if any(store.domain.labels):
-        rows.append(("dimensions", ", ".join(label or "-" for label in store.domain.labels)))
-    if any(unit is not None for unit in store.dimension_units):
-        units = ("-" if unit is None else str(unit) for unit in store.dimension_units)
-        rows.append(("units", ", ".join(units)))
-    return rows
+def _named(names: Sequence[str | None] | None, units: Sequence[object] | None) -> list[tuple[str, str]]:
+    """Return names and units of dimensions, if there are any."""
+    given = (("dimensions", names), ("units", units))
+    return [
+        (label, ", ".join(str(v or "-") for v in values)) for label, values in given if values and any(values)
+    ]
 
 
 def _driver(layer: Any) -> str:
@@ -208,10 +206,7 @@ def _rows(
     rows.append(("codecs", ", ".join(summary.codecs) or "none"))
     if node.format != "n5":
         rows.append(("fill value", "null" if summary.fill_value is None else str(summary.fill_value)))
-    if summary.dimension_names is not None and any(summary.dimension_names):
-        rows.append(("dimensions", ", ".join(name or "-" for name in summary.dimension_names)))
-    if summary.dimension_units is not None and any(summary.dimension_units):
-        rows.append(("units", ", ".join(unit or "-" for unit in summary.dimension_units)))
+    rows += _named(summary.dimension_names, summary.dimension_units)
     rows.append(("attributes", str(len(attributes))))
     if stored is not None:
         noun = "chunk" if summary.shards is None else "shard"

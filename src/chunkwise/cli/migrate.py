@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from chunkwise.cli.command import message, print_json, printable
+from chunkwise.cli.command import message, print_json
 from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import Node, find_node
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     verb = "written" if done.applied else "would be written"
     print(f"zarr.json {verb}:")
-    print(json.dumps(printable(done.document), indent=2, ensure_ascii=False))
+    print_json(done.document)
     if done.removed:
         print(f"{'removed' if done.applied else 'would be removed'}: {', '.join(done.removed)}")
     for note in done.notes:

@@ -7,8 +7,8 @@ import os
 import warnings
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json, required
-from chunkwise.cli.options import add_on, memory_of, parse_codec, workers_of
+from chunkwise.cli.command import UsageError, message, print_json, required, show
+from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
 from chunkwise.cli.servers import add_server_arguments
@@ -52,9 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of all arrays: none, zstd, gzip, blosc, ..., or JSON in the words of a format",
     )
     add_on(convert)
-    convert.add_argument(
-        "--memory", metavar="SIZE", help="how much a process may use for large datasets, such as 2GB"
-    )
+    add_memory(convert, "how much a process may use for large datasets, such as 2GB")
     convert.add_argument(
         "--verify", action="store_true", help="read datasets of 1 MiB or more again and compare"
     )
@@ -92,11 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; `validate` exits with 1 if anything is wrong."""
     with required("this command", "hdmf"):
         import hdmf  # noqa: F401
-    return int(
-        {"info": _info, "validate": _validate, "convert": _convert, "repack": _repack}[arguments.action](
-            arguments
-        )
-    )
+    actions = {"info": _info, "validate": _validate, "convert": _convert, "repack": _repack}
+    return actions[arguments.action](arguments)
 
 
 # -- info ---------------------------------------------------------------------------------------------
@@ -145,16 +140,11 @@ def _validate(arguments: argparse.Namespace) -> int:
                 raise UsageError("links of HDF5 files are the concern of HDF5's own tools")
             if not arguments.links_only:
                 schema = _schema_errors(io)
-    if arguments.json:
-        print_json({"broken": broken, "schema": schema})
-    else:
-        for text in broken:
-            print(f"BROKEN  {text}")
-        for text in schema:
-            print(f"SCHEMA  {text}")
-        n = len(broken) + len(schema)
-        print(f"{arguments.path}: {plural(n, 'problem') if n else 'all good'}")
-    return 1 if broken or schema else 0
+    problems = [f"BROKEN  {text}" for text in broken] + [f"SCHEMA  {text}" for text in schema]
+    verdict = plural(len(problems), "problem") if problems else "all good"
+    out = {"broken": broken, "schema": schema}
+    show(arguments, out, *problems, f"{arguments.path}: {verdict}")
+    return 1 if problems else 0
 
 
 def _schema_errors(io: Any) -> list[str]:
@@ -191,13 +181,12 @@ def _convert(arguments: argparse.Namespace) -> int:
             codec=False if codec == "none" else codec,
             progress=progress.advance,
             executor=workers_of(arguments),
-            memory=memory_of(arguments),
+            memory=arguments.memory,
             verify=arguments.verify,
             resume=arguments.resume,
             **_options(arguments),
         )
-    _print(arguments, {"written": arguments.target})
-    return 0
+    return _done(arguments, {"written": arguments.target})
 
 
 def _repack(arguments: argparse.Namespace) -> int:
@@ -220,12 +209,12 @@ def _repack(arguments: argparse.Namespace) -> int:
     import shutil
 
     shutil.rmtree(old)
-    _print(arguments, {"repacked": arguments.path, "format": format})
-    return 0
+    return _done(arguments, {"repacked": arguments.path, "format": format})
 
 
-def _print(arguments: argparse.Namespace, what: dict[str, Any]) -> None:
+def _done(arguments: argparse.Namespace, what: dict[str, Any]) -> int:
     if arguments.json:
         print_json(what)
     else:
         message(", ".join(f"{name} {value}" for name, value in what.items()))
+    return 0

@@ -5,20 +5,24 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from chunkwise.arguments import as_nbytes
 from chunkwise.cli.command import UsageError
+from chunkwise.spec.unit import Unit
 from chunkwise.tools.executors import Workers, named_workers
 
 __all__ = [
+    "add_memory",
     "add_on",
-    "memory_of",
     "parse_codec",
     "parse_json",
     "parse_names",
     "parse_nbytes",
     "parse_sizes",
+    "sizes",
+    "units_of",
     "workers_of",
 ]
 
@@ -39,9 +43,20 @@ def workers_of(arguments: argparse.Namespace) -> Workers | None:
     return None if arguments.on is None else named_workers(arguments.on)
 
 
-def memory_of(arguments: argparse.Namespace) -> int | None:
-    """Return the bytes that --memory names, if it is given."""
-    return None if arguments.memory is None else parse_nbytes(arguments.memory, "memory")
+def add_memory(parser: argparse.ArgumentParser, help: str) -> None:
+    """Declare --memory, in bytes."""
+    parser.add_argument("--memory", metavar="SIZE", type=lambda text: parse_nbytes(text, "memory"), help=help)
+
+
+def sizes(name: str, *, lowest: int = 1) -> Callable[[str], tuple[int, ...]]:
+    """Return what parses the sizes of an option."""
+    return lambda text: parse_sizes(text, name, lowest=lowest)
+
+
+def units_of(arguments: argparse.Namespace) -> tuple[Unit | None, ...] | None:
+    """Return the units that --units names, if it is given."""
+    names = None if arguments.units is None else parse_names(arguments.units)
+    return None if names is None else tuple(Unit(name) if name else None for name in names)
 
 
 def parse_sizes(text: str, name: str, *, lowest: int = 1) -> tuple[int, ...]:

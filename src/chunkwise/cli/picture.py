@@ -21,8 +21,8 @@ from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.command import UsageError
 from chunkwise.cli.quantities import format_shape
+from chunkwise.multiscale.grey import contrast_limits, round_levels, scale_levels, to_real
 from chunkwise.multiscale.image_axes import memory_order
-from chunkwise.server.grey import contrast_limits, round_levels, scale_levels, to_real
 
 __all__ = ["encode_png", "orthogonal_picture", "plain_picture"]
 

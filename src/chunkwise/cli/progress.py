@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TextIO
+from typing import Any, Self, TextIO
 
 from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
 from chunkwise.fork import new_lock
@@ -16,37 +16,14 @@ from chunkwise.fork import new_lock
 __all__ = ["Progress", "open_progress"]
 
 
-class Progress(Protocol):
-    """Something that shows how much of a known amount is done; a context manager, for any thread."""
+class Progress:
+    """Shows how much of an amount is done, here nothing of it; a context manager, for any thread."""
 
-    def advance(self, nbytes: int) -> None: ...
+    def advance(self, nbytes: int) -> None:
+        """Add to what is done."""
+
     def clear(self) -> None:
         """Make room for a line of the command's output; the display comes back with the next advance."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: Any) -> None: ...
-
-
-def open_progress(
-    what: str, total_nbytes: int | None, done_nbytes: int = 0, *, show: bool = True
-) -> Progress:
-    """Return the display that suits stderr; `done_nbytes` of the `total_nbytes` were done before."""
-    if not show:
-        return _Silent()
-    if sys.stderr.isatty():
-        try:
-            return _Bar(what, total_nbytes, done_nbytes)
-        except ImportError:
-            pass
-    return _Lines(what, total_nbytes, done_nbytes, sys.stderr)
-
-
-class _Silent:
-    def advance(self, nbytes: int) -> None:
-        pass
-
-    def clear(self) -> None:
-        pass
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +32,21 @@ class _Silent:
         pass
 
 
-class _Lines:
+def open_progress(
+    what: str, total_nbytes: int | None, done_nbytes: int = 0, *, show: bool = True
+) -> Progress:
+    """Return the display that suits stderr; `done_nbytes` of the `total_nbytes` were done before."""
+    if not show:
+        return Progress()
+    if sys.stderr.isatty():
+        try:
+            return _Bar(what, total_nbytes, done_nbytes)
+        except ImportError:
+            pass
+    return _Lines(what, total_nbytes, done_nbytes, sys.stderr)
+
+
+class _Lines(Progress):
     """A line of text, at most once in `interval` seconds."""
 
     interval = 10.0
@@ -73,15 +64,9 @@ class _Lines:
         self.started = self.shown = clock()
         self.lock = new_lock()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: Any) -> None:
         if self.total is not None or self.shown != self.started:
             self.show()
-
-    def clear(self) -> None:
-        pass  # lines stay as they are
 
     def advance(self, nbytes: int) -> None:
         with self.lock:
@@ -111,7 +96,7 @@ class _Lines:
         return text
 
 
-class _Bar:
+class _Bar(Progress):
     """rich's bar; raises ImportError where it isn't installed."""
 
     def __init__(self, what: str, total: int | None, done: int) -> None:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import argparse
 import time
+from contextlib import ExitStack
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.options import add_on, memory_of, parse_codec, parse_names, parse_sizes, workers_of
-from chunkwise.cli.progress import open_progress
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate, format_shape
+from chunkwise.cli.options import (
+    add_memory,
+    add_on,
+    parse_codec,
+    parse_names,
+    parse_sizes,
+    sizes,
+    units_of,
+    workers_of,
+)
+from chunkwise.cli.progress import Progress, open_progress
+from chunkwise.cli.quantities import format_pace, format_shape
 from chunkwise.cli.region import select
-from chunkwise.engine.future import Future
 from chunkwise.fork import new_lock
 from chunkwise.hierarchy.location import locate
 from chunkwise.pyramid.convention import CONVENTIONS
@@ -20,7 +29,6 @@ from chunkwise.pyramid.downsample_pyramid import (
     PyramidProgress,
     downsample_pyramid,
 )
-from chunkwise.spec.unit import Unit
 from chunkwise.tools.spec_file import open_source, read_spec_file
 
 __all__ = ["add_arguments", "run"]
@@ -66,17 +74,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--labels", action="store_true", help="elements are labels, which aren't mixed")
     parser.add_argument(
-        "--factors", metavar="SIZES", help="such as 2,2,1, or for each level: 2,2,1;2,2,2 (by default what "
-        "makes voxels cubes)"
-    )  # fmt: skip
+        "--factors",
+        metavar="SIZES",
+        type=_factors,
+        help="such as 2,2,1, or for each level: 2,2,1;2,2,2 (by default what makes voxels cubes)",
+    )
     parser.add_argument("--levels", type=int, metavar="N", help="how many beside full resolution")
-    parser.add_argument("--axes", metavar="NAMES", help="names of the dimensions, such as z,y,x")
+    parser.add_argument(
+        "--axes", metavar="NAMES", type=parse_names, help="names of the dimensions, such as z,y,x"
+    )
     parser.add_argument("--units", metavar="UNITS", help="sizes of a voxel, such as '40 nm,4 nm,4 nm'")
-    parser.add_argument("--chunk", metavar="SIZES", help="chunk shape; by default that of SRC, or 64,64,64")
-    parser.add_argument("--shard", metavar="SIZES", help="shard shape (ome-ngff-0.5)")
-    parser.add_argument("--codec", metavar="CODEC", help="as for `chunkwise create`")
+    parser.add_argument(
+        "--chunk",
+        metavar="SIZES",
+        type=sizes("chunk"),
+        help="chunk shape; by default that of SRC, or 64,64,64",
+    )
+    parser.add_argument("--shard", metavar="SIZES", type=sizes("shard"), help="shard shape (ome-ngff-0.5)")
+    parser.add_argument("--codec", metavar="CODEC", type=parse_codec, help="as for `chunkwise create`")
     parser.add_argument("--name", help="of the image; by default that of the group")
-    parser.add_argument("--memory", metavar="SIZE", help="how much a worker process may use, such as 2GB")
+    add_memory(parser, "how much a worker process may use, such as 2GB")
     add_on(parser)
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted pyramid")
     parser.add_argument("--overwrite", action="store_true", help="delete levels that are there first")
@@ -96,74 +113,54 @@ def run(arguments: argparse.Namespace) -> int:
         source = select(open_source(arguments.source), arguments.region or "...")
     else:
         source = locate(arguments.source)
-    sizes = {
-        name: None if value is None else parse_sizes(value, option)
-        for name, value, option in (
-            ("chunks", arguments.chunk, "chunk"),
-            ("shards", arguments.shard, "shard"),
-        )
-    }
-    units = None if arguments.units is None else _units(arguments.units)
-    lock = new_lock()
-    latest: list[PyramidProgress] = []
-
-    def progress(now: PyramidProgress) -> None:
-        with lock:
-            latest[:] = [now]
-
     started = time.monotonic()
-    future = downsample_pyramid(
-        source,
-        arguments.destination,
-        convention=arguments.convention,
-        method=arguments.method,
-        labels=arguments.labels,
-        factors=None if arguments.factors is None else _factors(arguments.factors),
-        levels=arguments.levels,
-        axes=None if arguments.axes is None else parse_names(arguments.axes),
-        units=units,
-        codec=None if arguments.codec is None else parse_codec(arguments.codec),
-        name=arguments.name,
-        executor=workers_of(arguments),
-        memory=memory_of(arguments),
-        sync=not arguments.no_sync,
-        resume=arguments.resume,
-        overwrite=arguments.overwrite,
-        progress=progress,
-        **sizes,
-    )
-    made = _wait(future, latest, show=not arguments.quiet)
+    with _Progress(show=not arguments.quiet) as progress:
+        future = downsample_pyramid(
+            source,
+            arguments.destination,
+            convention=arguments.convention,
+            method=arguments.method,
+            labels=arguments.labels,
+            factors=arguments.factors,
+            levels=arguments.levels,
+            axes=arguments.axes,
+            units=units_of(arguments),
+            chunks=arguments.chunk,
+            shards=arguments.shard,
+            codec=arguments.codec,
+            name=arguments.name,
+            executor=workers_of(arguments),
+            memory=arguments.memory,
+            sync=not arguments.no_sync,
+            resume=arguments.resume,
+            overwrite=arguments.overwrite,
+            progress=progress.show,
+        )
+        try:
+            made = future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            message("stopped; --resume goes on with what has been written")
+            raise
     _report(arguments, made, time.monotonic() - started)
     return 0
 
 
-def _wait(future: Future[Pyramid], latest: list[PyramidProgress], *, show: bool) -> Pyramid:
-    """Show progress until the pyramid is there."""
-    level, display, shown = -1, None, 0
-    try:
-        while True:
-            try:
-                made: Pyramid | None = future.result(timeout=0.2)
-            except TimeoutError:
-                made = None
-            if latest:
-                now = latest[0]
-                if display is None:
-                    display = open_progress("pyramid", now.nbytes, show=show)
-                    display.__enter__()
-                if now.level != level:
-                    level = now.level
-                display.advance(now.nbytes_done - shown)
-                shown = now.nbytes_done
-            if made is not None:
-                return made
-    except KeyboardInterrupt:
-        future.cancel()
-        message("stopped; --resume goes on with what has been written")
-        raise
-    finally:
-        if display is not None:
-            display.__exit__(None, None, None)
+class _Progress(ExitStack):
+    """A display that begins when the amount is known."""
+
+    def __init__(self, *, show: bool) -> None:
+        super().__init__()
+        self._show, self._shown = show, 0
+        self._lock = new_lock()
+        self._display: Progress | None = None
+
+    def show(self, now: PyramidProgress) -> None:
+        with self._lock:
+            if self._display is None:
+                self._display = self.enter_context(open_progress("pyramid", now.nbytes, show=self._show))
+            self._display.advance(now.nbytes_done - self._shown)
+            self._shown = now.nbytes_done
 
 
 def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> None:
@@ -184,14 +181,7 @@ def _report(arguments: argparse.Namespace, made: Pyramid, seconds: float) -> Non
         return
     for name, level, factors in zip(made.names, made.levels, made.factors, strict=True):
         print(f"{name:<6} {format_shape(level.shape):<24} factors {', '.join(map(str, factors))}")
-    print(
-        f"{made.path}: {made.convention}, {format_nbytes(nbytes)} in {format_duration(seconds)} "
-        f"({format_rate(nbytes, seconds)})"
-    )
-
-
-def _units(text: str) -> list[Unit | None]:
-    return [Unit(unit) if unit else None for unit in parse_names(text)]
+    print(f"{made.path}: {made.convention}, {format_pace(nbytes, seconds)}")
 
 
 def _factors(text: str) -> list[int] | list[list[int]]:

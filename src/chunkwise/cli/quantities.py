@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["format_duration", "format_nbytes", "format_rate", "format_shape", "plural"]
+__all__ = ["format_duration", "format_nbytes", "format_pace", "format_rate", "format_shape", "plural"]
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
@@ -28,6 +28,11 @@ def format_nbytes(nbytes: float) -> str:
 def format_rate(nbytes: float, seconds: float) -> str:
     """Return how fast `nbytes` were moved in `seconds`: ``"310 MB/s"``."""
     return f"{format_nbytes(nbytes / max(seconds, 1e-9))}/s"
+
+
+def format_pace(nbytes: float, seconds: float) -> str:
+    """Return how much was moved, how long it took and how fast that was."""
+    return f"{format_nbytes(nbytes)} in {format_duration(seconds)} ({format_rate(nbytes, seconds)})"
 
 
 def format_duration(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chunkwise.cli.command import UsageError, print_json
+from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.quantities import plural
 from chunkwise.errors import NotFoundError
 from chunkwise.hierarchy.change import delete_all
@@ -37,21 +37,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     # All are found before any is deleted.
     found = [_find(path, arguments) for path in arguments.paths]
-    report = []
-    for path, (location, node, link) in zip(arguments.paths, found, strict=True):
-        if location is None:
-            continue
-        report.append(_delete(path, location, node, link, dry=arguments.dry_run))
-    if arguments.json:
-        print_json(report)
-        return 0
+    report = [
+        _delete(path, location, node, link, dry=arguments.dry_run)
+        for path, (location, node, link) in zip(arguments.paths, found, strict=True)
+        if location is not None
+    ]
     verb = "would delete" if arguments.dry_run else "deleted"
-    for entry in report:
-        text = f"{entry['kind']} {entry['path']}"
-        if entry["kind"] == "group":
-            text += f" with {plural(entry['groups'], 'group')} and {plural(entry['arrays'], 'array')} in it"
-        print(f"{verb} {text}")
+    show(arguments, report, *(f"{verb} {_text(entry)}" for entry in report))
     return 0
+
+
+def _text(entry: dict[str, Any]) -> str:
+    text = f"{entry['kind']} {entry['path']}"
+    if entry["kind"] == "group":
+        text += f" with {plural(entry['groups'], 'group')} and {plural(entry['arrays'], 'array')} in it"
+    return text
 
 
 def _find(path: str, arguments: argparse.Namespace) -> tuple[Location | None, Node | None, Node | None]:
@@ -61,14 +61,12 @@ def _find(path: str, arguments: argparse.Namespace) -> tuple[Location | None, No
     above = None if location.parent is None else _group(location.parent)
     if above is not None and location.name in links_of(above) and (node is None or node.implicit):
         return location, None, above
-    if node is None or node.undeclared:
-        if node is not None:
-            raise UsageError(
-                f"{path} is a directory that is neither an array nor a group; nothing is deleted"
-            )
-        if arguments.force:
-            return None, None, None
+    if node is None and arguments.force:
+        return None, None, None
+    if node is None:
         raise NotFoundError(f"there is no array, group or link at {path}")
+    if node.undeclared:
+        raise UsageError(f"{path} is a directory that is neither an array nor a group; nothing is deleted")
     if node.kind == "group" and node.key != JOURNAL and not arguments.recursive and not _is_empty(node):
         raise UsageError(f"{path} is a group that isn't empty; -r deletes it with all that is in it")
     return location, node, None

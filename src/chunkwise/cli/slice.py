@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ from chunkwise.cli.quantities import format_nbytes
 from chunkwise.cli.region import select
 from chunkwise.engine.blockwise import work_through
 from chunkwise.index_space import IndexDomain
-from chunkwise.server.grey import PERCENTILES
+from chunkwise.multiscale.grey import PERCENTILES
 from chunkwise.tools.spec_file import open_source
 
 __all__ = ["add_arguments", "run"]
@@ -126,11 +124,9 @@ def _save_npy(view: TensorStore, path: str) -> None:
 
 def _saved(arguments: argparse.Namespace, path: str, view: TensorStore) -> int:
     if arguments.json:
-        out = {"file": path, "shape": list(view.shape), "dtype": view.dtype.name}
-        print(json.dumps(out))
+        print_json({"file": path, "shape": view.shape, "dtype": view.dtype.name})
     else:
         message(f"{path}: {format_nbytes(os.path.getsize(path))}")
-    sys.stdout.flush()
     return 0
 
 

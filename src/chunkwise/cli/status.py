@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chunkwise.cli.command import message, print_json, show
+from chunkwise.cli.command import message, show
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.journal import read_journal
@@ -51,16 +51,18 @@ def run(arguments: argparse.Namespace) -> int:
             {"part": f"{part.number}/{part.n}", "passes": _passes([own]), "owner": own.get("owner")}
             for part, own in parts.items()
         ]
-    if arguments.json:
-        print_json(out)
-        return 1
+    lines = []
     for number, each in enumerate(passes):
         share = each["done"] / each["tasks"] if each["tasks"] else 1.0
-        print(f"pass {number + 1} of {len(passes)}: {each['done']:,} of {each['tasks']:,} tasks, {share:.0%}")
+        text = f"{each['done']:,} of {each['tasks']:,} tasks, {share:.0%}"
+        lines.append(f"pass {number + 1} of {len(passes)}: {text}")
     for part, own in parts.items():
         done = ", ".join(f"{each['done']:,}" for each in _passes([own]))
         who = "" if own.get("owner") is None else f"; {_who(own['owner'])} was at work"
-        print(f"part {part.number} of {part.n}: {done} tasks done{who}")
+        lines.append(f"part {part.number} of {part.n}: {done} tasks done{who}")
+    show(arguments, out, *lines)
+    if arguments.json:
+        return 1
     if parts:
         message("parts go on when they are run again; --resume does what they have left")
     elif owner is None:

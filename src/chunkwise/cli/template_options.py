@@ -7,13 +7,12 @@ import json
 from typing import Any
 
 from chunkwise.cli.command import UsageError
-from chunkwise.cli.options import parse_codec, parse_names, parse_sizes
+from chunkwise.cli.options import parse_codec, parse_names, parse_sizes, sizes, units_of
 from chunkwise.dtypes.data_type import DataType
 from chunkwise.dtypes.zarr3 import parse_fill_value_zarr3
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.new_location import suggested_format
-from chunkwise.spec.unit import Unit
 from chunkwise.tools.compressor import Compressor, parse_compressor
 
 __all__ = [
@@ -26,6 +25,7 @@ __all__ = [
 ]
 
 FORMATS = ("zarr3", "zarr2", "zarr1", "n5")
+_NO_SHARDS = "none"
 _WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -36,11 +36,12 @@ def add_template_arguments(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         help="by default that of the group around it, or what the name says: *.n5, or *.zarr for zarr3",
     )
-    parser.add_argument("--chunk", metavar="SIZES", help="chunk shape, such as 64,64,32")
-    parser.add_argument("--shard", metavar="SIZES", help="shard shape (zarr3), or none")
+    parser.add_argument("--chunk", metavar="SIZES", type=sizes("chunk"), help="chunk shape, such as 64,64,32")
+    parser.add_argument("--shard", metavar="SIZES", type=_shard, help="shard shape (zarr3), or none")
     parser.add_argument(
         "--codec",
         metavar="CODEC",
+        type=_codec,
         help="none, zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, bz2:LEVEL, xz:LEVEL, "
         "zlib:LEVEL, with +crc32c behind it for a checksum (zarr3), or JSON in the format's own words",
     )
@@ -48,9 +49,14 @@ def add_template_arguments(parser: argparse.ArgumentParser) -> None:
         "--checksum", action="store_true", help="have a checksum in each chunk, which `verify` compares"
     )
     parser.add_argument("--fill-value", metavar="VALUE", help="what missing chunks read as")
-    parser.add_argument("--dtype", metavar="TYPE", help="data type, such as uint16")
+    parser.add_argument("--dtype", metavar="TYPE", type=_dtype, help="data type, such as uint16")
     parser.add_argument(
-        "--dimension-names", "--labels", metavar="NAMES", dest="names", help="dimension names, such as x,y,z"
+        "--dimension-names",
+        "--labels",
+        metavar="NAMES",
+        dest="names",
+        type=lambda text: tuple(name or None for name in parse_names(text)),
+        help="dimension names, such as x,y,z",
     )
     parser.add_argument("--units", metavar="UNITS", help="units of the dimensions, such as '4 nm,4 nm,40 nm'")
 
@@ -65,27 +71,24 @@ def choose_format(arguments: argparse.Namespace, location: Location, source: str
 
 def template_options(arguments: argparse.Namespace, dtype: DataType | None = None) -> dict[str, Any]:
     """Return the fields of an ArrayTemplate that were asked for; `dtype` is that of the source."""
-    options: dict[str, Any] = {}
-    if arguments.chunk is not None:
-        options["chunks"] = parse_sizes(arguments.chunk, "chunk")
-    if arguments.shard is not None:
-        none = arguments.shard.strip() == "none"
-        options["shards"] = None if none else parse_sizes(arguments.shard, "shard")
-    if arguments.codec is not None:
-        options["codec"] = _codec(arguments.codec)
-    if arguments.checksum:
-        options["checksum"] = True
-    if arguments.dtype is not None:
-        options["dtype"] = dtype = _dtype(arguments.dtype)
-    if arguments.fill_value is not None:
+    dtype = arguments.dtype or dtype
+    fill_value = arguments.fill_value
+    if fill_value is not None:
         if dtype is None:
             raise UsageError("--fill-value needs a --dtype")
-        options["fill_value"] = fill_value_of(arguments.fill_value, dtype)
-    if arguments.names is not None:
-        options["names"] = tuple(name or None for name in parse_names(arguments.names))
-    if arguments.units is not None:
-        options["units"] = tuple(Unit(unit) if unit else None for unit in parse_names(arguments.units))
-    return options
+        fill_value = fill_value_of(fill_value, dtype)
+    given = {
+        "chunks": arguments.chunk,
+        "shards": arguments.shard,
+        "codec": arguments.codec,
+        "checksum": arguments.checksum or None,
+        "dtype": arguments.dtype,
+        "fill_value": fill_value,
+        "names": arguments.names,
+        "units": units_of(arguments),
+    }
+    options = {field: value for field, value in given.items() if value is not None}
+    return options | {"shards": None} if arguments.shard == _NO_SHARDS else options
 
 
 def check_ranks(options: dict[str, Any], rank: int) -> None:
@@ -95,6 +98,10 @@ def check_ranks(options: dict[str, Any], rank: int) -> None:
         values = options.get(field)
         if values is not None and len(values) != rank:
             raise UsageError(f"--{name} has {len(values)} values, but the array has {rank} dimensions")
+
+
+def _shard(text: str) -> tuple[int, ...] | str:
+    return _NO_SHARDS if text.strip() == _NO_SHARDS else parse_sizes(text, "shard")
 
 
 def _codec(text: str) -> Compressor | Any:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chunkwise.cli.command import UsageError, print_json
+from chunkwise.cli.command import UsageError, show
 from chunkwise.cli.quantities import format_nbytes, format_shape, plural
 from chunkwise.errors import ChunkwiseError, UnavailableError
 from chunkwise.groups.drawing import branch, rails
@@ -50,11 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.depth is None or not shown.name or shown.name.count("/") < arguments.depth
     ]
     lines = [_line(shown, arguments) for shown in walked]
-    if arguments.json:
-        print_json([line.json for line in lines])
-    else:
-        for text in _draw(arguments.path.rstrip("/") or arguments.path, walked, lines):
-            print(text)
+    title = arguments.path.rstrip("/") or arguments.path
+    show(arguments, [line.json for line in lines], *_draw(title, walked, lines))
     return 1 if nodes[0].node.error else 0
 
 

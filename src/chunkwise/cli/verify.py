@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 
 from chunkwise.cli.command import print_json
@@ -55,7 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
         if n_bad:
             verdict = f"{n_bad} BAD" + (f"; {_uncovered(bare, n_chunks)}" if bare else "")
         print(f"{what}: {verdict} ({format_duration(time.monotonic() - started)})")
-    sys.stdout.flush()
     return 1 if n_bad else 0
 
 

@@ -11,7 +11,8 @@ from chunkwise.cli.serve import add_server_options, show_urls, start
 from chunkwise.errors import InvalidArgumentError, NotFoundError
 from chunkwise.server.image import ServedImage, image_at
 from chunkwise.server.running import Server
-from chunkwise.server.sources import ServedGroup, Sources, sources_of
+from chunkwise.server.sources import Sources, sources_of
+from chunkwise.server.trees import ServedGroup
 from chunkwise.server.urls import neuroglancer_sources
 
 __all__ = ["add_arguments", "run"]

@@ -10,7 +10,7 @@ from chunkwise.binding import JSON, expect_string
 from chunkwise.dtypes.data_type import DataType, dtypes
 from chunkwise.errors import InvalidArgumentError, SpecError, UnsupportedError
 
-__all__ = ["parse_n5", "to_n5"]
+__all__ = ["parse_n5"]
 
 _NAMES = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64")
 _FOREIGN = ("bool", "float16", "complex64", "complex128")
@@ -30,17 +30,4 @@ def parse_n5(value: JSON) -> DataType:
             return DataType(name)
         except InvalidArgumentError:
             pass
-    raise SpecError(_unsupported(name))
-
-
-def to_n5(dtype: DataType) -> str:
-    """Return ``dataType`` of an N5 dataset for `dtype`; raise SpecError if N5 has no such type."""
-    if dtype.name in _NAMES:
-        return dtype.name
-    if dtype.kind == "ustring":
-        return "string"
-    raise SpecError(_unsupported(dtype.name))
-
-
-def _unsupported(name: str) -> str:
-    return f"{name} data type is not one of the supported data types: {', '.join(_NAMES)}"
+    raise SpecError(f"{name} data type is not one of the supported data types: {', '.join(_NAMES)}")

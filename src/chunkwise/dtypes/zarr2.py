@@ -75,8 +75,9 @@ def _from_type_string(name: str) -> np.dtype[Any]:
     match = _TYPE_STRING.fullmatch(name)
     if match is not None:
         order, kind, size, unit = match[1], match[2], int(match[3]), match[4]
-        # Only a type that has bytes to order may, and must, say how; only a time has a unit, and must.
-        if (order != "|" or size == 1 or kind in "SV") and size > 0 and (unit is not None) == (kind in "mM"):
+        # Only a type that has bytes to order may, and must, say how; only a time has a unit.  By the
+        # specification it must, but zarr-python writes NumPy's times without unit as ``<M8``.
+        if (order != "|" or size == 1 or kind in "SV") and size > 0 and (unit is None or kind in "mM"):
             try:
                 stored = np.dtype(name)
                 DataType(stored)
@@ -105,7 +106,7 @@ def _field(value: JSON) -> tuple[Any, ...]:
 def to_zarr2(dtype: DataType, endian: str = "little") -> JSON:
     """Return member ``dtype`` of a Zarr v2 array for `dtype`; raise UnsupportedError if there is none."""
     # For string, ustring and json that is ``"|O"``; the caller adds the filter that goes with it.
-    if dtype.kind in ("char", "byte", "extension") or dtype.name in ("datetime64", "timedelta64"):
+    if dtype.kind in ("char", "byte", "extension"):
         raise UnsupportedError(f"Data type not supported: {dtype.name}")
     if dtype.memory_dtype.hasobject:
         return "|O"

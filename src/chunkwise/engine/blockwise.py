@@ -18,6 +18,8 @@ __all__ = ["n_block_threads", "work_through"]
 
 B = TypeVar("B")
 
+# Each holds a block, and the pool does the work: copying 64 chunks of 64³ takes 60 to 66 ms of processor time
+# with 1 to 8 threads, and 77 with 32, on two processors.
 _MOST_THREADS = 8
 
 

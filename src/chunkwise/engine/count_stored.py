@@ -20,7 +20,8 @@ from chunkwise.plan.shard import plan_shards, shard_requests
 
 __all__ = ["StoredCount", "count_stored", "delete_outside", "stored_cells"]
 
-# From so many chunks on they are listed: a request for each would take longer than a listing.
+# From so many chunks on the array is listed, which takes 2.7 us a key in local files instead of 9 for looking
+# at one, and one request for a thousand keys of S3; but it lists those of other regions too.
 _MANY = 1000
 
 

@@ -29,7 +29,7 @@ import mmap
 import os
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -223,16 +223,10 @@ class ResultPages:
                     stop += (size - 1) * stride
             self.ask_for(start, stop + part.itemsize)
 
-    def ask_for_all(self, unwanted: Sequence[object]) -> None:
-        """Ask for all pages that nobody has asked for, until they are `unwanted`."""
-        self.ask_for(self._start, self._stop, unwanted)
-
-    def ask_for(self, start: int, stop: int, unwanted: Sequence[object] = ()) -> None:
+    def ask_for(self, start: int, stop: int) -> None:
         """Ask for the pages between two addresses."""
         asked, first = self._asked, self._first
         for unit in range(start // _UNIT - first, min(-(-stop // _UNIT) - first, len(asked))):
-            if unwanted:
-                return
             if asked[unit]:
                 continue
             asked[unit] = 1  # two workers may meet here, and then both ask

@@ -100,7 +100,7 @@ class StoreSource:
         return missing_chunk(cell, describe(self._store, name))
 
 
-_MOST_AHEAD = 256  # chunks that are asked for together
+_MOST_AHEAD = 256  # chunks that are asked for together; the store sees to it that their bytes are few
 
 
 class ManySource(StoreSource):

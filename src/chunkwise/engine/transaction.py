@@ -14,7 +14,7 @@ from chunkwise.fork import new_rlock
 from chunkwise.kvstore.adapter.pending import Change, PendingPart, PendingStore
 from chunkwise.kvstore.adapter.pending_commit import check_reads, commit_all, commit_key
 from chunkwise.kvstore.adapter.prefix import whole_store
-from chunkwise.kvstore.atomic import AtomicWritable
+from chunkwise.kvstore.atomic import AtomicWritable, answers_at_once
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver, offers
 from chunkwise.kvstore.traits import traits_of
@@ -165,12 +165,16 @@ class TransactionState:
             else:
                 promise.set_exception(error)
 
+    def _changes_together(self, store: PendingStore) -> bool:
+        return store in self._all_at_once and (self.atomic or getattr(store.base, "changes_together", False))
+
     def _make_changes(self) -> Future[None]:
         stores = list(self._stores.values())
+        singly = [store for store in stores if not self._changes_together(store)]
         changes = [
-            _OneChange(store.base, key, change) for store in stores for key, change in store.changes.items()
+            _OneChange(store.base, key, change) for store in singly for key, change in store.changes.items()
         ]
-        quick = all(offers(store.base, AtomicWritable) for store in stores)
+        quick = all(answers_at_once(store.base) for store in stores)
 
         def open_worker(_: Stop) -> Callable[[_OneChange], None]:
             return lambda one: commit_key(*one)
@@ -179,11 +183,10 @@ class TransactionState:
             for store in stores:
                 check_reads(store)
             for store in stores:
-                if self.atomic and store in self._all_at_once:
+                if store not in singly:
                     assert offers(store.base, AtomicWritable)
                     commit_all(store, store.base)
-                    changes.clear()
-                    continue
+            for store in singly:
                 for keys in store.deleted:
                     store.base.delete_range(keys.start, keys.stop)
 

@@ -46,10 +46,11 @@ __all__ = [
     "open_writer",
 ]
 
-_N_LOCKS = 256
-_PATIENCE = 5.0  # seconds
+# Seconds.  Whoever holds a lock for longer hangs on its store; without the lock an update is as right, since
+# stores compare generations, but may have to be done again.
+_PATIENCE = 5.0
 
-_locks = KeyLocks(_N_LOCKS)
+_locks = KeyLocks()
 
 
 def change_alone(identity: Hashable, key: str, attempt: Callable[[], bool]) -> None:

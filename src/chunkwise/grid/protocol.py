@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ChunkGrid"]
+__all__ = ["ChunkGrid", "n_array_cells"]
 
 
 class ChunkGrid(Protocol):
@@ -39,3 +40,8 @@ class ChunkGrid(Protocol):
     def n_cells(self, dim: int, size: int) -> int:
         """Return how many cells along `dim` meet ``[0, size)``."""
         ...
+
+
+def n_array_cells(grid: ChunkGrid, shape: tuple[int, ...]) -> int:
+    """Return how many cells of `grid` meet an array of `shape`."""
+    return prod(grid.n_cells(dim, size) for dim, size in enumerate(shape))

@@ -27,13 +27,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_array, expect_int, expect_one_of, parse_array
-from chunkwise.errors import InvalidArgumentError, OutOfRangeError, SpecError, UnsupportedError
+from chunkwise.errors import OutOfRangeError, SpecError, UnsupportedError
 
 __all__ = ["RectilinearGrid", "Sizes", "parse_sizes", "sizes_to_json"]
 
@@ -153,18 +153,6 @@ class RectilinearGrid:
     def n_cells(self, dim: int, size: int) -> int:
         """Return how many cells along `dim` meet ``[0, size)``."""
         return self.cell(dim, size - 1)[0] + 1 if size > 0 else 0
-
-    def check_shape(self, shape: tuple[Any, ...]) -> None:
-        """Raise if an array of `shape` can't be divided by this grid."""
-        if len(shape) != self.rank:
-            raise InvalidArgumentError(
-                f"Chunk grid has rank {self.rank} but the array has rank {len(shape)}: shape={list(shape)}"
-            )
-        for dim, (size, runs) in enumerate(zip(shape, self.runs, strict=True)):
-            if size > runs.stop:
-                raise InvalidArgumentError(
-                    f"Chunk sizes of dimension {dim} add up to {runs.stop}, but the array has size {size}"
-                )
 
     def reaching(self, shape: Sequence[int]) -> RectilinearGrid:
         """Return the grid with one cell more in each dimension whose cells end before `shape` does."""

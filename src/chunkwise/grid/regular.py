@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from chunkwise.binding import JSON, Members, expect_int, parse_array
-from chunkwise.errors import InvalidArgumentError
 
 __all__ = ["RegularGrid"]
 
@@ -74,11 +73,3 @@ class RegularGrid:
     def n_cells(self, dim: int, size: int) -> int:
         """Return how many cells along `dim` meet ``[0, size)``."""
         return -(-size // self.chunk_shape[dim])
-
-    def check_shape(self, shape: tuple[Any, ...]) -> None:
-        """Raise if an array of `shape` can't be divided by this grid."""
-        if len(shape) != self.rank:
-            raise InvalidArgumentError(
-                f"Chunk grid has rank {self.rank} but the array has rank {len(shape)}: "
-                f"chunk_shape={list(self.chunk_shape)}, shape={list(shape)}"
-            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
+from chunkwise.driver.auto.found_instead import database_instead
 from chunkwise.driver.n5.version import check_version
 from chunkwise.errors import (
     AlreadyExistsError,
@@ -156,6 +157,9 @@ def _check_implicit(node: Node) -> None:
     if array is not None:
         raise NotFoundError(f"there is no group at {location.text}, which is inside the array {array.text}")
     if node.format is None:
+        database = database_instead(location.store, location.path, location.text)
+        if database:
+            raise NotFoundError(f"there is no group at {location.text}: {database}")
         raise NotFoundError(
             f"there is no group at {location.text}, but a directory without metadata; it is looked into "
             'as a group of the format that is given: format="zarr3", "zarr2" or "n5"'

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from chunkwise.errors import FailedPreconditionError, GenerationMismatchError, prefix
-from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.kvstore.protocol import MOST_LOST, KvStoreDriver
 
 __all__ = ["change_document", "dump_like", "load_json", "read_document"]
 
-_ATTEMPTS = 100
 _INDENT = re.compile(rb"\A\s*[{\[][ \t]*\r?\n([ \t]*)")
 
 
@@ -44,7 +43,7 @@ def change_document(
 ) -> Any:
     """Replace a document by what `change` makes of it; return the new value."""
     # `change` gets None for a missing document, returns None to delete it, and must not modify its argument.
-    for _ in range(_ATTEMPTS):
+    for _ in range(MOST_LOST):
         stored = kv.read(key)
         raw = None if stored.value is None else bytes(stored.value)
         try:
@@ -60,7 +59,7 @@ def change_document(
             done = kv.write(key, dump_like(after, raw or b""), if_equal=stored.generation)
         if done is not None:
             return after
-    raise GenerationMismatchError(f"{kv.describe(key)} was changed by others {_ATTEMPTS} times; try again")
+    raise GenerationMismatchError(f"{kv.describe(key)} was changed by others {MOST_LOST} times; try again")
 
 
 def dump_like(value: Any, before: bytes) -> bytes:

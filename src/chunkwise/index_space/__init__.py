@@ -1,7 +1,7 @@
 """Algebra on integers: domains, index transforms, and all ways of indexing them."""
 
 from chunkwise.index_space.align import align
-from chunkwise.index_space.bounds import check_bounds, resolve_bounds
+from chunkwise.index_space.bounds import resolve_bounds
 from chunkwise.index_space.combine import merge_domains
 from chunkwise.index_space.dim import Dim
 from chunkwise.index_space.dim_expression import DimExpression, DimSelection, d
@@ -24,7 +24,6 @@ __all__ = [
     "OutputIndexMethod",
     "WritableIndexingMixin",
     "align",
-    "check_bounds",
     "compose",
     "d",
     "inf",

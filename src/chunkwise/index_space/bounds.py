@@ -8,7 +8,7 @@ from chunkwise.index_space.interval import intersect, pull_back
 from chunkwise.index_space.propagate import propagate
 from chunkwise.index_space.transform import IndexTransform
 
-__all__ = ["check_bounds", "resolve_bounds"]
+__all__ = ["resolve_bounds"]
 
 
 def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTransform:
@@ -22,11 +22,6 @@ def resolve_bounds(transform: IndexTransform, storage: IndexDomain) -> IndexTran
             if m._array is not None:
                 check_array_values(m._array, intersect(m._range, pull_back(lo, hi, m._offset, m._stride)))
     return IndexTransform._make(domain, transform._output)
-
-
-def check_bounds(transform: IndexTransform, storage: IndexDomain) -> None:
-    """Raise OutOfRangeError if `transform` leads out of `storage`; see `resolve_bounds`."""
-    resolve_bounds(transform, storage)
 
 
 def _is_within(transform: IndexTransform, storage: IndexDomain) -> bool:

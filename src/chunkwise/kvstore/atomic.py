@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import Buffer
+from chunkwise.kvstore.protocol import Buffer, offers
+from chunkwise.kvstore.traits import traits_of
 
-__all__ = ["AtomicWritable", "Directories", "Modifiable", "Modification"]
+__all__ = ["AtomicWritable", "Directories", "Modifiable", "Modification", "answers_at_once"]
 
 Modification: TypeAlias = "Callable[[Buffer | None], Buffer | None]"
 """From the value that a key has to the one that it is to have; None is a missing key.
@@ -18,7 +19,11 @@ It may be called several times, with different values, and must not keep its arg
 
 
 class AtomicWritable(Protocol):
-    """A store that can change several keys so that everybody sees all of it or nothing."""
+    """A store that can change several keys so that everybody sees all of it or nothing.
+
+    One in which every change writes anew what all keys share, such as an archive, also has the member
+    ``changes_together`` = True: transactions then never make one change after the other.
+    """
 
     def write_all(
         self,
@@ -43,6 +48,14 @@ class AtomicWritable(Protocol):
             None if it is done; else a key whose condition does not hold, and nothing is changed.
         """
         ...
+
+
+def answers_at_once(store: object) -> bool:
+    """Return True if an operation takes so little time that another thread would take longer."""
+    # Memory, an archive in a file, or what is kept in a transaction.
+    traits = traits_of(store)
+    waits = (traits.request_concurrency, traits.write_concurrency) != (None, None)
+    return offers(store, Modifiable) or (offers(store, AtomicWritable) and not waits)
 
 
 class Modifiable(Protocol):

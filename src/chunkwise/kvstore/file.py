@@ -29,7 +29,6 @@ from typing import IO, Any, TypeVar
 
 from chunkwise.binding import dump
 from chunkwise.errors import AlreadyExistsError, ChunkwiseError, InvalidArgumentError, UnsupportedError
-from chunkwise.fork import new_lock
 from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.file_error import MISSING, file_error
 from chunkwise.kvstore.file_list import delete_files, list_directory, walk
@@ -103,7 +102,6 @@ class FileStore:
         self.io_mode = io_mode  # see `chunkwise.kvstore.file_read`
         self.io_limit = io_limit
         self._real: str | None = None
-        self._turn = new_lock()
 
     def __repr__(self) -> str:
         how = self.writing
@@ -111,13 +109,6 @@ class FileStore:
             f"FileStore({self.root!r}, sync={how.sync}, locking={how.locking!r}, "
             f"acquire_timeout={how.timeout:g}, io_mode={self.io_mode!r})"
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_turn"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._turn = new_lock()
 
     @property
     def identity(self) -> Any:
@@ -226,7 +217,7 @@ class FileStore:
 
     def open_writer(self) -> FileWriter:
         """Return a writer for one worker, for values that replace whatever is there."""
-        return FileWriter(self.root, self.writing, self._turn)
+        return FileWriter(self.root, self.writing)
 
     def unsynced(self) -> FileStore | None:
         """Return the same store with writes that don't wait for the disk; None if its own don't."""

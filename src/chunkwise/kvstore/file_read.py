@@ -20,7 +20,7 @@ import errno
 import mmap
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -46,8 +46,6 @@ _SEEK_END = os.SEEK_END
 _MAX_OFFSET = 2**63 - 1
 _SECTOR = 512
 _INITIAL = (1 << 16) + _SECTOR  # a file of 64 KiB fits, and is seen to end
-_GAP = 1 << 12
-_MAX_BUFFERS = 512  # a system call takes at most 1024, and every range may come with a gap
 
 # From the open file, begin and end to the bytes; fewer if it ends before.
 _Loader: TypeAlias = Callable[[int, int, int], Buffer]
@@ -173,7 +171,6 @@ def regular_status(fd: int) -> os.stat_result:
 
 def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Buffer] | None:
     """Return the bytes of each range of the file `path`, None if it is missing."""
-    # The file is opened once, and ranges that follow each other closely share a system call.
     for start, stop in zip(starts, stops, strict=True):
         check_range(start, stop)
     try:
@@ -189,12 +186,12 @@ def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> 
                 resolve_range(start, stop, size)
             memory = np.empty(sum(stops) - sum(starts), np.uint8).data
             out: list[Buffer] = []
-            position = 0
             for start, stop in zip(starts, stops, strict=True):
-                out.append(memory[position : position + stop - start])
-                position += stop - start
-            for first, last in _runs(starts, stops):
-                _read_run(fd, starts[first:last], out[first:last], size)
+                part, memory = memory[: stop - start], memory[stop - start :]
+                n = read_fully(fd, part, start)
+                if n < len(part):  # somebody has cut the file off since its size was looked at
+                    resolve_range(start, stop, min(start + n, size))
+                out.append(part)
             return out
         finally:
             os.close(fd)
@@ -202,36 +199,6 @@ def read_file_ranges(path: str, starts: Sequence[int], stops: Sequence[int]) -> 
         return None
     except OSError as e:
         raise file_error(e, "read", path) from e
-
-
-def _runs(starts: Sequence[int], stops: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield ``(first, last)`` for each run of ranges to be read by one system call."""
-    first = 0
-    for i in range(1, len(starts) + 1):
-        if (
-            i == len(starts)
-            or i - first == _MAX_BUFFERS
-            or not stops[i - 1] <= starts[i] <= stops[i - 1] + _GAP
-        ):
-            yield first, i
-            first = i
-
-
-def _read_run(fd: int, starts: Sequence[int], out: Sequence[Buffer], size: int) -> None:
-    scratch = memoryview(bytearray(_GAP))
-    buffers: list[Buffer] = []
-    position = starts[0]
-    for start, target in zip(starts, out, strict=True):
-        if start > position:
-            buffers.append(scratch[: start - position])
-        buffers.append(target)
-        position = start + len(target)
-    if VECTORED_READS and os.preadv(fd, buffers, starts[0]) == position - starts[0]:
-        return
-    for start, target in zip(starts, out, strict=True):
-        n = read_fully(fd, memoryview(target), start)
-        if n < len(target):  # somebody has cut the file off since its size was looked at
-            resolve_range(start, start + len(target), min(start + n, size))
 
 
 def open_for_reading(path: str, direct: bool) -> int:

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from chunkwise.errors import ChunkwiseError
-from chunkwise.fork import Lock
 from chunkwise.kvstore.file_error import file_error
 from chunkwise.kvstore.file_path import LOCK_SUFFIX, check_case, path_of
 from chunkwise.kvstore.file_protocol import (
@@ -28,15 +27,11 @@ from chunkwise.kvstore.file_protocol import (
     write_in_place,
 )
 from chunkwise.kvstore.platform import FOLDS_NAMES, WINDOWS, remove, sync_directory
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
+from chunkwise.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer
 
 __all__ = ["FileWriter", "Writing", "delete_file", "replace_file", "write_all"]
 
 T = TypeVar("T")
-
-_ATTEMPTS = 100
-_SMALL = 1 << 17  # bytes; copying more takes longer than waking a thread
-_PATIENCE = 0.002  # seconds
 
 
 class Writing(NamedTuple):
@@ -54,13 +49,13 @@ def replace_file(
     """Replace the file `path` by what ``fill(fd, value)`` writes; return its generation."""
     # Returns None, writing nothing, if `if_equal` is neither empty nor the current generation.
     replace = _replace_in_place if how.locking == "non_atomic" else _replace_by_rename
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(MOST_LOST):
         try:
             generation = replace(path, fill, value, if_equal, how)
             break
         except FileNotFoundError as e:
             # The directory is missing, or was removed together with the lock file by delete_range.
-            if attempt == _ATTEMPTS - 1 or isinstance(e, ChunkwiseError):
+            if attempt == MOST_LOST - 1 or isinstance(e, ChunkwiseError):
                 raise
             make_directories(os.path.dirname(path), sync=how.sync)
     if how.sync and how.sync_directory and generation is not None:
@@ -163,7 +158,7 @@ class FileWriter:
     # Generations are not computed.  A directory is synced once, when the writer is flushed, not after each
     # file in it; the data of a file is on disk before it gets its name.
 
-    def __init__(self, root: str, how: Writing, turn: Lock | None = None) -> None:
+    def __init__(self, root: str, how: Writing) -> None:
         self._root = root
         self._how = how
         # Directories are waited for by flush().
@@ -171,7 +166,7 @@ class FileWriter:
         self._touched: set[str] = set()
         self.write: Callable[[str, Buffer], None] = self._write
         if how.locking == "os" and not FOLDS_NAMES:
-            self.write = _open_write(root, how.sync, None if how.sync else turn, self._touched, self._write)
+            self.write = _open_write(root, how.sync, self._touched, self._write)
 
     def flush(self) -> None:
         """Wait until all that was written or deleted is on disk, if the store is to do so."""
@@ -213,16 +208,9 @@ class FileWriter:
 
 
 def _open_write(
-    root: str,
-    sync: bool,
-    turn: Lock | None,
-    touched: set[str],
-    general: Callable[[str, Buffer], None],
+    root: str, sync: bool, touched: set[str], general: Callable[[str, Buffer], None]
 ) -> Callable[[str, Buffer], None]:
     """Return a function that replaces a value at once, and leaves what is unusual to `general`."""
-    # Workers take turns at small files.  Each system call gives up the interpreter lock, and two threads in
-    # the middle of a write would wake each other at every call; so one encodes while the other writes.  Who
-    # waits long for a turn takes none any more: where files are slow, several are written at the same time.
     flags = lock_flags("os")
 
     def work(fd: int, value: Buffer) -> bool:
@@ -233,25 +221,17 @@ def _open_write(
         return True
 
     def write(key: str, value: Buffer) -> None:
-        nonlocal turn
         rooted = "/" + key  # is_suspect, without the call
         if "/." in rooted or "//" in rooted or rooted[-1] == "/" or "__lock" in key or "\0" in key:
             return general(key, value)
         path = root + key
-        replaced = mine = False
+        replaced = False
         try:
-            if turn is not None and len(value) <= _SMALL:
-                [mine] = map(turn.acquire, (True,), (_PATIENCE,))
-                if not mine:
-                    turn = None
             replaced = attempt_under_lock(path, path + LOCK_SUFFIX, flags, work, value, sync, None)
         except FileNotFoundError:
             pass  # there is no directory yet, or none any more
         except OSError as e:
             raise file_error(e, "write", path) from e
-        finally:
-            if mine and turn is not None:  # which is the one that was acquired
-                turn.release()
         if not replaced:
             return general(key, value)
         if sync:

@@ -27,6 +27,7 @@ from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.object_key import check_object_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
+    MOST_LOST,
     Buffer,
     ByteRange,
     Children,
@@ -39,7 +40,6 @@ from chunkwise.kvstore.traits import StoreTraits
 
 __all__ = ["FsspecStore", "is_fsspec"]
 
-_ATTEMPTS = 20
 _TOLD = ("ETag", "etag", "e_tag", "md5Hash", "content_md5", "generation", "mtime", "LastModified", "created")
 _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
@@ -100,7 +100,7 @@ class FsspecStore:
     ) -> Stamped:
         """Return the value of `key` or a part of it, with its generation."""
         start, stop = byte_range or (0, None)
-        for _ in range(_ATTEMPTS):
+        for _ in range(MOST_LOST):
             now = time.time()
             generation = self._generation(key)
             if generation == MISSING_GENERATION:
@@ -110,7 +110,7 @@ class FsspecStore:
             value = self._load(key, start, stop)
             if self._generation(key) == generation:
                 return Stamped(value, generation, now)
-        raise AbortedError(f"{self.describe(key)} was replaced {_ATTEMPTS} times while it was read")
+        raise AbortedError(f"{self.describe(key)} was replaced {MOST_LOST} times while it was read")
 
     def open_reader(self) -> Reader:
         """Return a reader of values; what it returns stays valid."""

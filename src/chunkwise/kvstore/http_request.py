@@ -29,8 +29,8 @@ SECRET_HEADERS = ("authorization", "cookie", "x-api-key")
 _MOST_REDIRECTS = 10
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_CONNECTIONS = 128  # kept open for each server; more than requests are made at a time
-_PIECE = 1 << 18
-_LARGEST_MESSAGE = 1 << 16
+_PIECE = 1 << 18  # bytes that are received between two looks at the clock and at the size
+_LARGEST_MESSAGE = 1 << 16  # bytes of the text of an error
 # A part may come with what is around it, but not with much.
 _SLACK = 1 << 20
 _NOT_CONNECTED = (

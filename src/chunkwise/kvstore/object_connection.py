@@ -26,7 +26,7 @@ from chunkwise.kvstore.request_limits import Retries
 __all__ = ["Connection", "Learned", "learned"]
 
 T = TypeVar("T")
-_MOST = 1000
+_MOST = 1000  # buckets of which is known what they answer to
 _ASKED = re.compile(r"Error performing \w+ (\S+) in ")
 
 

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 from chunkwise.errors import AbortedError, UnavailableError
 from chunkwise.kvstore.byte_range import check_range, resolve_range
 from chunkwise.kvstore.object_failure import failure_of
-from chunkwise.kvstore.protocol import Buffer
+from chunkwise.kvstore.protocol import MOST_LOST, Buffer
 from chunkwise.kvstore.request_limits import Retries
 
 __all__ = ["Found", "Pages", "e_tag_in", "fetch", "generation_of", "version_in"]
 
-_ATTEMPTS = 20
+# Each attempt reads the whole body; other failures are obstore's to try again.
 _BODY_ATTEMPTS = 4
-_PAGE = 1000
+_PAGE = 1000  # keys, as many as S3 lists in one answer
 
 
 class Found(NamedTuple):
@@ -53,7 +53,7 @@ def fetch(
     extra: dict[str, Any] = {} if unless is None else {"if_none_match": unless}
     if start == 0 and stop is None:
         return _get(library, store, key, extra, retries)
-    for _ in range(_ATTEMPTS):
+    for _ in range(MOST_LOST):
         if start == stop or (start < 0 and not suffix_ranges):
             meta = library.head(store, key)
             begin, end = resolve_range(start, stop, meta["size"])
@@ -82,7 +82,7 @@ def fetch(
                 "check what is between here and the server"
             )
         return found
-    raise AbortedError(f"{key} was replaced {_ATTEMPTS} times while it was read")
+    raise AbortedError(f"{key} was replaced {MOST_LOST} times while it was read")
 
 
 def _range(start: int, stop: int | None) -> Any:

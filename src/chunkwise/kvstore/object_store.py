@@ -47,6 +47,7 @@ _READ: tuple[Kind, ...] = ("missing", "unchanged")
 _RANGES: tuple[Kind, ...] = ("missing", "range")
 _CONDITION: tuple[Kind, ...] = ("mismatch", "exists")
 # Larger values are sent in parts, each of which can be tried again alone.
+# S3 takes 10,000 parts of 5 MiB and more, and deletes 1000 keys at a time.
 _MULTIPART = 1 << 24
 _PART = 1 << 23
 _MOST_PARTS = 9000

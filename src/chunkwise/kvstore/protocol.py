@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MISSING_GENERATION",
+    "MOST_LOST",
     "UNKNOWN_GENERATION",
     "Buffer",
     "ByteRange",
@@ -41,6 +42,10 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 UNKNOWN_GENERATION = b""
 MISSING_GENERATION = b"\x02"
+MOST_LOST = 100
+"""Attempts at a value that others replace or remove, before that is an error."""
+# Each is lost only to a write that ends while it is under way, and writing takes longer than reading: so many
+# in a row mean that something else is wrong.
 
 P = TypeVar("P")
 

@@ -61,7 +61,7 @@ class Well:
     def __init__(self, group: Group, options: Options) -> None:
         self._group = group
         self._where = metadata_file(group)
-        own, at = ome_members(group.attrs.asdict(), self._where)
+        own, at = ome_members(group.attrs, self._where)
         well = expect_members(own.get("well"), f"{at}well")
         paths = []
         self._acquisitions: dict[str, int | None] = {}
@@ -104,13 +104,18 @@ class Plate:
     def __init__(self, group: Group, options: Options) -> None:
         self._group = group
         self._where = metadata_file(group)
-        own, at = ome_members(group.attrs.asdict(), self._where)
-        self._document = expect_members(own.get("plate"), f"{at}plate")
-        self._rows = _names(self._document.get("rows"), f"{at}plate: rows")
-        self._columns = _names(self._document.get("columns"), f"{at}plate: columns")
+        own, self._at = ome_members(group.attrs, self._where)
+        self._document = expect_members(own.get("plate"), f"{self._at}plate")
+        self._rows = _names(self._document.get("rows"), f"{self._at}plate: rows")
+        self._columns = _names(self._document.get("columns"), f"{self._at}plate: columns")
+        # The paths of thousands of wells are looked at when a well, or their names, are asked for.
+        self._listed = expect_list(self._document.get("wells"), f"{self._at}plate: wells", "wells")
+        self._wells = Members(self._well_paths, lambda path: Well(_child(group, path, self._where), options))
+
+    def _well_paths(self) -> list[str]:
         paths = []
-        for i, entry in enumerate(expect_list(self._document.get("wells"), f"{at}plate: wells", "wells")):
-            member = f"{at}plate: wells[{i}]"
+        for i, entry in enumerate(self._listed):
+            member = f"{self._at}plate: wells[{i}]"
             path = expect_text(
                 expect_members(entry, member).get("path"), f"{member}: path", "the path of a well"
             )
@@ -121,7 +126,7 @@ class Plate:
                     f'received "{path}"'
                 )
             paths.append(path)
-        self._wells = Members(lambda: paths, lambda path: Well(_child(group, path, self._where), options))
+        return paths
 
     @property
     def name(self) -> str:
@@ -145,7 +150,13 @@ class Plate:
 
     @property
     def wells(self) -> Mapping[str, Well]:
-        """Wells by path, such as ``"A/1"``; each is opened when it is looked up."""
+        """Wells by path, such as ``"A/1"``; each is opened when it is looked up.
+
+        Raises
+        ------
+        InvalidArgumentError
+            At the first look, if the path of a well is missing or is none of a row and a column.
+        """
         return self._wells
 
     @property
@@ -168,7 +179,7 @@ class Plate:
 
     def __repr__(self) -> str:
         return (
-            f"<chunkwise.Plate {self.name!r}: {len(self._wells)} wells in {len(self._rows)} rows and "
+            f"<chunkwise.Plate {self.name!r}: {len(self._listed)} wells in {len(self._rows)} rows and "
             f"{len(self._columns)} columns, at {self.location}>"
         )
 
@@ -248,7 +259,7 @@ def series_of(group: Group, options: Options) -> ImageCollection:
     index = group.get("OME")
     own: Mapping[str, Any] = {}
     if isinstance(index, Group):
-        own, at = ome_members(index.attrs.asdict(), metadata_file(index))
+        own, at = ome_members(index.attrs, metadata_file(index))
         if "series" in own:
             listed = expect_list(own["series"], f"{at}series", "paths", empty=True)
             own = {"series": [expect_text(path, f"{at}series", "paths") for path in listed]}
@@ -282,7 +293,7 @@ def _label_names(group: Group) -> list[str]:
 
 
 def _listed(group: Group) -> list[str]:
-    own, at = ome_members(group.attrs.asdict(), metadata_file(group))
+    own, at = ome_members(group.attrs, metadata_file(group))
     if "labels" not in own:
         return []
     names = expect_list(own["labels"], f"{at}labels", "names", empty=True)

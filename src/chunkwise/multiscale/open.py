@@ -163,9 +163,8 @@ def _container_of(location: Location) -> Location:
 
 def find_images(group: Group, options: Options, name: str | None = None) -> Multiscale | None:
     """Return what a group holds, None if that is nothing that is known."""
-    attributes = group.attrs.asdict()
-    ome = attributes.get("ome")
-    own: Mapping[str, Any] = ome if isinstance(ome, dict) else attributes
+    ome = group.attrs.get("ome")
+    own: Mapping[str, Any] = ome if isinstance(ome, dict) else group.attrs
     if group.format == "n5":
         return find_n5_images(group)
     if "plate" in own:

@@ -53,13 +53,12 @@ from chunkwise.hierarchy.container import check_container, mark_container
 from chunkwise.hierarchy.location import Location, locate
 from chunkwise.hierarchy.new_location import check_free, check_outside_arrays
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
+from chunkwise.kvstore.protocol import MISSING_GENERATION, MOST_LOST, Buffer
 from chunkwise.n5.block_values import BlockValues, Kind
 
 __all__ = ["N5Blocks", "create_n5_blocks", "open_n5_blocks"]
 
 _KINDS = get_args(Kind)
-_ATTEMPTS = 100
 # No compressor makes more of a byte: 128 KiB of one value take Zstandard four bytes.
 _MAX_RATIO = 1 << 15
 _UNSUSPICIOUS_NBYTES = 1 << 20
@@ -160,7 +159,7 @@ class N5Blocks:
             If it can't hold that value.
         """
         cell = self._cell(cell)
-        self._location.store.write(self._keys.key(cell), self._encode(cell, value))
+        self.put_block(cell, self._values.encode(value, self.region(cell)))
 
     def __delitem__(self, cell: int | Sequence[int]) -> None:
         """Delete a block; it is no error if it is not stored."""
@@ -203,7 +202,7 @@ class N5Blocks:
         """
         cell = self._cell(cell)
         kv, key = self._location.store, self._keys.key(cell)
-        for _ in range(_ATTEMPTS):
+        for _ in range(MOST_LOST):
             before, generation = self._read(cell)
             after = change(before)
             if after is None:
@@ -213,7 +212,7 @@ class N5Blocks:
             if done is not None:
                 return after
         raise GenerationMismatchError(
-            f"{kv.describe(key)} was changed by others {_ATTEMPTS} times; try again"
+            f"{kv.describe(key)} was changed by others {MOST_LOST} times; try again"
         )
 
     def read(self, region: tuple[slice, ...] | None = None) -> npt.NDArray[Any]:
@@ -235,6 +234,11 @@ class N5Blocks:
     def block(self, cell: int | Sequence[int]) -> blocks.N5BlockData | None:
         """Return a block decompressed but not interpreted: mode, dimensions, payload; None if missing."""
         return self._block(self._cell(cell))[0]
+
+    def put_block(self, cell: int | Sequence[int], data: blocks.N5BlockData) -> None:
+        """Store a block in the mode that `data` says; inverse of `block`."""
+        key = self._keys.key(self._cell(cell))
+        self._location.store.write(key, blocks.write_block(data, self._compression))
 
     def _cell(self, cell: int | Sequence[int]) -> tuple[int, ...]:
         cell = (cell,) if isinstance(cell, int | np.integer) else tuple(cell)

@@ -17,8 +17,10 @@ from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
+from chunkwise.multiscale.grey import contrast_of
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import ngff_unit
+from chunkwise.multiscale.metadata import Window
 from chunkwise.multiscale.ome_groups import Plate, Well
 from chunkwise.multiscale.open import Multiscale, locate_image, open_multiscale
 from chunkwise.multiscale.raw_image import single_array
@@ -130,6 +132,11 @@ def _layer(image: MultiscaleImage, name: str) -> LayerData:
         options["channel_axis"] = channel[0]
     else:
         options["name"] = name
+    if not is_labels:
+        dim = order[channel[0]] if split else None
+        limits = _contrast_limits(image, dim)
+        if limits:
+            options["contrast_limits"] = limits if split else limits[0]
     kept = [dim for at, dim in enumerate(order) if not (split and at == channel[0])]
     options |= {
         "scale": [image.scales[0][dim] for dim in kept],
@@ -147,7 +154,7 @@ def _layer(image: MultiscaleImage, name: str) -> LayerData:
 
 
 def _channel_options(image: MultiscaleImage, name: str, n: int) -> dict[str, Any]:
-    """Return names, colours, limits and visibility of `n` channels, as far as the metadata say."""
+    """Return names, colours and visibility of `n` channels, as far as the metadata say."""
     channels = image.channels
     if len(channels) != n:
         return {"name": [f"{name} {number}" for number in range(n)] if n > 1 else [name]}
@@ -157,19 +164,35 @@ def _channel_options(image: MultiscaleImage, name: str, n: int) -> dict[str, Any
     }
     if all(channel.color for channel in channels):
         options["colormap"] = [f"#{channel.color}" for channel in channels]
-    limits = []
-    for channel in channels:
-        window = channel.window
-        if window is None:
-            break
-        start = window.min if window.start is None else window.start
-        end = window.max if window.end is None else window.end
-        if start is None or end is None or start >= end:
-            break
-        limits.append((start, end))
-    if len(limits) == n:
-        options["contrast_limits"] = limits
     return options
+
+
+def _contrast_limits(image: MultiscaleImage, dim: int | None) -> list[tuple[float, float]]:
+    """Return what is black and white for each channel: the window of the metadata, or that of the values.
+
+    Of values only the coarsest level is looked at; nothing is returned if it can't be read.
+    """
+    view = image.levels[-1]
+    view = view.translate_to[(0,) * view.rank]
+    numbers = [0] if dim is None else range(view.shape[dim])
+    known = image.channels if len(image.channels) == len(numbers) else [None] * len(numbers)
+    limits = []
+    for number, channel in zip(numbers, known, strict=True):
+        found = None if channel is None or channel.window is None else _shown_range(channel.window)
+        if found is None:
+            try:
+                low, high = contrast_of(view, {} if dim is None else {dim: number})["window"]
+            except ChunkwiseError:
+                return []
+            found = (low, high)
+        limits.append(found)
+    return limits
+
+
+def _shown_range(window: Window) -> tuple[float, float] | None:
+    start = window.min if window.start is None else window.start
+    end = window.max if window.end is None else window.end
+    return None if start is None or end is None or start >= end else (start, end)
 
 
 def _unit(symbol: str) -> str:

@@ -1,24 +1,27 @@
-"""Slices of arrays and images as PNG files: one plane at a position along all other dimensions."""
+"""Slices of arrays and images as PNG files: what of a plane is in sight, from the level that fits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.picture import encode_png
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.multiscale.grey import contrast_limits, contrast_of, round_levels, scale_levels, to_real
 from chunkwise.multiscale.image import MultiscaleImage
-from chunkwise.multiscale.image_axes import memory_order
-from chunkwise.server.grey import contrast_limits, round_levels, scale_levels, to_real
+from chunkwise.server.drawing import label_pixels
+from chunkwise.server.image import image_of, level_with, shown_dims
+from chunkwise.server.tiles import MOST_PIXELS, Plane, read_plane
 
-__all__ = ["Slicer"]
+__all__ = ["Drawn", "Slice", "Slicer"]
 
-_LONGEST = 1024  # pixels of a side; more elements are skipped evenly
+_LONGEST = 512  # pixels of a side, at least, if there are as many elements
+_MOST_STRETCHED = 8.0  # one side to the other
 
 
 class Slider(NamedTuple):
@@ -29,8 +32,26 @@ class Slider(NamedTuple):
     stop: int  # after the last position
 
 
+class Slice(NamedTuple):
+    """What is looked at."""
+
+    position: tuple[int, ...]  # of each slider
+    center: tuple[float, float] = (0.5, 0.5)  # down and across, in parts of the plane
+    zoom: float = 1.0  # 1 for all of the plane
+
+
+class Drawn(NamedTuple):
+    """A picture of a slice."""
+
+    png: bytes
+    seen: Slice  # within its bounds
+    box: tuple[float, float, float, float]  # top, left, bottom, right of the picture, in parts of the plane
+    level: int
+    problem: str  # what could not be read
+
+
 class Slicer:
-    """Planes of the levels of an image, or of one array.
+    """Planes of an image or of one array.
 
     Parameters
     ----------
@@ -38,73 +59,122 @@ class Slicer:
     """
 
     def __init__(self, source: MultiscaleImage | TensorStore) -> None:
-        self._image = source if isinstance(source, MultiscaleImage) else None
-        self._stores: Sequence[TensorStore] = [source] if isinstance(source, TensorStore) else source.levels
-        first = self.level(0)
+        first = source if isinstance(source, TensorStore) else source.levels[0]
         if first.rank < 2 or 0 in first.shape or not first.readable:
             raise InvalidArgumentError(f"a view needs two dimensions that aren't empty, not {first.shape}")
-        self._down, self._across = _plane(first, self._image)
+        self._image = image = image_of(source)
+        (across, down, _), channel, _ = shown_dims(image)
+        dims = [dim for dim in range(first.rank) if dim not in (down, across)]
+        # Where axes of space are too few, others are shown.
+        self._across = dims.pop() if across is None else across
+        self._down = dims.pop() if down is None else down
+        self._channel = channel if channel in dims else None
+        self._dims = dims
+        self._limits: dict[int | None, tuple[float, float] | None] = {}
+        self.sliders = tuple(
+            Slider(image.axes[dim].name, first.origin[dim], first.origin[dim] + first.shape[dim])
+            for dim in dims
+        )
 
     @property
     def n_levels(self) -> int:
         """How many levels there are."""
-        return len(self._stores)
+        return len(self._image.levels)
 
-    def level(self, number: int) -> TensorStore:
-        """Return the array of a level."""
-        return self._stores[number]
+    @property
+    def aspect(self) -> float:
+        """Width of the plane for each height, as long as neither is too small to be seen."""
+        axes, shape, scale = self._image.axes, self._image.levels[0].view.shape, self._image.scales[0]
+        sizes = [float(shape[dim]) for dim in (self._across, self._down)]
+        if axes[self._across].unit == axes[self._down].unit:
+            sizes = [n * scale[dim] for n, dim in zip(sizes, (self._across, self._down), strict=True)]
+        return min(max(sizes[0] / sizes[1], 1 / _MOST_STRETCHED), _MOST_STRETCHED)
 
-    def sliders(self, number: int) -> list[Slider]:
-        """Return the dimensions that are not in the plane."""
-        store = self.level(number)
-        return [
-            Slider(label or f"dim {dim}", lo, lo + n)
-            for dim, (label, lo, n) in enumerate(
-                zip(store.domain.labels, store.origin, store.shape, strict=True)
-            )
-            if dim not in (self._down, self._across)
-        ]
+    @property
+    def most_zoom(self) -> float:
+        """Zoom at which four elements of the longer side are in sight."""
+        shape = self._image.levels[0].view.shape
+        return max(1.0, max(shape[self._down], shape[self._across]) / 4)
 
-    def png(self, number: int, at: Sequence[int]) -> bytes:
-        """Return the slice of a level at one position for each slider, which is limited to its range."""
-        store = self.level(number)
-        positions = iter(zip(self.sliders(number), at, strict=True))
-        index: list[Any] = []
-        for dim, (lo, n) in enumerate(zip(store.origin, store.shape, strict=True)):
-            if dim in (self._down, self._across):
-                index.append(slice(lo, lo + n, -(-n // _LONGEST)))
-            else:
-                slider, position = next(positions)
-                index.append(min(max(position, slider.start), slider.stop - 1))
-        values = store[tuple(index)].read().result()
-        if self._down > self._across:
-            values = values.T
-        if self._image is not None and self._image.is_labels and values.dtype.kind in "iu":
-            return encode_png(Image.fromarray(_label_colors(values, self._image)), "chunkwise")
-        real = to_real(values)
-        return encode_png(
-            Image.fromarray(round_levels(scale_levels(real, contrast_limits([real])))), "chunkwise"
+    def first(self) -> Slice:
+        """Return the slice through the middle, as much of it as can be drawn at once."""
+        seen = Slice(tuple((one.start + one.stop) // 2 for one in self.sliders))
+        while self._plane(seen)[1].n_elements > MOST_PIXELS:
+            seen = seen._replace(zoom=seen.zoom * 2)
+        return seen
+
+    def draw(self, wanted: Slice) -> Drawn:
+        """Return the picture of a slice, whose position and extent are limited to what there is.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If so much would have to be read that it has to be enlarged first.
+        """
+        seen = self._limited(wanted)
+        level, plane = self._plane(seen)
+        view = self._image.levels[level].view
+        values, damages = read_plane(view, plane, is_labels=self._image.is_labels)
+        if self._image.is_labels and values.dtype.kind in "iu":
+            picture = label_pixels(values, self._image.label_colors)
+        else:
+            number = None if self._channel is None else plane.at[self._channel]
+            limits = self._contrast(number) or contrast_limits([to_real(values)])
+            picture = round_levels(scale_levels(to_real(values), limits))
+        n_rows, n_columns = view.shape[self._down], view.shape[self._across]
+        (top, bottom), (left, right) = plane.rows, plane.columns
+        box = (top / n_rows, left / n_columns, bottom / n_rows, right / n_columns)
+        png = encode_png(Image.fromarray(picture), "chunkwise")
+        return Drawn(png, seen, box, level, "; ".join(one.message for one in damages))
+
+    def _limited(self, wanted: Slice) -> Slice:
+        zoom = min(max(wanted.zoom, 1.0), self.most_zoom)
+        half = 0.5 / zoom
+        down, across = (min(max(at, half), 1 - half) for at in wanted.center)
+        position = tuple(
+            min(max(at, one.start), one.stop - 1)
+            for at, one in zip(wanted.position, self.sliders, strict=True)
         )
+        return Slice(position, (down, across), zoom)
 
+    def _plane(self, seen: Slice) -> tuple[int, Plane]:
+        """Return the level that has pixels enough for a slice, and the part of it that is read."""
+        tall, wide = min(1.0, 1 / self.aspect), min(1.0, self.aspect)
+        n = _LONGEST * seen.zoom
+        level = level_with(self._image, {self._down: n * tall, self._across: n * wide})
+        shape = self._image.levels[level].view.shape
+        half = 0.5 / seen.zoom
+        bounds = []
+        for dim, at in zip((self._down, self._across), seen.center, strict=True):
+            start, stop = floor((at - half) * shape[dim] + 1e-6), ceil((at + half) * shape[dim] - 1e-6)
+            bounds.append((max(0, start), min(shape[dim], max(stop, start + 1))))
+        step = max(1, max(stop - start for start, stop in bounds) // _LONGEST)
+        return level, Plane(self._down, self._across, self._at(level, seen), bounds[0], bounds[1], step)
 
-def _plane(store: TensorStore, image: MultiscaleImage | None) -> tuple[int, int]:
-    """Return the dimensions that go down and across: those of space that lie closest in memory."""
-    order = memory_order(store)
-    if image is not None:
-        space = [dim for dim in order if image.axes[dim].type == "space"]
-        order = space if len(space) > 1 else order
-    down, across = order[-2:]
-    names = store.domain.labels
-    return (across, down) if (names[down], names[across]) == ("x", "y") else (down, across)
+    def _at(self, level: int, seen: Slice) -> tuple[int, ...]:
+        """Return the indices in a level of the element that is nearest to a position in full resolution."""
+        image, at = self._image, [0] * len(self._image.axes)
+        for dim, position, slider in zip(self._dims, seen.position, self.sliders, strict=True):
+            place = image.translations[0][dim] + (position - slider.start) * image.scales[0][dim]
+            index = round((place - image.translations[level][dim]) / image.scales[level][dim])
+            at[dim] = min(max(index, 0), image.levels[level].view.shape[dim] - 1)
+        return tuple(at)
 
+    def _contrast(self, channel: int | None) -> tuple[float, float] | None:
+        """Return what is black and white in all slices of a channel; None if it can't be read."""
+        if channel not in self._limits:
+            self._limits[channel] = self._find_contrast(channel)
+        return self._limits[channel]
 
-def _label_colors(values: npt.NDArray[Any], image: MultiscaleImage) -> npt.NDArray[np.uint8]:
-    """Return a colour for each label, the same each time; black for 0."""
-    with np.errstate(over="ignore"):
-        mixed = values.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    parts = [(mixed >> np.uint64(shift)) & np.uint64(127) for shift in (57, 43, 29)]
-    pixels = np.stack(parts, -1).astype(np.uint8) + np.uint8(96)
-    pixels[values == 0] = 0
-    for label, rgba in image.label_colors.items():
-        pixels[values == label] = rgba[:3]
-    return pixels
+    def _find_contrast(self, channel: int | None) -> tuple[float, float] | None:
+        image = self._image
+        known: Sequence[Any] = image.channels
+        window = known[channel or 0].window if (channel or 0) < len(known) else None
+        if window is not None and window.start is not None and window.end is not None:
+            return (window.start, window.end) if window.start < window.end else None
+        fixed = {} if channel is None or self._channel is None else {self._channel: channel}
+        try:
+            low, high = contrast_of(image.levels[-1].view, fixed)["window"]
+        except ChunkwiseError:
+            return None
+        return (low, high) if np.isfinite(low) and np.isfinite(high) else None

@@ -1,115 +1,101 @@
-"""The widget that ``.view()`` returns: a slice as a picture, and a slider for each other dimension."""
+"""The widget that ``.view()`` returns: a slice to move and enlarge, and a slider for each other dimension.
+
+The front end says what is looked at, the kernel answers with a picture of it; nothing else is between them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 import anywidget
 import traitlets
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.errors import ChunkwiseError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.multiscale.image import MultiscaleImage
-from chunkwise.notebook.slices import Slicer
+from chunkwise.notebook.slices import Drawn, Slice, Slicer
 
 __all__ = ["SliceWidget"]
 
-_SCRIPT = """
-function render({ model, el }) {
-  const controls = document.createElement("div");
-  const picture = document.createElement("img");
-  const message = document.createElement("div");
-  picture.alt = "slice";
-  picture.style.cssText = "image-rendering:pixelated;max-width:100%;min-width:256px;display:block";
-  let url = null;
-  function row(name, low, high, value, change) {
-    const label = document.createElement("label");
-    const slider = document.createElement("input");
-    const shown = document.createElement("span");
-    label.style.cssText = "display:flex;gap:.5em;align-items:center;font-family:monospace";
-    Object.assign(slider, { type: "range", min: low, max: high });
-    slider.value = value;
-    shown.textContent = value;
-    slider.addEventListener("input", () => {
-      shown.textContent = slider.value;
-      change(Number(slider.value));
-      model.save_changes();
-    });
-    label.append(name, slider, shown);
-    return label;
-  }
-  function draw() {
-    const rows = [];
-    if (model.get("n_levels") > 1)
-      rows.push(row("level", 0, model.get("n_levels") - 1, model.get("level"), (n) => model.set("level", n)));
-    model.get("sliders").forEach((one, i) =>
-      rows.push(row(one.name, one.start, one.stop - 1, model.get("position")[i], (n) => {
-        const position = [...model.get("position")];
-        position[i] = n;
-        model.set("position", position);
-      }))
-    );
-    controls.replaceChildren(...rows);
-  }
-  function show() {
-    if (url) URL.revokeObjectURL(url);
-    url = URL.createObjectURL(new Blob([model.get("png")], { type: "image/png" }));
-    picture.src = url;
-    message.textContent = model.get("error");
-  }
-  model.on("change:sliders", draw);
-  model.on("change:png", show);
-  model.on("change:error", show);
-  el.append(controls, picture, message);
-  draw();
-  show();
-  return () => url && URL.revokeObjectURL(url);
-}
-export default { render };
-"""
-
 
 class SliceWidget(anywidget.AnyWidget):
-    """A plane of an array or image, at positions that sliders choose; the kernel reads and draws it."""
+    """A plane of an array or image; the kernel reads and draws the part of it that is in sight."""
 
-    _esm = _SCRIPT
+    _esm = resources.files("chunkwise.notebook").joinpath("slice.js").read_text("utf-8")
     n_levels = traitlets.Int().tag(sync=True)
-    level = traitlets.Int().tag(sync=True)
+    aspect = traitlets.Float().tag(sync=True)
+    most = traitlets.Float().tag(sync=True)
     sliders: Any = traitlets.List().tag(sync=True)
-    position: Any = traitlets.List(traitlets.Int()).tag(sync=True)
+    wanted: Any = traitlets.Dict().tag(sync=True)
+    shown: Any = traitlets.Dict().tag(sync=True)
     png = traitlets.Bytes().tag(sync=True)
-    error = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, source: MultiscaleImage | TensorStore) -> None:
-        self._slicer = Slicer(source)
-        level = self._slicer.n_levels - 1  # the one that is read fastest
-        sliders = self._slicer.sliders(level)
+        self._slicer = slicer = Slicer(source)
         super().__init__(
-            n_levels=self._slicer.n_levels,
-            level=level,
-            sliders=[one._asdict() for one in sliders],
-            position=[(one.start + one.stop) // 2 for one in sliders],
+            n_levels=slicer.n_levels,
+            aspect=slicer.aspect,
+            most=slicer.most_zoom,
+            sliders=[one._asdict() for one in slicer.sliders],
+            wanted={**slicer.first()._asdict(), "number": 0},
         )
         self._draw()
-        self.observe(self._turn, "level")
-        self.observe(lambda _: self._draw(), "position")
+        self.observe(lambda _: self._draw(), "wanted")
 
-    def _turn(self, change: Any) -> None:
-        """Show another level at the same place."""
-        self.level = min(max(self.level, 0), self.n_levels - 1)
-        before = self.sliders
-        sliders = self._slicer.sliders(self.level)
-        position = [
-            one.start + (at - old["start"]) * (one.stop - one.start) // (old["stop"] - old["start"])
-            for one, old, at in zip(sliders, before, self.position, strict=True)
-        ]
-        self.sliders = [one._asdict() for one in sliders]
-        if position == self.position:
-            self._draw()
-        self.position = position
+    def show(
+        self,
+        position: Sequence[int] | None = None,
+        center: tuple[float, float] | None = None,
+        zoom: float | None = None,
+    ) -> None:
+        """Look at another slice, or another part of it; what is not given stays as it is.
+
+        Parameters
+        ----------
+        position : sequence of int, optional
+            Index along the dimension of each slider.
+        center : tuple of float, optional
+            What is in the middle, down and across, from 0 to 1.
+        zoom : float, optional
+            1 for all of the plane.
+        """
+        given = {"position": position, "center": center, "zoom": zoom}
+        changed = {name: value for name, value in given.items() if value is not None}
+        self.wanted = {**self.shown_slice()._asdict(), **changed, "number": self.wanted["number"] + 1}
+
+    def shown_slice(self) -> Slice:
+        """Return what is looked at."""
+        return _slice_of(self.shown)
 
     def _draw(self) -> None:
+        number = self.wanted.get("number")
         try:
-            self.png, self.error = self._slicer.png(self.level, self.position), ""
-        except (ChunkwiseError, ValueError) as e:  # a damaged chunk, say: others can be looked at
-            self.error = str(e)
+            drawn = self._slicer.draw(_slice_of(self.wanted))
+        except (ChunkwiseError, TypeError, ValueError, LookupError) as e:
+            # The picture stays, and so does what else can be looked at.
+            before = self.shown or {**self._slicer.first()._asdict(), "box": (0, 0, 1, 1), "level": 0}
+            self.shown = {**before, "number": number, "problem": str(e)}
+            return
+        self._answer(drawn, number)
+
+    def _answer(self, drawn: Drawn, number: Any) -> None:
+        with self.hold_sync():  # one message
+            self.png = drawn.png
+            self.shown = {
+                **drawn.seen._asdict(),
+                "box": drawn.box,
+                "level": drawn.level,
+                "problem": drawn.problem,
+                "number": number,
+            }
+
+
+def _slice_of(value: Mapping[str, Any]) -> Slice:
+    """Return what a message says; raise InvalidArgumentError if it is none."""
+    try:
+        down, across = map(float, value["center"])
+        return Slice(tuple(map(int, value["position"])), (down, across), float(value["zoom"]))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise InvalidArgumentError(f"expected position, center and zoom, but received {value!r}") from None

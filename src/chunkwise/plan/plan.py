@@ -41,11 +41,6 @@ class Plan(NamedTuple):
         return prod([len(axis.whole) for axis in self.axes])
 
     @property
-    def n_whole(self) -> int:
-        """Number of touched chunks of which nothing is left out."""
-        return prod(sum(axis.whole) for axis in self.axes)
-
-    @property
     def indexed(self) -> bool:
         """True if there are index arrays in it."""
         return any(axis.indexed for axis in self.axes)

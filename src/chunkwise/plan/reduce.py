@@ -117,14 +117,19 @@ def mean_bool(block: Array) -> Array:
 def mean_float(block: Array, work: np.dtype[Any]) -> Array:
     """Return the mean in `work`, of floats or complex numbers."""
     n = cell_size(block)
-    every = planes(block)
-    first, second = next(every), next(every, None)
-    if second is None:
-        total = first.astype(work)
+    # One after the other, as TensorStore does, which says how sums are rounded.  A cell of 512² float32 takes
+    # 2 ms at once, and 420 ms element by element.
+    if n * n > block.size:
+        total = np.add.accumulate(rows(block).astype(work), axis=-1)[..., -1].copy()
     else:
-        total = np.add(first, second, dtype=work, casting="unsafe")
-    for plane in every:
-        np.add(total, plane, out=total, dtype=work, casting="unsafe")
+        every = planes(block)
+        first, second = next(every), next(every, None)
+        if second is None:
+            total = first.astype(work)
+        else:
+            total = np.add(first, second, dtype=work, casting="unsafe")
+        for plane in every:
+            np.add(total, plane, out=total, dtype=work, casting="unsafe")
     total += work.type(0)  # what a sum that begins with 0.0 is where there is nothing but -0.0
     # Complex numbers by component: NumPy's quotient of complex numbers rounds more than once.
     parts = total[..., None].view(work.type(0).real.dtype)

@@ -55,6 +55,8 @@ def sorting_network(n: int, wanted: frozenset[int]) -> tuple[Exchange, ...]:
 
 Array = npt.NDArray[Any]
 
+# Elements of a cell that are sorted by a network.  The median of 2,000,000 uint16 takes 1.0 ms in cells of 8
+# with it and 8.6 with `numpy.partition`, 2.4 and 2.8 in cells of 27, 5.5 and 2.0 in cells of 64.
 _LARGEST_NETWORK = 32
 
 

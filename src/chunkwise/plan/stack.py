@@ -23,6 +23,8 @@ from chunkwise.plan.topmost import resolve_topmost
 
 __all__ = ["divide_stack", "plan_stack"]
 
+# Cells, of 4 bytes.  1,500 scattered boxes are resolved in 0.47 s of processor time, in 0.35 with 2**16, in
+# 0.73 with 2**24; most mosaics have fewer cells.
 _LARGEST_TABLE = 2**20
 
 
@@ -56,7 +58,7 @@ def divide_stack(
         if len(numbers):
             top = int(numbers[-1])
             if (boxes.lower[top] <= lower).all() and (boxes.upper[top] >= upper).all():
-                yield LayerRequest(top, Region(box, None, None), (part, (...,)))
+                yield LayerRequest(top, Region(box, None, False), part, (...,))
                 continue
         grid = LayerCells(boxes, numbers, lower, upper)
         axes, layout = partition(part, grid, check_cover=False)

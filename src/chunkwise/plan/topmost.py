@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,17 @@ import numpy.typing as npt
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.plan.axis import PlanAxis
-from chunkwise.plan.layer_requests import NO_LAYER, LayerRequest, LayerRequests, Region
+from chunkwise.plan.layer_requests import (
+    NO_LAYER,
+    LayerRequest,
+    LayerRequests,
+    Region,
+    Run,
+    cut,
+    joined_request,
+)
 from chunkwise.plan.layers import LayerBoxes, LayerCells
 from chunkwise.plan.partition import Layout
-from chunkwise.plan.stack_runs import StridedRuns, cut, joined_request, merge, runs_of
 
 __all__ = ["resolve_topmost"]
 
@@ -47,20 +54,23 @@ def resolve_topmost(
     if not any(axis.indexed for axis in axes):
         runs = _resolve_boxes(owner, axes, starts, boxes, numbers)
         check()
-        yield _parts(Region(box, layout, StridedRuns(axes, starts)), owner, runs, numbers)
+        layers, runs = _seen(owner, runs, numbers)
+        yield LayerRequests(Region(box, layout, False), axes, starts, layers, runs)
         return
     bounded = _resolve_indexed(owner, axes, starts, boxes, numbers)
     check()
-    region = Region(box, layout, None)
+    region = Region(box, layout, True)
     seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1).tolist()  # of holes first
-    layers = [*numbers.tolist(), NO_LAYER]
+    names = [*numbers.tolist(), NO_LAYER]
     for i, bounds in [*bounded, (NO_LAYER, (slice(None),) * owner.ndim)]:
         if not seen[i + 1]:
             continue
-        for run in runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
-            merged = [merge(axis, along, s) for axis, along, s in zip(axes, starts, run, strict=True)]
-            for pieces in product(*[cut(m, merged, itemsize) for m in merged]):
-                yield LayerRequest(layers[i], region, joined_request(pieces))
+        for run in _runs_of(owner[bounds] == i, tuple(s.start or 0 for s in bounds)):
+            joined = [
+                Run.of(axis, along, s.start, s.stop) for axis, along, s in zip(axes, starts, run, strict=True)
+            ]
+            for pieces in product(*[cut(part, joined, itemsize) for part in joined]):
+                yield LayerRequest(names[i], region, *joined_request(pieces))
 
 
 def _resolve_boxes(
@@ -88,21 +98,21 @@ def _resolve_boxes(
     return runs
 
 
-def _parts(region: Region, owner: npt.NDArray[np.int32], runs: Numbers, numbers: Numbers) -> LayerRequests:
-    """Return what is seen of each layer, and the holes, as boxes of entries."""
+def _seen(owner: npt.NDArray[np.int32], runs: Numbers, numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """Return what is seen of layers, and the holes, as boxes of entries: layers, and entries of each."""
     seen = np.bincount(owner.reshape(-1) + 1, minlength=len(numbers) + 1)
     n_holes, seen = int(seen[0]), seen[1:]
     size = runs[..., 1] - runs[..., 0]
     whole = (seen > 0) & (seen == np.multiply.reduce(size.T))  # as of most layers
     if whole.all() and not n_holes:
-        return LayerRequests(region, numbers, runs)
+        return numbers, runs
     found: list[tuple[int, tuple[slice, ...]]] = []
     if n_holes:
-        found += ((NO_LAYER, run) for run in runs_of(owner == NO_LAYER, (0,) * owner.ndim))
+        found += ((NO_LAYER, run) for run in _runs_of(owner == NO_LAYER, (0,) * owner.ndim))
     for i in np.flatnonzero((seen > 0) & ~whole).tolist():
         bounds = tuple([slice(a, b) for a, b in runs[i].tolist()])
         mask = owner[bounds] == i
-        found += ((int(numbers[i]), run) for run in runs_of(mask, tuple([s.start for s in bounds])))
+        found += ((int(numbers[i]), run) for run in _runs_of(mask, tuple([s.start for s in bounds])))
     layers, runs = numbers[whole], runs[whole]
     if found:
         layers = np.concatenate([layers, [layer for layer, _ in found]])
@@ -110,7 +120,28 @@ def _parts(region: Region, owner: npt.NDArray[np.int32], runs: Numbers, numbers:
         runs = np.concatenate([runs, np.asarray(more, np.int64).reshape(len(found), *runs.shape[1:])])
         order = np.argsort(layers, kind="stable")
         layers, runs = layers[order], runs[order]
-    return LayerRequests(region, layers, runs)
+    return layers, runs
+
+
+def _runs_of(mask: npt.NDArray[np.bool_], origin: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Yield boxes that together are what is true: equal neighbours are joined, the slowest first."""
+    if not mask.ndim:
+        yield ()
+        return
+    (first,), rest = origin[:1], origin[1:]
+    if mask.all():
+        yield tuple([slice(o, o + n) for o, n in zip(origin, mask.shape, strict=True)])
+        return
+    if mask.ndim == 1:
+        edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)) + first
+        yield from ((slice(a, b),) for a, b in edges.reshape(-1, 2).tolist())
+        return
+    changes = (mask[1:] != mask[:-1]).any(axis=tuple(range(1, mask.ndim)))
+    cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(mask)]
+    for start, stop in pairwise(cuts):
+        if mask[start].any():
+            for inner in _runs_of(mask[start], rest):
+                yield (slice(first + start, first + stop), *inner)
 
 
 def _resolve_indexed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from importlib import resources
+from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +33,11 @@ MAX_REQUESTS = 16
 MAX_WAITING = 2000
 MAX_MEMORY = "1 GiB"
 _LONGEST_PATH = 4096
+
+# Handing a request to a thread and back takes a third of the time of one for a small chunk.  So such chunks
+# are read on the loop while that is quick; on a slow disk requests must not wait for each other.
+_QUICK = 5e-3
+_SLOW_FOR = 1.0
 _PAGE_TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -130,6 +136,7 @@ class _Handler:
         self._sources = sources
         self._token = token
         self._limits = limits
+        self._slow_until = float("-inf")
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -147,8 +154,9 @@ class _Handler:
         if request.method not in ("GET", "HEAD"):
             found = failure(405, f"{request.method} is not allowed: what is served is read-only")
             return found._replace(headers={**found.headers, "Allow": _PREFLIGHT["Allow"]})
-        path: str = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-        if len(path) > _LONGEST_PATH or len(request.url.query) > _LONGEST_PATH:
+        scope = request.scope
+        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        if len(path) > _LONGEST_PATH or len(scope["query_string"]) > _LONGEST_PATH:
             return failure(414, f"the URL has more than {_LONGEST_PATH} characters")
         names = path.split("/")[1:]
         if self._token is not None:
@@ -159,12 +167,26 @@ class _Handler:
         names = names[:-1] if slash and names else names
         if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
             return failure(404, "a path has no empty names, no . and .., no NUL and no backslash")
-        asked = Asked(request.method == "HEAD", {k.lower(): v for k, v in request.headers.items()})
-        base = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
-        if self._token is not None:
-            base += f"/{quote(self._token)}"
-        query = request.query_params
-        return await self._work(request, lambda: self._found(asked, names, query, base, slash), asked)
+        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        asked = Asked(request.method == "HEAD", headers)
+
+        def find() -> Answer | Computed:
+            return self._found(asked, names, request, slash)
+
+        begin = monotonic()
+        if begin > self._slow_until and not slash and self._sources.are_quick(names[1:]):
+            at_once = find()
+            now = monotonic()
+            if now - begin > _QUICK:
+                self._slow_until = now + _SLOW_FOR
+            if isinstance(at_once, Answer):
+                return at_once
+        return await self._work(request, find, asked)
+
+    def _base(self, request: Any) -> str:
+        """Return the URL that paths of what is served begin with."""
+        root = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
+        return root if self._token is None else f"{root}/{quote(self._token)}"
 
     async def _work(self, request: Any, find: Callable[[], Answer | Computed], asked: Asked) -> Answer:
         if self._threads is None:
@@ -185,7 +207,7 @@ class _Handler:
             busy = failure(503, str(e))
             return busy._replace(headers={**busy.headers, "Retry-After": "1"})
 
-    def _found(self, asked: Asked, names: list[str], query: Any, base: str, slash: bool) -> Answer | Computed:
+    def _found(self, asked: Asked, names: list[str], request: Any, slash: bool) -> Answer | Computed:
         """Return the answer, or what has to be computed for it, to a request for a path."""
         try:
             if not names:
@@ -193,18 +215,20 @@ class _Handler:
             if names[0] == "page" and len(names) == 2:
                 return _page(asked, names[1])
             if names[0] == "api" and len(names) == 2:
-                content = page_content(self._sources, names[1], query)
+                content = page_content(self._sources, names[1], request.query_params)
                 if isinstance(content, Document):
                     return answer_document(asked, content)
                 assert isinstance(content, Computed), "the page asks for nothing that is stored as it is"
                 return content
             if names[0] in SPACES:
-                return self._value(asked, names[0], names[1:], base, slash)
+                return self._value(asked, names[0], names[1:], request, slash)
         except ChunkwiseError as e:
             return _failed(e)
         return failure(404, f"there is no {names[0]!r}; there are {', '.join(SPACES)}")
 
-    def _value(self, asked: Asked, space: str, names: list[str], base: str, slash: bool) -> Answer | Computed:
+    def _value(
+        self, asked: Asked, space: str, names: list[str], request: Any, slash: bool
+    ) -> Answer | Computed:
         sources = self._sources
         content = None if slash or not names else find_content(sources, space, names)
         if content is None:
@@ -212,7 +236,7 @@ class _Handler:
             if directory is None:
                 there = "" if sources.split(names) is not None else f"; there are {', '.join(sources)}"
                 return failure(404, f"there is nothing at {'/'.join(names)!r}{there}")
-            url = "/".join([base, space, *map(quote, names)])
+            url = "/".join([self._base(request), space, *map(quote, names)])
             content = json_listing(url, directory) if slash else index_page(url, directory)
         if isinstance(content, Document):
             return answer_document(asked, content)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from chunkwise.server.grey import PERCENTILES
-from chunkwise.server.image import ServedImage, shown_dims
-from chunkwise.server.tiles import Plane, contrast_of, read_plane
+from chunkwise.multiscale.grey import contrast_of
+from chunkwise.server.image import ServedImage, level_with, shown_dims
+from chunkwise.server.tiles import Plane, read_plane
 
-__all__ = ["draw_first_view", "label_color"]
+__all__ = ["draw_first_view", "label_color", "label_pixels"]
 
 _PANEL = 420  # pixels of the longest side
 _GAP, _TOP = 10, 22
@@ -74,7 +75,7 @@ def _channels(image: ServedImage, channel: int | None) -> list[tuple[int, str, t
         window = None if known is None or known.window is None else (known.window.start, known.window.end)
         if window is None or window[0] is None or window[1] is None:
             fixed = {} if channel is None else {channel: number}
-            low, high = contrast_of(image.levels[-1].view, fixed, PERCENTILES)["window"]
+            low, high = contrast_of(image.levels[-1].view, fixed)["window"]
         else:
             low, high = window
         color = (known.color if known is not None else None) or ("FFFFFF" if n == 1 else _HUES[number % 6])
@@ -91,15 +92,8 @@ def _panel(
     channel: int | None,
     channels: list[tuple[int, str, tuple[float, float]]],
 ) -> npt.NDArray[np.uint8]:
-    level = next(
-        (
-            number
-            for number in range(len(image.levels) - 1, 0, -1)
-            if (across is None or image.levels[number].view.shape[across] >= width)
-            and (down is None or image.levels[number].view.shape[down] >= height)
-        ),
-        0,
-    )
+    sides = {dim: n for dim, n in ((across, width), (down, height)) if dim is not None}
+    level = level_with(image, sides)
     view = image.levels[level].view
     at = [n // 2 for n in view.shape]
     rows = (0, 1 if down is None else view.shape[down])
@@ -113,17 +107,20 @@ def _panel(
             view, Plane(down, across, tuple(at), rows, columns, step), is_labels=image.is_labels
         )
         if image.is_labels:
-            return _label_pixels(values)
+            return label_pixels(values, image.label_colors)
         levels = np.clip((np.nan_to_num(values.astype(np.float64)) - low) / ((high - low) or 1), 0, 1)
         rgb = [int(color.removeprefix("#")[i : i + 2], 16) for i in (0, 2, 4)]
         total = total + levels[..., None] * rgb
     return np.asarray(np.clip(np.rint(total), 0, 255), np.uint8)
 
 
-def _label_pixels(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def label_pixels(
+    values: npt.NDArray[Any], colors: Mapping[int, tuple[int, int, int, int]]
+) -> npt.NDArray[np.uint8]:
+    """Return the colours of labels: those that they have in the metadata, or else their own; 0 is black."""
     labels, places = np.unique(values, return_inverse=True)
-    colors = np.array([(0, 0, 0) if label == 0 else label_color(label.item()) for label in labels], np.uint8)
-    return colors[places.reshape(values.shape)]
+    table = [colors[n][:3] if n in colors else label_color(n) if n else (0, 0, 0) for n in labels.tolist()]
+    return np.array(table, np.uint8)[places.reshape(values.shape)]
 
 
 def label_color(label: float) -> tuple[int, int, int]:

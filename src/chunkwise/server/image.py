@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import axis_kind, memory_order, unit_symbol
 from chunkwise.multiscale.metadata import Axis, Channel
 from chunkwise.multiscale.open import Multiscale, open_multiscale
-from chunkwise.server.sources import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, Sources, at_zero
+from chunkwise.server.sources import Sources
+from chunkwise.server.trees import FIELDS, KNOWN_FOR, Served, ServedArray, ServedGroup, at_zero
 
-__all__ = ["ServedImage", "image_at", "image_of_group", "multiscale_at", "shown_dims"]
+__all__ = [
+    "ServedImage",
+    "image_at",
+    "image_of",
+    "image_of_group",
+    "level_with",
+    "multiscale_at",
+    "shown_dims",
+]
 
 _LABEL_TYPES = ("uint64", "int64", "bool")
 
@@ -30,11 +41,19 @@ class ServedImage:
     channels: tuple[Channel, ...] = ()
     is_labels: bool = False
     labels: tuple[str, ...] = ()  # names of images of labels that belong to it, below its group ``labels``
+    label_colors: Mapping[int, tuple[int, int, int, int]] = field(default_factory=dict)
 
 
 def image_at(sources: Sources, path: tuple[str, ...], found: Served) -> ServedImage | None:
     """Return the image at a path, None if a group there is none."""
     return _of_array(sources, path, found) if isinstance(found, ServedArray) else image_of_group(found)
+
+
+def image_of(source: MultiscaleImage | TensorStore) -> ServedImage:
+    """Return an image, or an array as one, that a program has."""
+    if isinstance(source, MultiscaleImage):
+        return _image(source.name, source)
+    return _single(ServedArray(at_zero(source), source.name or "array"))
 
 
 def image_of_group(found: ServedGroup) -> ServedImage | None:
@@ -65,10 +84,7 @@ def _of_group(name: str, found: ServedGroup) -> ServedImage | None:
     image = multiscale_at(found)
     if not isinstance(image, MultiscaleImage):
         return None
-    levels = tuple(
-        ServedArray(at_zero(level), path) for path, level in zip(image.paths, image.levels, strict=True)
-    )
-    return _image(name, image, levels, image.paths)
+    return _image(name, image)
 
 
 def _of_array(sources: Sources, path: tuple[str, ...], found: ServedArray) -> ServedImage:
@@ -126,9 +142,10 @@ def _single(found: ServedArray) -> ServedImage:
     )
 
 
-def _image(
-    name: str, image: MultiscaleImage, levels: tuple[ServedArray, ...], paths: tuple[str, ...]
-) -> ServedImage:
+def _image(name: str, image: MultiscaleImage) -> ServedImage:
+    levels = tuple(
+        ServedArray(at_zero(level), path) for path, level in zip(image.paths, image.levels, strict=True)
+    )
     try:
         labels = tuple(image.labels)
     except ChunkwiseError:
@@ -137,12 +154,13 @@ def _image(
         name=name,
         axes=image.axes,
         levels=levels,
-        paths=paths,
+        paths=image.paths,
         scales=image.scales,
         translations=image.translations,
         channels=image.channels,
         is_labels=image.is_labels or levels[0].view.dtype.name in _LABEL_TYPES,
         labels=labels,
+        label_colors=image.label_colors,
     )
 
 
@@ -161,3 +179,13 @@ def shown_dims(image: ServedImage) -> tuple[list[int | None], int | None, list[i
     channel = kinds.index("channel") if "channel" in kinds else None
     others = [dim for dim in range(view.rank) if dim not in (*dims, channel) and view.shape[dim] > 1]
     return [*dims, *[None] * (3 - len(dims))], channel, others
+
+
+def level_with(image: ServedImage, sides: Mapping[int, float]) -> int:
+    """Return the coarsest level with so many elements along dimensions, or as many as full resolution has."""
+    shape = image.levels[0].view.shape
+    return next(
+        number
+        for number in range(len(image.levels) - 1, -1, -1)
+        if all(image.levels[number].view.shape[dim] >= min(n, shape[dim]) for dim, n in sides.items())
+    )

@@ -10,8 +10,9 @@ from urllib.parse import quote
 from chunkwise.binding import dump_bytes
 from chunkwise.errors import UnsupportedError
 from chunkwise.server.content import Document, StoredValue
-from chunkwise.server.sources import Member, ServedGroup, Sources
+from chunkwise.server.sources import Sources
 from chunkwise.server.spaces import SPACES, is_passed, keys_of
+from chunkwise.server.trees import Member, ServedGroup
 
 __all__ = ["Directory", "find_directory", "index_page", "json_listing"]
 

@@ -13,7 +13,7 @@ from chunkwise.driver.n5.members import ITEM_NBYTES
 from chunkwise.server.browser_types import for_n5
 from chunkwise.server.content import Content, Document, StoredValue
 from chunkwise.server.encoded import EncodedArray, template_for
-from chunkwise.server.sources import ServedArray, ServedGroup
+from chunkwise.server.trees import ServedArray, ServedGroup
 from chunkwise.tools.compressor import Compressor
 
 __all__ = ["COMPRESSIONS", "KEY", "array_content", "group_content", "is_passed"]

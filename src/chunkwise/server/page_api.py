@@ -6,23 +6,25 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from chunkwise.binding import dump_bytes, plain_json
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
+from chunkwise.multiscale.grey import PERCENTILES, contrast_of
 from chunkwise.multiscale.ome_groups import Plate, Well
 from chunkwise.server.content import BINARY, Computed, Content, Document
 from chunkwise.server.image import ServedImage, image_at, multiscale_at, shown_dims
 from chunkwise.server.plate import describe_plate, describe_well, find_thumbnail, well_of
-from chunkwise.server.sources import Member, ServedArray, ServedGroup, Sources
-from chunkwise.server.tiles import Damage, Plane, chunks_in, contrast_of, read_plane
+from chunkwise.server.sources import Sources
+from chunkwise.server.tiles import Damage, Plane, chunks_in, read_plane
+from chunkwise.server.trees import Member, ServedArray, ServedGroup
 from chunkwise.tools.summary import summarize
 
 __all__ = ["page_content"]
 
-_PERCENTILES = (0.5, 99.8)
 _MOST_MEMBERS = 10_000
 _MOST_FOUND = 200
 _SEARCH_SECONDS = 2.0
@@ -52,10 +54,10 @@ def _tree(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> 
     found = sources.find(path)
     rows: list[dict[str, Any]] = []
     if isinstance(found, ServedGroup):
-        for member in sources.members(path, found):
-            if len(rows) == _MOST_MEMBERS:
-                break
-            rows.append(_row(member))
+        try:
+            rows = [_row(member) for member in islice(sources.members(path, found), _MOST_MEMBERS)]
+        except UnsupportedError:  # of a web server, say: the path of a member can be given all the same
+            rows = []
     elif isinstance(found, ServedArray) and found.node is not None:
         rows = [
             {"name": f".fields/{field}", "kind": "array", "shape": list(found.view.shape), "dtype": "field"}
@@ -233,7 +235,7 @@ def _pixels(values: Any, damages: list[Damage], **more: Any) -> bytes:
 def _contrast(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
     image = _found_image(sources, path)
     view = image.levels[-1].view
-    numbers = [float(text) for text in query.get("percentiles", "").split(",") if text] or _PERCENTILES
+    numbers = [float(text) for text in query.get("percentiles", "").split(",") if text] or PERCENTILES
     if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= 100:
         raise InvalidArgumentError("percentiles: expected two numbers from 0 to 100")
     fixed = {}

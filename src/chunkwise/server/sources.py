@@ -1,17 +1,14 @@
-"""What is served: named trees of stored arrays, and arrays and images that a program has.
+"""What is served: named trees, one for each path, array, group or image that is given.
 
-A path is a name of a source and the path in it, such as ``volume.zarr/raw/s0``.  Behind an array of
-records ``.fields/NAME`` is a field of it.
+A path is a name of a source and the path in it, such as ``volume.zarr/raw/s0``.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,205 +21,31 @@ from chunkwise.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
-    UnsupportedError,
 )
-from chunkwise.fork import new_lock
 from chunkwise.groups.group import Group
-from chunkwise.hierarchy.attributes import node_attributes
-from chunkwise.hierarchy.location import Location, locate
-from chunkwise.hierarchy.node import DRIVERS, Node, find_node, nothing_at
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import find_node, nothing_at
 from chunkwise.hierarchy.walk import children
-from chunkwise.index_space import d
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.server.confined import ConfinedStore
-from chunkwise.spec.context import Context
+from chunkwise.server.trees import (
+    FIELDS,
+    FixedTree,
+    Member,
+    Served,
+    ServedArray,
+    ServedGroup,
+    Source,
+    StoredTree,
+    at_zero,
+    member_of,
+)
 from chunkwise.spec.url import is_url
 from chunkwise.tools.spec_file import read_spec_file
-from chunkwise.tools.summary import summarize
 
-__all__ = [
-    "FIELDS",
-    "KNOWN_FOR",
-    "Member",
-    "Served",
-    "ServedArray",
-    "ServedGroup",
-    "Source",
-    "Sources",
-    "at_zero",
-    "sources_of",
-]
-
-FIELDS = ".fields"
-"""Name between the path of an array of records and that of a field."""
+__all__ = ["Sources", "sources_of"]
 
 _SHOWN = 5
-KNOWN_FOR = 2.0
-"""Seconds after which a node is looked at again."""
-
-_MOST_KNOWN = 4096
-_CACHED_NBYTES = 256 << 20  # of decoded chunks that are kept, since neighbouring tiles share chunks
-
-
-@dataclass(frozen=True, eq=False)
-class ServedArray:
-    """An array whose origin is 0."""
-
-    view: TensorStore
-    name: str
-    node: Node | None = None  # if it is all of a stored array
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    made: dict[str, Any] = field(default_factory=dict)  # what has been made of it, by format
-
-    @property
-    def stored(self) -> ChunkedArray | None:
-        """The array as it lies in chunks; None for one that is computed."""
-        array = self.view._array
-        return array if self.node is not None and isinstance(array, ChunkedArray) else None
-
-    @property
-    def is_computed(self) -> bool:
-        """True if it is put together from others, or computed."""
-        return not isinstance(self.view._array, ChunkedArray)
-
-
-@dataclass(frozen=True, eq=False)
-class ServedGroup:
-    """A group, whose members are looked for when they are asked for."""
-
-    name: str
-    node: Node | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    members: Mapping[str, ServedArray] = field(default_factory=dict)  # of a group that is not stored
-    context: Context | None = None  # with the cache that arrays of the group share
-    made: dict[str, Any] = field(default_factory=dict)  # what has been made of it, by format
-
-
-Served = ServedArray | ServedGroup
-
-
-class Member(NamedTuple):
-    """What a listing tells of a member of a group."""
-
-    name: str
-    kind: Literal["array", "group"]
-    shape: tuple[int, ...] | None = None
-    dtype: str | None = None
-    error: str = ""
-
-
-class Source(Protocol):
-    """A tree whose nodes are found by path."""
-
-    def find(self, names: tuple[str, ...]) -> Served | None:
-        """Return the array or group at a path, None if there is none."""
-        ...
-
-    def members(self, group: ServedGroup) -> Iterator[Member]:
-        """Yield the members of a group in order."""
-        ...
-
-
-class StoredTree:
-    """The tree at a location."""
-
-    def __init__(self, location: Location) -> None:
-        self.location = location
-        self._context = Context({"cache_pool": {"total_bytes_limit": _CACHED_NBYTES}})
-        self._known: dict[tuple[str, ...], tuple[float, Served | None]] = {}
-        self._lock = new_lock()
-
-    def find(self, names: tuple[str, ...]) -> Served | None:
-        """Return the array or group at a path; what was found lately is not looked at again."""
-        now = time.monotonic()
-        when, found = self._known.get(names, (float("-inf"), None))
-        if now - when < KNOWN_FOR:
-            return found
-        found = self._look(names, found)
-        with self._lock:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[names] = now, found
-        return found
-
-    def _look(self, names: tuple[str, ...], before: Served | None) -> Served | None:
-        if not names:
-            return self._served(find_node(self.location), self.location, before)
-        above = self.find(names[:-1])
-        if isinstance(above, ServedArray):
-            return self._fields(above) if names[-1] == FIELDS else None
-        if above is None:
-            return None
-        if above.members:
-            return above.members.get(names[-1])
-        assert above.node is not None
-        location = above.node.location.child(names[-1])
-        return self._served(find_node(location, above.node.format), location, before)
-
-    def _served(self, node: Node | None, location: Location, before: Served | None) -> Served | None:
-        if node is None:
-            return None
-        if node.error:
-            raise FailedPreconditionError(f"{location.describe(node.key)}: {node.error}")
-        if before is not None and before.node is not None and _same(node, before.node):
-            return before
-        attributes = node_attributes(node)
-        if node.kind == "group":
-            return ServedGroup(location.name, node, attributes, context=self._context)
-        assert node.format is not None
-        spec = {"driver": DRIVERS[node.format], "kvstore": location.kvstore(), "open": True}
-        view = open_spec(spec, read=True, context=self._context).result()
-        return ServedArray(at_zero(view), location.name, node, attributes)
-
-    def _fields(self, above: ServedArray) -> ServedGroup | None:
-        """Return the fields of an array of records as a group."""
-        names = above.view.dtype.memory_dtype.names
-        if names is None or above.node is None:
-            return None
-        found = {name: self._field(above, name) for name in names}
-        return ServedGroup(FIELDS, members={name: a for name, a in found.items() if a is not None})
-
-    def _field(self, above: ServedArray, name: str) -> ServedArray | None:
-        node = above.node
-        if node is None or node.format is None or name not in (above.view.dtype.memory_dtype.names or ()):
-            return None
-        spec = {"driver": DRIVERS[node.format], "kvstore": node.location.kvstore(), "field": name}
-        view = open_spec({**spec, "open": True}, read=True, context=self._context).result()
-        return ServedArray(at_zero(view), name)
-
-    def members(self, group: ServedGroup) -> Iterator[Member]:
-        """Yield the members of a group in order; none where the store can't list."""
-        if group.node is None:
-            yield from map(_member, group.members.items())
-            return
-        try:
-            for name, node in children("", group.node):
-                if node.kind == "array" and not node.error:
-                    summary = summarize(node)
-                    yield Member(name, "array", summary.shape, summary.dtype)
-                elif not node.undeclared or next(children("", node), None) is not None:
-                    yield Member(name, node.kind, error=node.error)
-        except UnsupportedError:  # a web server
-            return
-
-
-class FixedTree:
-    """An array or group that a program made."""
-
-    def __init__(self, root: Served) -> None:
-        self.root = root
-
-    def find(self, names: tuple[str, ...]) -> Served | None:
-        """Return the array or group at a path."""
-        if not names:
-            return self.root
-        if len(names) == 1 and isinstance(self.root, ServedGroup):
-            return self.root.members.get(names[0])
-        return None
-
-    def members(self, group: ServedGroup) -> Iterator[Member]:
-        """Yield the members of a group in order."""
-        yield from map(_member, group.members.items())
 
 
 class Sources(dict[str, Source]):
@@ -249,8 +72,21 @@ class Sources(dict[str, Source]):
             found, n = below, n + 1
         return found, "/".join(names[n:])
 
+    def are_quick(self, names: Sequence[str]) -> bool:
+        """Return True if a path leads into an array whose stored chunks are small, and local files."""
+        source = self.get(names[0]) if names else None
+        if not isinstance(source, StoredTree) or not source.is_local:
+            return False
+        try:
+            found = self.split(names)
+        except ChunkwiseError:
+            return False
+        return (
+            found is not None and found[1] != "" and isinstance(found[0], ServedArray) and found[0].is_small
+        )
+
     def members(self, names: Sequence[str], group: ServedGroup) -> Iterator[Member]:
-        """Yield the members of the group at a path, in order."""
+        """Yield the members of the group at a path; raise UnsupportedError if they can't be listed."""
         return self[names[0]].members(group)
 
     def top(self) -> Iterator[Member]:
@@ -258,14 +94,9 @@ class Sources(dict[str, Source]):
         for name, source in self.items():
             found = source.find(())
             if isinstance(found, ServedArray):
-                yield _member((name, found))
+                yield member_of((name, found))
             elif found is not None:
                 yield Member(name, "group")
-
-
-def _member(item: tuple[str, ServedArray]) -> Member:
-    name, found = item
-    return Member(name, "array", found.view.shape, found.view.dtype.name)
 
 
 def sources_of(what: Any) -> Sources:
@@ -367,21 +198,3 @@ def _of_view(view: TensorStore, name: str) -> ServedArray:
     except ChunkwiseError:
         attributes = {}
     return ServedArray(at_zero(view), view.name or name, node, attributes)
-
-
-def at_zero(view: TensorStore) -> TensorStore:
-    """Return a view whose bounds are known and begin at 0."""
-    if any(
-        lo < -(2**61) or hi > 2**61 for lo, hi in zip(view.origin, view.domain.exclusive_max, strict=True)
-    ):
-        raise InvalidArgumentError(f"only arrays with bounds can be served, not {view.domain}")
-    view = view[d[:].mark_bounds_implicit[False]] if view.rank else view
-    return view.translate_to[(0,) * view.rank] if view.rank else view
-
-
-def _same(a: Node, b: Node) -> bool:
-    """Return True if documents are those that were read before."""
-    if a.format != b.format or a.kind != b.kind or a.found is None or b.found is None:
-        return False
-    in_document = a.format in ("zarr3", "n5")  # attributes of the others lie beside it
-    return in_document and a.found.generation == b.found.generation

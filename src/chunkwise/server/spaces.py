@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 
 from chunkwise.errors import UnsupportedError
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.server import n5, zarr3
 from chunkwise.server.browser_types import for_browsers
+from chunkwise.server.consolidated import FindContent, group_with_copies
 from chunkwise.server.content import Content
 from chunkwise.server.image import image_at, multiscale_at
 from chunkwise.server.precomputed import KEY as INFO
 from chunkwise.server.precomputed import PrecomputedVolume
-from chunkwise.server.sources import Served, ServedArray, ServedGroup, Sources
+from chunkwise.server.sources import Sources
+from chunkwise.server.trees import Served, ServedArray, ServedGroup
 
 __all__ = ["SPACES", "find_content", "is_passed", "keys_of"]
 
@@ -56,7 +58,7 @@ def is_passed(space: str, array: ServedArray) -> bool:
     return same and zarr3.passed_document(array) is not None
 
 
-def _by_format(module: ModuleType) -> Callable[[Sources, tuple[str, ...], Served, str], Content | None]:
+def _by_format(module: ModuleType) -> FindContent:
     def content(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
         if isinstance(node, ServedArray):
             return module.array_content(node, key)  # type: ignore[no-any-return]
@@ -91,10 +93,21 @@ def _precomputed(sources: Sources, path: tuple[str, ...], node: Served, key: str
     return content
 
 
-SPACES: dict[str, Callable[[Sources, tuple[str, ...], Served, str], Content | None]] = {
-    "zarr3": _by_format(zarr3),
+def _with_copies(one: FindContent) -> FindContent:
+    """Return Zarr v3 whose groups have the documents of all that is below them, if that is not much."""
+
+    def content(sources: Sources, path: tuple[str, ...], node: Served, key: str) -> Content | None:
+        if isinstance(node, ServedGroup) and key == zarr3.KEY:
+            return group_with_copies(sources, path, node, one)
+        return one(sources, path, node, key)
+
+    return content
+
+
+SPACES: dict[str, FindContent] = {
+    "zarr3": _with_copies(_by_format(zarr3)),
     "n5": _by_format(n5),
     "precomputed": _precomputed,
-    "viewer": _viewer,
+    "viewer": _with_copies(_viewer),
 }
 """Key spaces by the first name of a path; ``viewer`` is Zarr v3 in types that neuroglancer has."""

@@ -5,7 +5,7 @@ A damaged chunk is no failure of the tile: what can be read is there, and the ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -19,14 +19,13 @@ from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, UnsupportedError
 from chunkwise.grid.regular import RegularGrid
 from chunkwise.hierarchy.location import Location
+from chunkwise.multiscale.grey import to_real
 from chunkwise.server.content import can_tell_size, stored_size
-from chunkwise.server.grey import contrast_limits, to_real
 
-__all__ = ["MOST_PIXELS", "Damage", "Plane", "chunks_in", "contrast_of", "read_plane"]
+__all__ = ["MOST_PIXELS", "Damage", "Plane", "chunks_in", "read_plane"]
 
 MOST_PIXELS = 1 << 22
 _MOST_CHUNKS = 4096
-_SAMPLE = 1 << 21  # elements that a contrast is chosen by
 _IN_BROWSERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")
 
 
@@ -146,26 +145,6 @@ def _for_browsers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if values.dtype.str[1:] not in _IN_BROWSERS:
             values = values.astype(np.float32)
     return np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-
-
-def contrast_of(view: TensorStore, fixed: dict[int, int], percentiles: Sequence[float]) -> dict[str, Any]:
-    """Return what is black and white for the elements at the given indices, and how values are spread."""
-    region: list[int | slice] = [fixed.get(dim, slice(None)) for dim in range(view.rank)]
-    shape = [1 if dim in fixed else n for dim, n in enumerate(view.shape)]
-    for dim in sorted(range(len(shape)), key=shape.__getitem__, reverse=True):
-        if prod(shape) <= _SAMPLE:
-            break
-        # Of an array without small levels the middle, a chunk or so of each dimension at a time.
-        rest = max(1, int(_SAMPLE / (prod(shape) / shape[dim])))
-        n = min(shape[dim], max(rest, min(shape[dim], 64)))
-        start = (shape[dim] - n) // 2
-        region[dim], shape[dim] = slice(start, start + n), n
-    values = to_real(view[tuple(region)].read().result() if view.rank else view.read().result())
-    low, high = contrast_limits([values], (percentiles[0], percentiles[1]))
-    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    least, most = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    counts, _ = np.histogram(finite.astype(np.float64), 64, (least, most if most > least else least + 1))
-    return {"window": [low, high], "range": [least, most], "histogram": counts.tolist()}
 
 
 def chunks_in(view: TensorStore, plane: Plane) -> dict[str, Any]:

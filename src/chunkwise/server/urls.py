@@ -8,7 +8,8 @@ from urllib.parse import quote
 from chunkwise.errors import ChunkwiseError
 from chunkwise.server.image import image_at
 from chunkwise.server.precomputed import PrecomputedVolume
-from chunkwise.server.sources import ServedArray, ServedGroup, Sources
+from chunkwise.server.sources import Sources
+from chunkwise.server.trees import ServedArray, ServedGroup
 
 __all__ = ["neuroglancer_sources", "ready_urls"]
 

@@ -19,7 +19,7 @@ from chunkwise.pyramid.ngff import ngff_image
 from chunkwise.server.content import Content, Document, StoredValue
 from chunkwise.server.encoded import EncodedArray, template_for
 from chunkwise.server.image import ServedImage, image_of_group
-from chunkwise.server.sources import ServedArray, ServedGroup
+from chunkwise.server.trees import ServedArray, ServedGroup
 from chunkwise.tools.array_template import inner_chain
 from chunkwise.tools.compressor import Compressor
 from chunkwise.tools.migrate import plan_migration

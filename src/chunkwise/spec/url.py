@@ -17,6 +17,7 @@ from chunkwise.binding import dump
 from chunkwise.catalogue import DRIVERS, KVSTORES
 from chunkwise.dtypes.data_type import dtypes
 from chunkwise.errors import InvalidArgumentError, prefix
+from chunkwise.kvstore.ocdbt.version_name import parse_version_text
 from chunkwise.kvstore.platform import WINDOWS
 from chunkwise.registry import Entry
 from chunkwise.spec.remote_url import remote_members
@@ -40,7 +41,7 @@ Kind: TypeAlias = Literal[
 _DRIVE = re.compile(r"[A-Za-z]:(/|\Z)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _NOT_ENCODED = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_KVSTORE_ADAPTERS = ("zip", "reference", "hdf5", "tiff_images")
+_KVSTORE_ADAPTERS = ("zip", "ocdbt", "reference", "hdf5", "tiff_images")
 _CHAINED = re.compile(rf"({'|'.join(_KVSTORE_ADAPTERS).replace('_', '-')}):(?://([^|]*?):)?:(?!$)")
 _ARRAY_ADAPTERS = ("cast",)
 _OF_ONE_KEY = ("auto", "png", "jpeg", "tiff", "webp", "avif", "bmp")
@@ -216,8 +217,11 @@ def _kvstore(part: Component, driver: str, base: dict[str, Any] | None) -> dict[
         else:
             if rest.startswith("//"):
                 raise InvalidArgumentError(f"Scheme {dump(part.scheme + ':')} not present in url")
-            path = _path(rest)
             spec = {"driver": driver, "base": base}
+            if driver == "ocdbt" and rest.startswith("@"):
+                version, _, rest = rest[1:].partition("/")
+                spec["version"] = parse_version_text(version).json
+            path = _path(rest)
     except InvalidArgumentError as e:
         raise prefix(e, f"Invalid kvstore URL component {dump(part.text)}") from None
     if path:

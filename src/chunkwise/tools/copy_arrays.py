@@ -18,10 +18,11 @@ from chunkwise.index_space import IndexDomain
 from chunkwise.plan.blocks import Blocks
 from chunkwise.processors import memory_limit
 from chunkwise.spec.context import Context
-from chunkwise.tools.copy_plan import CopyPlan, Grid, Intermediate, least_memory, plan_blocks
+from chunkwise.tools.copy_plan import CopyPlan, Intermediate
 from chunkwise.tools.copy_work import CopyStep
 from chunkwise.tools.executors import Workers
 from chunkwise.tools.narrowing import Narrowing
+from chunkwise.tools.plan_blocks import Grid, least_memory, plan_blocks
 
 __all__ = ["INTERMEDIATE", "CopyArrays", "copy_arrays"]
 

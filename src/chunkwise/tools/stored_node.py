@@ -15,12 +15,12 @@ from chunkwise.driver.zarr2.format import Zarr2Format
 from chunkwise.driver.zarr3.format import Zarr3Format
 from chunkwise.engine.count_stored import StoredCount, count_stored
 from chunkwise.errors import ChunkwiseError, prefix
+from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.node import Node
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import EntryListable, offers
 from chunkwise.kvstore.stored_size import open_size
-from chunkwise.plan.stored_cells import n_array_cells
 
 __all__ = ["Occupancy", "array_nbytes", "occupancy", "stored_array"]
 

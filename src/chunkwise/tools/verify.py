@@ -23,13 +23,13 @@ from chunkwise.cached import cached_property
 from chunkwise.driver.stored_array import StoredArray
 from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.grid.protocol import n_array_cells
 from chunkwise.hierarchy.attributes import node_attributes
 from chunkwise.hierarchy.consolidated_tree import check_consolidated
 from chunkwise.hierarchy.location import Location, LocationLike, locate
 from chunkwise.hierarchy.node import DOCUMENTS, JOURNAL, FormatName, Node, find_documented, require_node
 from chunkwise.hierarchy.walk import walk
 from chunkwise.kvstore.key_range import KeyRange, encode_key
-from chunkwise.plan.stored_cells import n_array_cells
 from chunkwise.tools.executors import Workers, threads_here, workers_of
 from chunkwise.tools.kept_fingerprint import chunk_fingerprint, fill_fingerprint, kept_fingerprint
 from chunkwise.tools.plain_read import PlainReader

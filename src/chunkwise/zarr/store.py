@@ -14,9 +14,9 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from chunkwise.engine.pool import in_background
 from chunkwise.errors import OutOfRangeError
 from chunkwise.hierarchy.location import Location, LocationLike, locate, location_of
-from chunkwise.kvstore.atomic import AtomicWritable, Modifiable
+from chunkwise.kvstore.atomic import answers_at_once
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange, offers
+from chunkwise.kvstore.protocol import MISSING_GENERATION, ByteRange
 from chunkwise.kvstore.protocol import Buffer as Bytes
 from chunkwise.kvstore.stored_size import open_size, stored_nbytes
 from chunkwise.spec.context import Context
@@ -74,8 +74,7 @@ class Store(zarr.abc.store.Store, Locatable):
         self._location = location
         self._driver = location.store
         self._prefix = location.path
-        # Answered within microseconds, so that another thread would take longer.
-        self._at_once = offers(self._driver, AtomicWritable) or offers(self._driver, Modifiable)
+        self._at_once = answers_at_once(self._driver)
 
     def _bound_spec(self) -> KvStoreSpec:
         """Return the spec of the keys, or of this very object, which refuses writes."""

@@ -23,7 +23,7 @@ class NoFormatError(FailedPreconditionError):
 class Signature(NamedTuple):
     """A key that gives a format away."""
 
-    driver: str  # driver id of the format
+    driver: str  # driver id of the format, or of the kvstore
     key: str  # name of its metadata, relative to the array
     fits: Callable[[bytes], bool]  # True if the bytes under that key are this format's
 
@@ -55,11 +55,12 @@ SIGNATURES = (
     Signature("zarr3", "zarr.json", _any),
     Signature("zarr1", "meta", _zarr1),
     Signature("neuroglancer_precomputed", "info", _precomputed),
+    Signature("ocdbt", "manifest.ocdbt", _any),  # of a kvstore in which the array is
 )
 
 
 def detect_format(path: str, describe: Callable[[str], str]) -> Flow[str]:
-    """Return the driver id of the array at `path`, which is empty or ends in "/"."""
+    """Return the driver id of the array, or the kvstore, at `path`, which is empty or ends in "/"."""
     found = []
     for signature in SIGNATURES:
         stamped = yield Get(path + signature.key)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from chunkwise.errors import ChunkwiseError
 from chunkwise.kvstore.protocol import ByteRange, KvStoreDriver
 
-__all__ = ["file_kind", "found_instead", "group_instead"]
+__all__ = ["database_instead", "file_kind", "found_instead", "group_instead"]
 
 T = TypeVar("T")
 
@@ -40,6 +40,9 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
         return f'it is {_CALLED[kind]}, what is in it is "{text.rstrip("/")}|{scheme}:"'
     if head is not None or (path and _attempt(lambda: kv.read(path[:-1]).value) is not None):
         return "it is a file, expected a directory"
+    database = database_instead(kv, path, text)
+    if database:
+        return database
     children = _attempt(lambda: kv.list_children(path))
     if children is None:
         return ""
@@ -47,6 +50,14 @@ def found_instead(kv: KvStoreDriver, path: str, text: str) -> str:
     if not names:
         return "nothing is there"
     return f"it is a directory of something else: {_some(names)}"
+
+
+def database_instead(kv: KvStoreDriver, path: str, text: str) -> str:
+    """Return that there is a database at `path`, and what to open; the empty string if there is none."""
+    head = _attempt(lambda: kv.read(f"{path}manifest.ocdbt", byte_range=ByteRange(0, 4)).value)
+    if head is None:
+        return ""
+    return f'it is an OCDBT database, what is in it is "{text.rstrip("/")}|ocdbt:"'
 
 
 def group_instead(kv: KvStoreDriver, path: str, text: str) -> str:

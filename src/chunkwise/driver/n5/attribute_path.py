@@ -22,7 +22,6 @@ from chunkwise.errors import InvalidArgumentError
 __all__ = [
     "Token",
     "get_attribute",
-    "normalize_attribute_path",
     "normalize_group_path",
     "parse_attribute_path",
     "remove_attribute",
@@ -46,17 +45,6 @@ def _components(path: str) -> list[str]:
         elif part not in ("", "."):
             out.append(part)
     return out
-
-
-def normalize_attribute_path(path: str) -> str:
-    """Return `path` with each component once, escapes kept, and a leading ``/`` if it had one.
-
-    Examples
-    --------
-    >>> normalize_attribute_path("/x[10]y/./z/../")
-    '/x/[10]/y'
-    """
-    return ("/" if path.startswith("/") else "") + "/".join(_components(path))
 
 
 def parse_attribute_path(path: str) -> tuple[Token, ...]:

@@ -15,6 +15,7 @@ from chunkwise.dtypes.schema_value import array_from_json
 from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.index_space.interval import INF
 from chunkwise.index_space.output_map import OutputIndexMap, single_map
+from chunkwise.spec.driver_spec import DriverSpec
 from chunkwise.spec.spec import Spec
 from chunkwise.spec.url import kvstore_json_from_url
 
@@ -29,74 +30,54 @@ class LayerParser:
 
     def __init__(self, dtype: DataType | None = None) -> None:
         self._dtype = dtype
-        self._known: dict[object, Spec | None] = {}
+        self._known: dict[object, DriverSpec] = {}
 
     def parse(self, value: JSON) -> Spec:
         """Return the spec of a layer, or raise as `Spec` does."""
-        found = self._of_known_kind(value) if isinstance(value, dict) else None
+        try:
+            found = self._like_another(value) if isinstance(value, dict) else None
+        except (TypeError, ValueError):  # parsed by itself it has its error
+            found = None
         return parse_base(value) if found is None else found
 
-    def _of_known_kind(self, value: dict[str, Any]) -> Spec | None:
-        if value.get("driver") == "array":
-            return self._array(value)
+    def _like_another(self, value: dict[str, Any]) -> Spec | None:
         transform, kvstore = _quick_transform(value.get("transform")), value.get("kvstore")
-        if isinstance(kvstore, str):
-            try:
-                kvstore = kvstore_json_from_url(kvstore)
-            except (TypeError, ValueError):
+        if transform is None:
+            return None
+        if value.get("driver") == "array":
+            if "array" not in value:
                 return None
-        if transform is None or not isinstance(kvstore, dict) or not isinstance(kvstore.get("path"), str):
+            known = self._known_kind(value, transform, "array", [])
+            if not isinstance(known, ArraySpec) or known.dtype.kind == "json":
+                return None
+            array = array_from_json(value["array"], known.dtype, known.rank)
+            return Spec._of(copied(known, array=array), transform)
+        if isinstance(kvstore, str):
+            kvstore = kvstore_json_from_url(kvstore)
+        if "path" in value or not isinstance(kvstore, dict) or not isinstance(kvstore.get("path"), str):
             return None
-        others = [item for item in value.items() if item[0] not in ("transform", "kvstore")]
         store = [item for item in kvstore.items() if item[0] != "path"]
+        known = self._known_kind(value, transform, "kvstore", store)
+        if not is_movable(known):
+            return None
+        assert known.kvstore is not None
+        path = type(known.kvstore).normal_path(kvstore["path"])
+        return Spec._of(elsewhere(known, path + "/" if path and not path.endswith("/") else path), transform)
+
+    def _known_kind(
+        self, value: dict[str, Any], transform: IndexTransform, own: str, store: list[Any]
+    ) -> DriverSpec:
+        """Return the driver of the first layer that differs in its transform and the member `own` only."""
+        others = [item for item in value.items() if item[0] not in ("transform", own)]
         kind = (transform.output_rank, transform.input_rank, repr(others), repr(store))  # 1 is not true
-        if kind not in self._known:
-            self._known[kind] = self._first(value)
-        known = self._known[kind]
+        known = self._known.get(kind)
         if known is None:
-            return None
-        assert known._driver.kvstore is not None
-        try:
-            path = type(known._driver.kvstore).normal_path(kvstore["path"])
-        except (TypeError, ValueError):
-            return None
-        if path and not path.endswith("/"):
-            path += "/"
-        return Spec._of(elsewhere(known._driver, path), transform)
-
-    def _array(self, value: dict[str, Any]) -> Spec | None:
-        """Return the spec of an array in memory."""
-        transform = _quick_transform(value.get("transform"))
-        if transform is None or "array" not in value:
-            return None
-        others = [item for item in value.items() if item[0] not in ("transform", "array")]
-        kind = (transform.output_rank, transform.input_rank, repr(others))
-        if kind not in self._known:
-            try:
-                self._known[kind] = parse_base(value)
-            except (TypeError, ValueError):
-                self._known[kind] = None
-        known = self._known[kind]
-        if known is None or not isinstance(known._driver, ArraySpec) or known._driver.dtype.kind == "json":
-            return None
-        try:
-            array = array_from_json(value["array"], known._driver.dtype, known._driver.rank)
-        except (TypeError, ValueError):
-            return None
-        return Spec._of(copied(known._driver, array=array), transform)
-
-    def _first(self, value: dict[str, Any]) -> Spec | None:
-        """Return the spec that others are like; None if this one is wrong or of another nature."""
-        if "path" in value:
-            return None
-        try:
             spec = parse_base(value)
             if spec.dtype is None and self._dtype is not None:
                 spec = spec.copy()
                 spec.update(dtype=self._dtype)
-        except (TypeError, ValueError):
-            return None
-        return spec if is_movable(spec._driver) else None
+            known = self._known[kind] = spec._driver
+        return known
 
 
 def _quick_transform(json: Any) -> IndexTransform | None:

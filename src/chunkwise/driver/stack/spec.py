@@ -142,11 +142,9 @@ class StackSpec(DriverSpec):
 
     def with_parts(self, parts: tuple[DriverSpec | KvStoreSpec, ...]) -> Self:
         """Return the spec with other driver specs for the layers, of the same domains and type."""
-        layers = []
-        for layer, part in zip(self.layers, parts, strict=True):
-            assert isinstance(part, DriverSpec)
-            layers.append(Spec._of(part, layer._transform))
-        return replace(self, layers=tuple(layers))
+        drivers = [part for part in parts if isinstance(part, DriverSpec)]
+        layers = zip(self.layers, drivers, strict=True)
+        return replace(self, layers=tuple(Spec._of(driver, layer._transform) for layer, driver in layers))
 
 
 def check_options(schema: Schema) -> Schema:
@@ -171,12 +169,7 @@ def check_options(schema: Schema) -> Schema:
 
 def combined(layers: tuple[Spec, ...], schema: Schema) -> Common:
     """Return what layers and `schema` agree on."""
-    known = []
-    for layer in layers:
-        domain = layer.domain
-        known.append((layer.dtype, domain))
-    rank = schema.rank
-    return combine_layers(known, schema.dtype, rank)
+    return combine_layers(((layer.dtype, layer.domain) for layer in layers), schema.dtype, schema.rank)
 
 
 def parse_stack(members: Members, common: SpecMembers) -> StackSpec:

@@ -25,6 +25,7 @@ from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.values import as_values
 from chunkwise.hdmf.storage.copy_dataset import copy_dataset, stored_settings
+from chunkwise.hdmf.storage.dataset import Dataset
 from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamProgress
@@ -48,7 +49,7 @@ class BuilderWriter:
         io: Any,
         writer: NodeWriter,
         *,
-        link_data: bool = True,
+        link_data: bool | None = True,
         exhaust: bool = True,
         export_source: str | None = None,
         keep_types: bool = True,
@@ -63,7 +64,7 @@ class BuilderWriter:
         self.keep_types = keep_types
         self.buffer_nbytes = buffer_nbytes
         self.progress = progress
-        self.copies = copies
+        self._large = copies
         self.references = BuilderReferences(io, export_source)
         self.streams = BuilderStreams(
             writer,
@@ -74,6 +75,8 @@ class BuilderWriter:
             copies=copies,
         )
         self._extra_links: dict[str, dict[str, Reference]] = {}
+        self._copies: dict[tuple[str, str], str] = {}  # path of the copy of each dataset of another store
+        self._shared: list[tuple[str, LazyDataset, Settings | None, dict[str, Any]]] = []
 
     def _stored_reference(self, value: Any) -> Any:
         if not is_reference(value):
@@ -100,9 +103,10 @@ class BuilderWriter:
         """Write a whole file; the root's own documents are left to `NodeWriter.finish`."""
         self.references.root_id = identity_of(builder)
         self.group("/", builder)
+        self._write_shared()
         self.streams.run()
-        if self.copies is not None:
-            self.copies.run()
+        if self._large is not None:
+            self._large.run()
 
     def group(self, path: str, builder: GroupBuilder) -> None:
         """Write a group and all below it that was not written yet."""
@@ -177,9 +181,9 @@ class BuilderWriter:
         # A dataset with a type of its own, as columns are, would be an object of the other file as a link.
         # Text, such as that of its experimenters, is what pynwb expects in the file itself.
         text = isinstance(data, LazyDataset) and data.dataset.element.kind in ("text", "bytes")
-        link = self.link_data and not is_typed(builder.attributes) and not text
+        link = self.link_data
         while isinstance(data, DataIO):
-            link = bool(getattr(data, "link_data", link))  # what is wrapped says itself, as in hdmf
+            link = getattr(data, "link_data", link)  # what is wrapped says itself, as in hdmf
             settings = settings_of(data) if settings is None else settings
             if data.data is None and data.shape is not None:  # an array that is filled later
                 self._reserve(path, builder, data, settings)
@@ -189,7 +193,17 @@ class BuilderWriter:
             data = data.value
         attributes = self.attributes(builder)
         if isinstance(data, LazyDataset):
-            self._copy(path, data, settings, attributes, link)
+            foreign = link if link is False or not (text or is_typed(builder.attributes)) else False
+            if self._is_here(data.dataset) and data.dataset.path == path:
+                return
+            to = self._link_to(data.dataset, link, foreign)
+            if to is not None:
+                group, _, name = path.rpartition("/")
+                self._extra_links.setdefault(group or "/", {})[name] = to
+            elif foreign is None and path != data.dataset.path:
+                self._shared.append((path, data, settings, attributes))
+            else:
+                self._copy(path, data, settings, attributes)
             return
         h5 = h5_dataset_of(data)
         if h5 is not None:
@@ -233,23 +247,41 @@ class BuilderWriter:
             above = "" if builder.parent is None else f" to {builder.parent.name}"
             raise InvalidArgumentError(f"cannot add {builder.name}{above} - {e.message}") from None
 
+    def _is_here(self, dataset: Dataset) -> bool:
+        return canonical_source(dataset.store.source) == canonical_source(self.io.source)
+
+    def _link_to(self, source: Dataset, link: bool | None, foreign: bool | None) -> Reference | None:
+        """Return the link that stands for a dataset that is stored already; None if it is copied."""
+        # `link` is for data of this store, `foreign` for that of others; None is the choice of an export.
+        store = source.store
+        if self._is_here(source):
+            name = None if link is False else "."
+        elif foreign is None and canonical_source(store.source) != self.references.export_source:
+            try:
+                name = self.references.name_of(store.source)
+            except InvalidArgumentError:  # a link would be absolute
+                name = None
+        else:
+            name = self.references.name_of(store.source) if foreign else None
+        return None if name is None else Reference(source.path, name, source.object_id, store.object_id)
+
+    def _write_shared(self) -> None:
+        """Write data that lies at another path of the exported file: once, and as links elsewhere."""
+        for path, data, settings, attributes in self._shared:
+            source = data.dataset
+            copy = self._copies.get((source.store.source, source.path))
+            if copy is None:
+                self._copy(path, data, settings, attributes)
+            else:
+                to = Reference(copy, ".", source.object_id, self.references.root_id)
+                group, _, name = path.rpartition("/")
+                self.add_links(group or "/", {name: to})
+
     def _copy(
-        self, path: str, data: LazyDataset, settings: Settings | None, attributes: dict[str, Any], link: bool
+        self, path: str, data: LazyDataset, settings: Settings | None, attributes: dict[str, Any]
     ) -> None:
         source = data.dataset
-        same_file = canonical_source(source.store.source) == canonical_source(self.io.source)
-        if same_file and source.path == path:
-            return
-        if link or same_file:  # data that is shared
-            to = Reference(
-                source.path,
-                "." if same_file else self.references.name_of(source.store.source),
-                source.object_id,
-                source.store.object_id,
-            )
-            group, _, name = path.rpartition("/")
-            self._extra_links.setdefault(group or "/", {})[name] = to
-            return
+        self._copies[source.store.source, source.path] = path
         if settings is None:
             settings = stored_settings(source, self.store.format)
         copy_dataset(
@@ -261,7 +293,7 @@ class BuilderWriter:
             lambda value: self.references.rebased(value, data.io, source.store),
             buffer_nbytes=self.buffer_nbytes,
             progress=self.progress,
-            copies=self.copies,
+            copies=self._large,
         )
 
     def _h5_settings(self, h5: Any) -> Settings:

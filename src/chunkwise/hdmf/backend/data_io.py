@@ -48,7 +48,12 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
     Raises
     ------
     InvalidArgumentError
-        If both `compressor` and `compressors` are given.
+        If both `compressor` and `compressors` are given, or `shards` are not whole `chunks`.
+
+    Warns
+    -----
+    UserWarning
+        If `shards` is a shape and `chunks` are left to the format.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
         self._link_data = bool(link_data)
         self._serializer = serializer
         self._shards = shards
+        self._check_shards()
         options = {
             "chunks": chunks,
             "fill_value": fillvalue,
@@ -90,6 +96,19 @@ class ZarrDataIO(DataIO):  # type: ignore[misc, unused-ignore]
             self._given["compressor"] = codec
         elif compressors is not _UNSET:
             self._given["compressors"] = codec
+
+    def _check_shards(self) -> None:
+        shards, chunks = self._shards, self._chunks
+        if isinstance(shards, str) and shards != "auto":
+            raise InvalidArgumentError(f'shards is {shards!r}, but expected a shape or "auto"')
+        if shards is None or isinstance(shards, str):
+            return
+        if chunks is None or isinstance(chunks, bool):
+            warnings.warn("shards are given without chunks, which the format chooses", stacklevel=3)
+        elif not isinstance(chunks, int) and (
+            len(shards) != len(chunks) or any(s % c for s, c in zip(shards, chunks, strict=True))
+        ):
+            raise InvalidArgumentError(f"shards {tuple(shards)} are not whole chunks {tuple(chunks)}")
 
     @property
     def link_data(self) -> bool:

@@ -40,6 +40,16 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         self._dataset = dataset
         self._io = io
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are one dataset of a store, as for those of h5py and zarr-python."""
+        if not isinstance(other, LazyDataset):
+            return NotImplemented
+        mine, theirs = self._dataset, other._dataset
+        return mine is theirs or (mine.store.source, mine.path) == (theirs.store.source, theirs.path)
+
+    def __hash__(self) -> int:
+        return hash((self._dataset.store.source, self._dataset.path))
+
     @property
     def dataset(self) -> Dataset:
         """The dataset of the store."""

@@ -74,7 +74,8 @@ class _Attributes(MutableMapping[str, Any]):
         return attributes
 
     def __getitem__(self, name: str) -> Any:
-        return self._all()[name]
+        value = self._all()[name]
+        return tuple(value) if isinstance(value, list) else value  # a change of the list would be lost
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._io.write_attributes(self._path, {name: value})

@@ -110,7 +110,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
     def write_builder(
         self,
         builder: GroupBuilder,
-        link_data: bool = True,
+        link_data: bool | None = True,
         exhaust_dci: bool = True,
         export_source: str | None = None,
         consolidate_metadata: bool = True,
@@ -122,7 +122,8 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         Parameters
         ----------
         builder : GroupBuilder
-        link_data : bool
+        link_data : bool or None
+            None is the choice of `export`.
         exhaust_dci : bool
         export_source : str, optional
             The file that is exported: what is in it counts as being in this store.
@@ -141,7 +142,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             self._complete(None, consolidate_metadata)
 
     def _builder_writer(
-        self, link_data: bool = True, exhaust: bool = True, export_source: str | None = None
+        self, link_data: bool | None = True, exhaust: bool = True, export_source: str | None = None
     ) -> BuilderWriter:
         if not self.writable:
             raise UnsupportedOperation(f"Cannot write to {self._source} in mode '{self._mode}'")
@@ -216,7 +217,8 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         writer.streams.run()
         writer.link_extra(group)
         path = join_path(group, builder.name)
-        return LazyDataset(self.store.dataset(path), self) if self.store.is_dataset(path) else None
+        stored = path in self.store.tree.nodes and self.store.is_dataset(path)
+        return LazyDataset(self.store.dataset(path), self) if stored else None
 
     def write_link(self, parent: Any, builder: Any, **kwargs: Any) -> None:
         """Write a link into the group `parent`, which may be its path."""
@@ -243,8 +245,9 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         container : Container, optional
             The root that was read from it, perhaps modified since.
         write_args : dict, optional
-            Arguments of `write_builder`.  ``link_data``, False by default here, makes links to the
-            data of the source instead of copies.
+            Arguments of `write_builder`.  By default data of the source is copied, once where several
+            objects share it, and what is a link to a third store stays one.  With ``link_data=True``
+            data of the source becomes links to it, with ``link_data=False`` all is copied.
         cache_spec : bool
         number_of_jobs, max_threads_per_process : int
             As for `write`.
@@ -260,8 +263,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         consolidate = kwargs.pop("consolidate_metadata", True)
         self._use_threads(kwargs)
         args = dict(kwargs.pop("write_args", None) or {})
-        link_data = args.setdefault("link_data", False)
-        if link_data and not isinstance(src_io, StoreWriting):
+        if args.setdefault("link_data", None) and not isinstance(src_io, StoreWriting):
             raise UnsupportedOperation(
                 f"Cannot export from {type(src_io).__name__} with link_data=True: its data can't be linked to"
             )

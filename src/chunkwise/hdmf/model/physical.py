@@ -270,10 +270,6 @@ class PhysicalArray:
             delete_outside(self.stored, self.location.store, before.shape)
 
 
-def _is_shape(shape: list[Any]) -> bool:
-    return all(type(n) is int and n >= 0 for n in shape)
-
-
 def _parse_zarr2(document: dict[str, Any]) -> Any:
     """Return the metadata of a Zarr v2 array, with pickles and structures with objects as JSON objects."""
     format = Zarr2Format()

@@ -67,7 +67,10 @@ def commit_all(store: PendingStore, base: AtomicWritable) -> None:
                 if key not in conditions:
                     conditions[key] = found.generation
                     rebased.add(key)
-            values[key] = change.apply(stored)
+            try:
+                values[key] = change.apply(stored)
+            except ChunkwiseError as e:
+                raise prefix(e, f"Error writing {store.describe(key)}") from e.__cause__
         failed = base.write_all(values, conditions=conditions, deleted=store.deleted)
         if failed is None:
             return

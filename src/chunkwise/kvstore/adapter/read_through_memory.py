@@ -9,7 +9,7 @@ from chunkwise.fork import new_lock, put_in_order_in_child
 
 __all__ = ["Entries", "Entry", "MemoryEntries", "Part"]
 
-_COST = 200
+_COST = 200  # bytes of Python objects for each key
 
 
 class Part(NamedTuple):

@@ -36,6 +36,7 @@ from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange, decode_key, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
+    MOST_LOST,
     Buffer,
     ByteRange,
     Children,
@@ -47,7 +48,6 @@ from chunkwise.kvstore.traits import StoreTraits, traits_of
 
 __all__ = ["ShardedStore", "chunk_key"]
 
-_ATTEMPTS = 100
 _LARGEST_VALUE = 1 << 31
 
 Change: TypeAlias = "Callable[[Buffer | None], Buffer | None]"
@@ -147,7 +147,7 @@ class ShardedStore:
         """Return the value of `key` or a part of it, with the generation of its shard."""
         shard_key, shard, minishard, chunk = self._shard_of(key)
         try:
-            for _ in range(_ATTEMPTS):
+            for _ in range(MOST_LOST):
                 try:
                     found = self._find(shard_key, shard, minishard, chunk)
                     if found.bounds is None:
@@ -167,7 +167,7 @@ class ShardedStore:
         except ChunkwiseError as e:
             raise prefix(e, f"Error reading {self.describe(key)}") from None
         raise AbortedError(
-            f"{self.base.describe(shard_key)} was replaced {_ATTEMPTS} times while it was read"
+            f"{self.base.describe(shard_key)} was replaced {MOST_LOST} times while it was read"
         )
 
     def open_reader(self) -> Reader:
@@ -251,7 +251,7 @@ class ShardedStore:
         self, shard_key: str, changes: Mapping[int, Change], if_equal: bytes | None
     ) -> bytes | None:
         """Return the generation of the new shard; None if `if_equal` is not that of the one chunk."""
-        for _ in range(_ATTEMPTS):
+        for _ in range(MOST_LOST):
             before = self.base.read(shard_key)
             try:
                 chunks = {} if before.value is None else decode_shard(before.value, self.sharding)
@@ -272,7 +272,7 @@ class ShardedStore:
             if written is not None:
                 return written
         raise AbortedError(
-            f"{self.base.describe(shard_key)} was replaced {_ATTEMPTS} times while it was written"
+            f"{self.base.describe(shard_key)} was replaced {MOST_LOST} times while it was written"
         )
 
     def _changed(self, chunks: Mapping[int, Buffer], changes: Mapping[int, Change]) -> dict[int, Buffer]:

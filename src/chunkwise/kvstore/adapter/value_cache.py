@@ -15,7 +15,6 @@ from chunkwise.kvstore.key_range import KeyRange
 
 __all__ = ["CacheEntry", "ValueCache"]
 
-_N_LOCKS = 256
 _OVERHEAD = 200  # bytes of Python objects for each key
 
 
@@ -47,7 +46,7 @@ class ValueCache:
         self._entries: OrderedDict[tuple[Any, str], _Record] = OrderedDict()
         self._nbytes = 0
         self._lock = new_lock()
-        self._key_locks = KeyLocks(_N_LOCKS)
+        self._key_locks = KeyLocks()
         put_in_order_in_child(self)
 
     def after_fork(self) -> None:

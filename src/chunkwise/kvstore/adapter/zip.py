@@ -12,7 +12,7 @@ Compatibility
 Methods *stored*, *deflate*, *bzip2*, *lzma*, *zstd* and *xz*; others and encryption are an
 UnsupportedError.  A missing archive is an empty store, as in TensorStore.  Every write is a new archive
 in place of the old one, on condition that nobody else has replaced it; so many members are better
-written at once, in a transaction or by `chunkwise.kvstore.adapter.zip_write.write_archive`.
+written at once, in a transaction.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from chunkwise.kvstore.byte_range import resolve_range
 from chunkwise.kvstore.key_range import KeyRange, encode_key
 from chunkwise.kvstore.protocol import (
     MISSING_GENERATION,
+    MOST_LOST,
     Buffer,
     ByteRange,
     Children,
@@ -48,7 +49,6 @@ from chunkwise.kvstore.traits import StoreTraits, traits_of
 __all__ = ["ZipStore"]
 
 T = TypeVar("T")
-_ATTEMPTS = 100
 
 
 class _ReplacedError(Exception):
@@ -69,6 +69,8 @@ class ZipStore:
 
     # The generation of every member is that of the archive.  A reader goes on with the table of contents that
     # there was when it was opened, until it finds that the archive was replaced.
+
+    changes_together = True
 
     def __init__(
         self,
@@ -223,18 +225,18 @@ class ZipStore:
 
     def _with_archive(self, action: Callable[[_Archive], T], known: _Archive | None = None) -> T:
         """Return ``action(archive)``; it is called again if the archive was replaced meanwhile."""
-        for _ in range(_ATTEMPTS):
+        for _ in range(MOST_LOST):
             try:
                 return action(known or self._archive())
             except _ReplacedError:
                 known = None
         where = self.base.describe(self.key)
-        raise AbortedError(f"{where} was replaced {_ATTEMPTS} times while it was used")
+        raise AbortedError(f"{where} was replaced {MOST_LOST} times while it was used")
 
     def _archive(self) -> _Archive:
         """Return the table of contents of the archive as it is now."""
         with self._lock:
-            for _ in range(_ATTEMPTS):
+            for _ in range(MOST_LOST):
                 known = self._known
                 try:
                     tail = self._tail(None if known is None else known.generation)
@@ -251,7 +253,7 @@ class ZipStore:
                     continue
                 except ChunkwiseError as e:
                     raise prefix(e, f"Error reading {self.base.describe(self.key)}") from None
-        raise AbortedError(f"{self.base.describe(self.key)} was replaced {_ATTEMPTS} times while it was read")
+        raise AbortedError(f"{self.base.describe(self.key)} was replaced {MOST_LOST} times while it was read")
 
     def _tail(self, known: bytes | None) -> Stamped:
         try:

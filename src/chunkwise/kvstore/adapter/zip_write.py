@@ -14,13 +14,13 @@ from typing import IO, Literal, TypeAlias
 from zipfile import ZipFile, ZipInfo
 
 from chunkwise.binding import dump
-from chunkwise.errors import AbortedError, InvalidArgumentError
+from chunkwise.errors import InvalidArgumentError
 from chunkwise.kvstore.adapter.zip_method import method_named
 from chunkwise.kvstore.key_range import encode_key
-from chunkwise.kvstore.protocol import Buffer, Writable
+from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.request_limits import Slots
 
-__all__ = ["ArchiveWriter", "Compression", "check_member_name", "make_archive", "write_archive"]
+__all__ = ["ArchiveWriter", "Compression", "check_member_name", "make_archive"]
 
 Compression: TypeAlias = Literal["deflate", "store", "zstd", "xz"]
 
@@ -68,21 +68,6 @@ class ArchiveWriter:
             archive.filelist.extend(self._entries.values())
             archive.start_dir = self._file.tell()
         return self._file.tell()
-
-
-def write_archive(
-    base: Writable,
-    key: str,
-    items: Iterable[tuple[str, Buffer]],
-    *,
-    compression: Compression = "store",
-) -> bytes:
-    """Write a ZIP archive of names and values as the value `key` of `base`; return its generation."""
-    # All of it is in memory once, since it is one value.
-    generation = base.write(key, make_archive(items, compression=compression))
-    if generation is None:
-        raise AbortedError(f"Error writing {dump(key)}: an unconditional write was refused")
-    return generation
 
 
 def make_archive(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import UnsupportedError
 
-__all__ = ["PERCENTILES", "contrast_limits", "round_levels", "scale_levels", "to_real"]
+__all__ = ["PERCENTILES", "contrast_limits", "contrast_of", "round_levels", "scale_levels", "to_real"]
 
 PERCENTILES = (0.5, 99.8)
 """Share of the elements, in percent, that is below what is black, and below what is white."""
+
+_SAMPLE = 1 << 21  # elements that a contrast is chosen by
 
 
 def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -47,6 +52,28 @@ def contrast_limits(
     if low == high:
         low, high = (0.0, high) if high > 0 else (low, low + max(1.0, abs(low)))
     return float(low), float(high)
+
+
+def contrast_of(
+    view: TensorStore, fixed: Mapping[int, int], percentiles: Sequence[float] = PERCENTILES
+) -> dict[str, Any]:
+    """Return what is black and white for the elements at the given indices, and how values are spread."""
+    region: list[int | slice] = [fixed.get(dim, slice(None)) for dim in range(view.rank)]
+    shape = [1 if dim in fixed else n for dim, n in enumerate(view.shape)]
+    for dim in sorted(range(len(shape)), key=shape.__getitem__, reverse=True):
+        if prod(shape) <= _SAMPLE:
+            break
+        # Of an array without small levels the middle, a chunk or so of each dimension at a time.
+        rest = max(1, int(_SAMPLE / (prod(shape) / shape[dim])))
+        n = min(shape[dim], max(rest, min(shape[dim], 64)))
+        start = (shape[dim] - n) // 2
+        region[dim], shape[dim] = slice(start, start + n), n
+    values = to_real(view[tuple(region)].read().result() if view.rank else view.read().result())
+    low, high = contrast_limits([values], (percentiles[0], percentiles[1]))
+    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    least, most = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    counts, _ = np.histogram(finite.astype(np.float64), 64, (least, most if most > least else least + 1))
+    return {"window": [low, high], "range": [least, most], "histogram": counts.tolist()}
 
 
 def scale_levels(

@@ -1,0 +1,261 @@
+"""Commits to an OCDBT database: what waits to be written becomes one new version.
+
+Data files come first, under names that nobody else uses, then the manifest that leads to them takes the
+place of the one that was read, if that is still there.  If not, all is done again on what is there now.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple
+
+from chunkwise.errors import AbortedError
+from chunkwise.fork import new_lock, put_in_order_in_child
+from chunkwise.kvstore.adapter.ocdbt_database import Database, MissingFileError, State
+from chunkwise.kvstore.key_range import KeyRange, encode_key
+from chunkwise.kvstore.ocdbt.config import make_config
+from chunkwise.kvstore.ocdbt.edit import edit_tree
+from chunkwise.kvstore.ocdbt.history import add_version, find_generation
+from chunkwise.kvstore.ocdbt.manifest import Manifest
+from chunkwise.kvstore.ocdbt.node import Child, Node, encode_node
+from chunkwise.kvstore.ocdbt.places import NO_PLACE, DataFile, Place
+from chunkwise.kvstore.ocdbt.tree import NodeRef, entries, find, root_of
+from chunkwise.kvstore.ocdbt.versions import Statistics, Version, VersionNode, encode_version_node
+from chunkwise.kvstore.protocol import MISSING_GENERATION
+
+__all__ = ["Committer", "Storage", "generation_of"]
+
+_ATTEMPTS = 1000
+_LONGEST_PAUSE = 0.1  # seconds before another attempt
+# Bytes of a node that is written, if the database allows larger ones: each commit writes whole nodes anew,
+# and a small one is enough for a request.
+_LARGEST_NODE = 1 << 18
+
+
+class Storage(NamedTuple):
+    """Where new data goes, and what begins a new database.
+
+    Attributes
+    ----------
+    value_prefix, node_prefix, version_prefix : str
+        Beginnings of the paths of data files for values, nodes of the B+tree and nodes of versions.
+    file_nbytes : int or None
+        Size from which on another file is begun; None or 0 for any size.
+    assume_config : bool
+        True if the first version of a new database is the first commit, False if it is empty.
+    """
+
+    value_prefix: str = "d/"
+    node_prefix: str = "d/"
+    version_prefix: str = "d/"
+    file_nbytes: int | None = None
+    assume_config: bool = False
+
+
+def generation_of(value: bytes | Place) -> bytes:
+    """Return the generation of a value: equal for equal values in nodes, and for one place outside."""
+    text = repr(value).encode() if isinstance(value, Place) else b"=" + value
+    return b"\0" + blake2b(text, digest_size=20).digest()
+
+
+@dataclass(eq=False)
+class Request:
+    """Changes that are made together, and what became of them."""
+
+    values: dict[bytes, bytes | None]
+    conditions: Mapping[bytes, bytes]
+    deleted: Sequence[KeyRange]
+    refused: bytes | None = None  # a key whose condition does not hold
+    generations: dict[bytes, bytes] = field(default_factory=dict)
+    done: bool = False
+    error: Exception | None = None
+
+
+class _Upload:
+    """Data files that are filled before they are written."""
+
+    def __init__(self, database: Database, storage: Storage) -> None:
+        self._database = database
+        self._file_nbytes = storage.file_nbytes
+        self._parts: dict[DataFile, list[bytes]] = {}
+        self._open: dict[str, tuple[DataFile, int]] = {}  # with its size, by the beginning of paths
+
+    def put(self, beginning: str, data: bytes) -> Place:
+        file, size = self._open.get(beginning, (None, 0))
+        if file is None or (self._file_nbytes and size >= self._file_nbytes):
+            file, size = DataFile(b"", encode_key(beginning) + os.urandom(16).hex().encode()), 0
+        self._parts.setdefault(file, []).append(data)
+        self._open[beginning] = file, size + len(data)
+        return Place(file, size, len(data))
+
+    def write(self) -> None:
+        """Write the files."""
+        store, directory = self._database.data
+        for file, parts in self._parts.items():
+            store.write(directory + file.key, b"".join(parts))
+
+    def discard(self) -> None:
+        """Delete the files, which no manifest refers to."""
+        store, directory = self._database.data
+        for file in self._parts:
+            store.delete(directory + file.key)
+
+
+class _Changes:
+    """The changes of several requests, one after the other, to one version."""
+
+    def __init__(
+        self, root: NodeRef | None, database: Database, put: Callable[[bytes], Place], max_inline: int
+    ) -> None:
+        self._root, self._load = root, database.load_node
+        self._put = put
+        self._max_inline = max_inline
+        self.values: dict[bytes, bytes | Place | None] = {}
+        self.deleted: list[KeyRange] = []
+
+    def add(self, request: Request) -> None:
+        """Add the changes of a request, unless a condition of it doesn't hold."""
+        request.refused, request.generations = None, {}
+        for key, expected in request.conditions.items():
+            there = self._value(key)
+            if expected != (MISSING_GENERATION if there is None else generation_of(there)):
+                request.refused = key
+                return
+        for keys in request.deleted:
+            self.values = {key: value for key, value in self.values.items() if key not in keys}
+            if next(entries(self._root, keys, self._load), None) is not None:
+                self.deleted.append(keys)
+        for key, data in request.values.items():
+            if data is None:
+                if self._value(key) is not None:
+                    self.values[key] = None
+                continue
+            value = data if len(data) <= self._max_inline else self._put(data)
+            self.values[key] = value
+            request.generations[key] = generation_of(value)
+
+    def _value(self, key: bytes) -> bytes | Place | None:
+        if key in self.values:
+            return self.values[key]
+        if any(key in keys for keys in self.deleted):
+            return None
+        found = find(self._root, key, self._load)
+        return None if found is None else found.value
+
+
+class Committer:
+    """Maker of new versions; what several threads ask for meanwhile goes into the next one together."""
+
+    def __init__(self, database: Database, storage: Storage) -> None:
+        self._database = database
+        self._storage = storage
+        self._lock = new_lock()  # of the one who commits
+        self._queue_lock = new_lock()
+        self._queue: list[Request] = []
+        put_in_order_in_child(self)
+
+    def after_fork(self) -> None:
+        """Forget what threads of the parent wait for."""
+        self._queue = []
+
+    def commit(self, request: Request) -> Request:
+        """Return `request` when it is done."""
+        with self._queue_lock:
+            self._queue.append(request)
+        with self._lock:
+            if not request.done:
+                with self._queue_lock:
+                    batch, self._queue = self._queue, []
+                try:
+                    self._commit_all(batch)
+                finally:
+                    left = [one for one in batch if not one.done and one is not request]
+                    with self._queue_lock:  # each of them is waited for by a thread that will do it
+                        self._queue = left + self._queue
+        if request.error is not None:
+            raise request.error
+        return request
+
+    def _commit_all(self, batch: list[Request]) -> None:
+        try:
+            self._commit_batch(batch)
+        except Exception as e:
+            if len(batch) == 1:
+                batch[0].error, batch[0].done = e, True
+                return
+            for one in batch:  # so that only those fail that can't be done
+                self._commit_all([one])
+            return
+        for one in batch:
+            one.done = True
+
+    def _commit_batch(self, batch: list[Request]) -> None:
+        for attempt in range(_ATTEMPTS):
+            state = self._database.current()
+            try:
+                if self._try(state, batch):
+                    return
+            except MissingFileError:
+                if self._database.current().generation == state.generation:
+                    raise
+            time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2 ** min(attempt, 10))))
+        where = self._database.manifests.describe("")
+        raise AbortedError(f"other writers changed the database in {where} {_ATTEMPTS} times meanwhile")
+
+    def _try(self, state: State, batch: list[Request]) -> bool:
+        """Make the changes to what `state` has; return False if another writer was first."""
+        database, storage, upload = self._database, self._storage, _Upload(self._database, self._storage)
+        manifest = state.manifest or Manifest(make_config(database.config), [], [])
+        config = manifest.config
+        now = time.time_ns()
+        if not manifest.versions and not storage.assume_config:
+            manifest = manifest._replace(versions=[Version(1, NO_PLACE, 0, Statistics(), now)])
+        root = root_of(manifest.latest) if manifest.versions else None
+        changes = _Changes(
+            root,
+            database,
+            lambda value: upload.put(storage.value_prefix, value),
+            config.max_inline_value_bytes,
+        )
+        for request in batch:
+            changes.add(request)
+        if not changes.values and not changes.deleted:
+            return True
+
+        def write_node(node: Node, is_root: bool) -> Child:
+            raw, child = database.work(encode_node, node, config.level, is_root)
+            return child._replace(place=upload.put(storage.node_prefix, raw))
+
+        def write_versions(node: VersionNode) -> Place:
+            raw = database.work(encode_version_node, node, config.version_tree_arity_log2, config.level)
+            return upload.put(storage.version_prefix, raw)
+
+        database.check_conditional()
+        load_versions = database.load_versions(config.version_tree_arity_log2)
+        new = edit_tree(
+            root,
+            database.load_node,
+            changes.values,
+            changes.deleted,
+            largest=max(1, min(config.max_decoded_node_bytes, _LARGEST_NODE)),
+            write=write_node,
+        )
+        last = manifest.latest if manifest.versions else Version(0, NO_PLACE, 0, Statistics(), 0)
+        version = Version(last.generation + 1, new.place, new.height, new.statistics, max(now, last.time + 1))
+        manifest = add_version(manifest, version, load_versions, write_versions)
+        upload.write()
+        if database.replace(state, manifest) is not None:
+            return True
+        # It may have been done all the same, if an answer was lost and the request made again.
+        there = database.current().manifest
+        if there is not None and there.config == config:
+            found = find_generation(there, version.generation, load_versions)
+            if found is not None and found == version:
+                return True
+        upload.discard()
+        return False

@@ -1,0 +1,109 @@
+"""Fields of manifests and nodes: integers of fixed and of variable size, in columns.
+
+A variable-size integer has 7 bits a byte, the lowest first; the high bit says that another byte follows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+import numpy as np
+
+from chunkwise.errors import DataCorruptionError
+
+__all__ = ["Fields", "varint", "varints"]
+
+_LONGEST = 10  # bytes of an integer of 64 bits
+
+
+class Fields:
+    """Reader of the fields of one body, each of which is checked against the bytes that are left."""
+
+    def __init__(self, body: memoryview) -> None:
+        self._body = body
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that are left."""
+        return len(self._body) - self._at
+
+    def take(self, n: int) -> memoryview:
+        """Return the next `n` bytes."""
+        if n > self.left:
+            raise DataCorruptionError(f"{n} bytes at byte {self._at}, but {self.left} are left")
+        self._at += n
+        return self._body[self._at - n : self._at]
+
+    def uint8(self) -> int:
+        """Return an integer of one byte."""
+        return self.take(1)[0]
+
+    def uint8s(self, n: int) -> list[int]:
+        """Return `n` integers of one byte."""
+        return self.take(n).tolist()
+
+    def uint64s(self, n: int) -> list[int]:
+        """Return `n` integers of eight bytes, the lowest first."""
+        return list(struct.unpack(f"<{n}Q", self.take(8 * n)))
+
+    def varint(self) -> int:
+        """Return an integer of variable size."""
+        if self.left and self._body[self._at] < 0x80:
+            self._at += 1
+            return self._body[self._at - 1]
+        return self.varints(1)[0]
+
+    def count(self, what: str) -> int:
+        """Return the number of items that follow, each of which takes a byte at least."""
+        n = self.varint()
+        if n > self.left:
+            raise DataCorruptionError(f"{n} {what}, but only {self.left} bytes are left")
+        return n
+
+    def varints(self, n: int) -> list[int]:
+        """Return `n` integers of variable size."""
+        if n == 0:
+            return []
+        raw = np.frombuffer(self._body[self._at : self._at + _LONGEST * n], np.uint8)
+        if n <= len(raw) and not (raw[:n] & 0x80).any():
+            self._at += n
+            return self._body[self._at - n : self._at].tolist()
+        ends = np.flatnonzero(raw < 0x80)[:n] + 1
+        sizes = np.diff(ends, prepend=0)
+        if len(ends) < n:
+            raise DataCorruptionError(f"{n} integers at byte {self._at}, but the end comes first")
+        last = raw[ends - 1]
+        if (sizes > _LONGEST).any() or (last[sizes == _LONGEST] > 1).any():
+            raise DataCorruptionError(f"an integer of more than 64 bits after byte {self._at}")
+        values = np.zeros(n, np.uint64)
+        for i in range(int(sizes.max())):
+            has = sizes > i
+            part = (raw[(ends - sizes)[has] + i] & 0x7F).astype(np.uint64)
+            values[has] |= part << np.uint64(7 * i)
+        self._at += int(ends[-1])
+        return list(map(int, values))
+
+    def finish(self) -> None:
+        """Raise DataCorruptionError if bytes are left."""
+        if self.left:
+            raise DataCorruptionError(f"{self.left} bytes are left after its end")
+
+
+def varint(value: int) -> bytes:
+    """Return an integer in its variable size."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def varints(values: Iterable[int]) -> bytes:
+    """Return integers in their variable sizes, one after the other."""
+    return b"".join([_SMALL[value] if value < len(_SMALL) else varint(value) for value in values])
+
+
+_SMALL = tuple(varint(value) for value in range(1 << 10))

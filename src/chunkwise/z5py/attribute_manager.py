@@ -1,0 +1,120 @@
+"""Attributes as z5py has them: read from the store each time, encoded by a `json.JSONEncoder` of choice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+from chunkwise.hierarchy.attributes import n5_names
+from chunkwise.hierarchy.node import Node
+from chunkwise.hierarchy.node_attributes import Attributes
+
+__all__ = ["AttributeManager", "set_json_decoder", "set_json_encoder"]
+
+_encoder: type[json.JSONEncoder] | None = None
+_decoder: type[json.JSONDecoder] | None = None
+
+
+def set_json_encoder(encoder: type[json.JSONEncoder] | None) -> None:
+    """Set what makes JSON of attributes; None for the default.
+
+    Raises
+    ------
+    RuntimeError
+        If it is not a class that derives from `json.JSONEncoder`.
+
+    Examples
+    --------
+    >>> import chunkwise.z5py
+    >>> chunkwise.z5py.set_json_encoder(None)
+    """
+    global _encoder
+    if encoder is not None and not (isinstance(encoder, type) and issubclass(encoder, json.JSONEncoder)):
+        raise RuntimeError(f"expected a class that derives from json.JSONEncoder, got {encoder!r}")
+    _encoder = encoder
+
+
+def set_json_decoder(decoder: type[json.JSONDecoder] | None) -> None:
+    """Set what makes attributes of JSON; None for the default.
+
+    Raises
+    ------
+    RuntimeError
+        If it is not a class that derives from `json.JSONDecoder`.
+
+    Examples
+    --------
+    >>> import chunkwise.z5py
+    >>> chunkwise.z5py.set_json_decoder(None)
+    """
+    global _decoder
+    if decoder is not None and not (isinstance(decoder, type) and issubclass(decoder, json.JSONDecoder)):
+        raise RuntimeError(f"expected a class that derives from json.JSONDecoder, got {decoder!r}")
+    _decoder = decoder
+
+
+class AttributeManager(MutableMapping[str, Any]):
+    """The attributes of a group or dataset.
+
+    In N5 what makes a dataset is not among them, and can't be set; the version of a container is, and can't
+    be set either.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import chunkwise.z5py
+    >>> attrs = chunkwise.z5py.File(tempfile.mkdtemp() + "/a.n5", "a").attrs
+    >>> attrs["resolution"] = (4.0, 4.0)
+    >>> dict(attrs)
+    {'n5': '2.0.0', 'resolution': [4.0, 4.0]}
+    """
+
+    def __init__(self, attributes: Attributes, node: Node, *, writable: bool) -> None:
+        self._attributes = attributes
+        self._writable = writable
+        self._is_n5 = node.format == "n5"
+        self._refused = n5_names(node) if self._is_n5 else ()
+        # The version is shown where z5py shows it, in the document that has it.
+        self._version = {"n5": node.document["n5"]} if self._is_n5 and "n5" in node.document else {}
+
+    def _read(self) -> dict[str, Any]:
+        stored = {**self._version, **self._attributes.refresh().asdict()}
+        return stored if _decoder is None else json.loads(json.dumps(stored), cls=_decoder)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._read()[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.update({name: value})
+
+    def __delitem__(self, name: str) -> None:
+        """Remove an attribute; it is no error if it is missing."""
+        self._check([name], "remove")
+        self._attributes.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def clear(self) -> None:
+        """Remove all attributes that can be changed, with one write."""
+        self._check((), "remove")
+        self._attributes.clear()
+
+    def update(  # type: ignore[override]
+        self, other: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), /, **more: Any
+    ) -> None:
+        """Set several attributes with one write."""
+        values = json.loads(json.dumps({**dict(other), **more}, cls=_encoder, allow_nan=False))
+        self._check(values, "write")
+        self._attributes.update(values)
+
+    def _check(self, names: Iterable[str], what: str) -> None:
+        if not self._writable:
+            raise ValueError(f"cannot {what} attributes in a file opened for reading")
+        refused = [name for name in names if name in self._refused]
+        if refused:
+            raise RuntimeError(f"cannot {what} {', '.join(refused)}: N5 keeps them for itself")

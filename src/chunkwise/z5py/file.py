@@ -1,0 +1,233 @@
+"""``File``, ``N5File``, ``ZarrFile``, ``S3File``: roots of trees, opened as z5py opens them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any, ClassVar, Self
+
+from chunkwise.errors import AlreadyExistsError, NodeNotFoundError, NotFoundError
+from chunkwise.groups.group import Group as Tree
+from chunkwise.groups.open_group import Mode, open_group
+from chunkwise.hierarchy.location import locate
+from chunkwise.hierarchy.node import find_node
+from chunkwise.hierarchy.tree import Tree as NodeTree
+from chunkwise.z5py.group import Group
+
+__all__ = ["File", "N5File", "S3File", "ZarrFile"]
+
+_MODES: dict[str, Mode] = {"r": "r", "r+": "r+", "a": "a", "w": "w", "w-": "w-", "x": "w-"}
+_SEPARATORS = (".", "/")
+
+
+class File(Group):
+    """The root of a container: a directory, or whatever `chunkwise.open_group` takes.
+
+    Parameters
+    ----------
+    path : str, path-like, spec or KvStore
+    mode : {"r", "r+", "a", "w", "w-", "x"}
+        ``r``, ``r+``: it must exist.  ``a``: it is made if it is missing.  ``w``: what is there is
+        deleted.  ``w-``, ``x``: nothing may be there.
+    use_zarr_format : bool, optional
+        Whether it is Zarr, not N5.  By default what is there, or what the name says, or else N5.
+    dimension_separator : {".", "/"}
+        Of keys in Zarr v2.
+    zarr_format : {2, 3}
+        Of a new container.
+
+    Raises
+    ------
+    OSError
+        If it is missing and not to be made (``EROFS``), or the other way round (``EEXIST``).
+    KeyError
+        For an unknown mode.
+    RuntimeError
+        If it is not of the format that was asked for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import chunkwise.z5py
+    >>> path = tempfile.mkdtemp() + "/a.n5"
+    >>> with chunkwise.z5py.File(path, "a") as f:
+    ...     _ = f.create_dataset("raw", shape=(64, 64), dtype="uint8")
+    >>> list(chunkwise.z5py.File(path))
+    ['raw']
+    """
+
+    n5_exts: ClassVar[set[str]] = {".n5"}
+    zarr_exts: ClassVar[set[str]] = {".zarr", ".zr"}
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Any,
+        mode: str = "r",
+        use_zarr_format: bool | None = None,
+        dimension_separator: str = ".",
+        zarr_format: int = 2,
+    ) -> None:
+        if mode not in _MODES:
+            raise KeyError(mode)
+        if dimension_separator not in _SEPARATORS:
+            raise ValueError(f'dimension_separator: expected "." or "/", got {dimension_separator!r}')
+        if zarr_format not in (2, 3):
+            raise ValueError(f"zarr_format: expected 2 or 3, got {zarr_format!r}")
+        inferred = self.infer_format(path)
+        if use_zarr_format is not None and inferred is not None and use_zarr_format != inferred:
+            found, wanted = ("Zarr", "N5") if inferred else ("N5", "Zarr")
+            raise RuntimeError(f"{found} file cannot be opened in {wanted} format")
+        is_zarr = bool(use_zarr_format if inferred is None else inferred)
+        self._path = path
+        self._mode = mode
+        self._dimension_separator = dimension_separator
+        super().__init__(self, _open(path, _MODES[mode], f"zarr{zarr_format}" if is_zarr else "n5"))
+
+    @property
+    def filename(self) -> str:
+        """The path."""
+        return self._path if isinstance(self._path, str) else self._group.location.text
+
+    @property
+    def name(self) -> str:
+        """``"/"``."""
+        return "/"
+
+    @classmethod
+    def infer_format(cls, path: Any) -> bool | None:
+        """Return True for Zarr, False for N5, None if neither name nor content says it."""
+        if isinstance(path, str | os.PathLike):
+            suffix = PurePosixPath(os.fspath(path)).suffix
+            if suffix in cls.zarr_exts | cls.n5_exts:
+                return suffix in cls.zarr_exts
+        node = find_node(locate(path))
+        return None if node is None or node.format is None else node.format != "n5"
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _group_at(self, tree: NodeTree, names: Sequence[str]) -> Group:
+        """Return the group that `names` lead to; the file itself for its root."""
+        if tree is self._group._tree and not names:
+            return self
+        node = tree.find(tuple(names), tree.format)
+        if node is None:
+            raise NodeNotFoundError(f"/{'/'.join(names)} in {tree.root.text}")
+        return Group(self, Tree._make(tree, names, node))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What a mode makes or deletes is there by now.
+        mode = "r+" if self._writable else "r"
+        return _reopened, (type(self), self._path, mode, self._dimension_separator)
+
+
+def _reopened(cls: type[File], path: Any, mode: str, dimension_separator: str) -> File:
+    file = cls.__new__(cls)
+    File.__init__(file, path, mode, None, dimension_separator)
+    return file
+
+
+def _open(path: Any, mode: Mode, format: str) -> Tree:
+    location = locate(path)
+    node = None if mode == "w" else find_node(location)
+    known = node is not None and node.format is not None  # then its own format counts
+    try:
+        return open_group(path, mode, format=None if known else format, consolidated=False)
+    except AlreadyExistsError as e:
+        raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), location.text) from e
+    except NotFoundError as e:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), location.text) from e
+
+
+class N5File(File):
+    """A `File` in N5.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import chunkwise.z5py
+    >>> chunkwise.z5py.N5File(tempfile.mkdtemp() + "/a.n5", "a").is_zarr
+    False
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | Any, mode: str = "r") -> None:
+        super().__init__(path, mode, False)
+
+
+class ZarrFile(File):
+    """A `File` in Zarr.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import chunkwise.z5py
+    >>> chunkwise.z5py.ZarrFile(tempfile.mkdtemp() + "/a.zarr", "a", zarr_format=3).is_zarr
+    True
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Any,
+        mode: str = "r",
+        dimension_separator: str = ".",
+        zarr_format: int = 2,
+    ) -> None:
+        super().__init__(path, mode, True, dimension_separator, zarr_format)
+
+
+class S3File(File):
+    """A `File` in a bucket of S3, or of a server that speaks its protocol.
+
+    Parameters
+    ----------
+    bucket_name, name_in_bucket : str
+    mode, use_zarr_format, zarr_format, dimension_separator
+        As for `File`; Zarr, unless `use_zarr_format` is false.
+    endpoint_url, region : str, optional
+    anon : bool
+        Read without credentials.
+    access_key, secret_key : str, optional
+        Refused: keys come from the environment, or from AWS's own files, not from code.
+
+    Examples
+    --------
+    >>> import chunkwise.z5py
+    >>> chunkwise.z5py.S3File("bucket", "a.zarr", access_key="k", secret_key="s")
+    Traceback (most recent call last):
+    ...
+    ValueError: access_key, secret_key: expected them in the environment or in a profile of AWS
+    """
+
+    def __init__(
+        self,
+        bucket_name: str,
+        name_in_bucket: str = "",
+        mode: str = "r",
+        use_zarr_format: bool | None = None,
+        zarr_format: int = 2,
+        dimension_separator: str | None = None,
+        endpoint_url: str | None = None,
+        region: str = "us-east-1",
+        anon: bool = False,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+    ) -> None:
+        if access_key is not None or secret_key is not None:
+            raise ValueError(
+                "access_key, secret_key: expected them in the environment or in a profile of AWS"
+            )
+        place: dict[str, Any] = {"driver": "s3", "bucket": bucket_name, "aws_region": region}
+        place["path"] = name_in_bucket and name_in_bucket.strip("/") + "/"
+        if endpoint_url is not None:
+            place["endpoint"] = endpoint_url
+        if anon:
+            place["aws_credentials"] = {"type": "anonymous"}
+        super().__init__(place, mode, use_zarr_format is not False, dimension_separator or ".", zarr_format)

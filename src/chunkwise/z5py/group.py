@@ -1,0 +1,347 @@
+"""``Group``: a mapping from names, or paths, to groups and datasets, as z5py has it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from chunkwise.errors import AlreadyExistsError
+from chunkwise.groups.group import Group as Tree
+from chunkwise.hierarchy.resolve import ResolvedNode
+from chunkwise.z5py.attribute_manager import AttributeManager
+from chunkwise.z5py.compression import codec_json
+from chunkwise.z5py.dataset import Dataset
+
+if TYPE_CHECKING:
+    from chunkwise.z5py.file import File
+
+__all__ = ["Group", "Member"]
+
+Member: TypeAlias = "Group | Dataset"
+
+_CHUNK_SIZE = 1 << 18  # elements, of z5py's default chunks
+_KEY_ENCODINGS = {"default": "/", "v2": "."}
+
+
+class Group(Mapping[str, Member]):
+    """A group of a `File`.
+
+    Paths are names joined by "/" from this group; a leading "/" makes no difference.
+
+    Attributes
+    ----------
+    file : File
+        What it was opened from.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import chunkwise.z5py
+    >>> f = chunkwise.z5py.File(tempfile.mkdtemp() + "/a.zarr", "a")
+    >>> group = f.create_group("volumes/raw")
+    >>> _ = group.create_dataset("s0", shape=(64, 64), chunks=(32, 32), dtype="uint8")
+    >>> f.visititems(lambda name, member: print(name, type(member).__name__))
+    volumes Group
+    volumes/raw Group
+    volumes/raw/s0 Dataset
+    """
+
+    file: File
+
+    def __init__(self, file: File, group: Tree) -> None:
+        self.file = file
+        self._group = group
+
+    # Two are the same if they are one object, as in z5py.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def name(self) -> str:
+        """The path in the file, with a "/" in front."""
+        return self._group.name
+
+    @property
+    def parent(self) -> Group:
+        """The group that it is in; the file itself for the file."""
+        return self.file._group_at(self._group._tree, self._group._names[:-1])
+
+    @property
+    def attrs(self) -> AttributeManager:
+        """The attributes."""
+        group = self._group
+        attributes = group._tree.attributes(group._names, group._node)
+        return AttributeManager(attributes, group._node, writable=self._writable)
+
+    @property
+    def is_zarr(self) -> bool:
+        """Whether it is in a Zarr format, not N5."""
+        return self._group.format != "n5"
+
+    @property
+    def _writable(self) -> bool:
+        return self._group._tree.writable
+
+    def _check_writable(self, what: str) -> None:
+        if not self._writable:
+            raise ValueError(f"cannot {what}: the file was opened for reading")
+
+    # -- looking up -----------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Member:
+        found = self._group._find(_relative(name))
+        if _is_dataset(found):
+            return Dataset(self.file, found)
+        return self.file._group_at(found.tree, found.names)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and _relative(name) in self._group
+
+    def __iter__(self) -> Iterator[str]:
+        # Every directory of an N5 container is a group; one in a Zarr group may be nothing.
+        return (name for name in self._group if not self.is_zarr or name in self._group)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def is_sub_group(self, name: str) -> bool:
+        """Return whether there is a group of that name."""
+        return name in self and not _is_dataset(self._group._find(_relative(name)))
+
+    def visititems(self, func: Callable[[str, Member], Any]) -> Any:
+        """Call ``func(path, member)`` for everything below; stop at, and return, what isn't None."""
+        for name, member in self.items():
+            result = func(name, member)
+            if result is None and isinstance(member, Group):
+                result = member.visititems(_below(name, func))
+            if result is not None:
+                return result
+        return None
+
+    # -- making and deleting --------------------------------------------------------------------
+
+    def create_group(self, name: str) -> Group:
+        """Make a group, and those above it that are missing.
+
+        Raises
+        ------
+        KeyError
+            If there is a group or dataset of that name.
+        ValueError
+            If the file was opened for reading.
+        """
+        self._check_writable("create a group")
+        path = _relative(name)
+        if path in self._group:
+            raise KeyError(f"an object with name {name} already exists")
+        return Group(self.file, self._group.create_group(path))
+
+    def require_group(self, name: str) -> Group:
+        """Return a group, after making it if it is missing.
+
+        Raises
+        ------
+        TypeError
+            If there is a dataset of that name.
+        """
+        if name not in self:
+            return self.create_group(name)
+        member = self[name]
+        if not isinstance(member, Group):
+            raise TypeError(f"{name} is a dataset, not a group")
+        return member
+
+    def create_dataset(
+        self,
+        name: str,
+        shape: Sequence[int] | None = None,
+        dtype: Any = None,
+        data: Any = None,
+        chunks: Sequence[int] | None = None,
+        compression: str | None = None,
+        fillvalue: float = 0,
+        n_threads: int = 1,
+        shards: Sequence[int] | None = None,
+        chunk_key_encoding: str = "default",
+        **compression_options: Any,
+    ) -> Dataset:
+        """Make a dataset, and the groups above it that are missing.
+
+        Parameters
+        ----------
+        name : str
+        shape : sequence of int
+        dtype : dtype_like
+        data : array_like, optional
+            What is written to it; it says shape and data type too.
+        chunks : sequence of int, optional
+            By default 2**18 elements, of the same extent in all dimensions.
+        compression : str, optional
+            ``"gzip"`` by default in N5, ``"blosc"`` in Zarr; see `chunkwise.z5py.compression`.
+        fillvalue : scalar
+            What is read where nothing is stored; 0 in N5.
+        n_threads : int
+            How many threads encode and decode chunks.
+        shards : sequence of int, optional
+            Zarr v3 only.
+        chunk_key_encoding : {"default", "v2"}
+            Of keys in Zarr v3: ``c/0/0`` or ``0.0``.
+        **compression_options
+            Those of the compressor, such as ``level``.
+
+        Raises
+        ------
+        KeyError
+            If there is a group or dataset of that name.
+        TypeError
+            If shape or data type is missing.
+        ValueError
+            If the format can't hold it, or the file was opened for reading.
+        RuntimeError
+            For options that the compressor does not have, and chunks that don't fit.
+        """
+        self._check_writable("create a dataset")
+        path = _relative(name)
+        if path in self._group:
+            raise KeyError(f"dataset {name} is already existing")
+        values = None if data is None else np.asarray(data)
+        sizes, element = _shape_and_dtype(shape, dtype, values)
+        format = self._group.format
+        threads = operator.index(n_threads)
+        if chunk_key_encoding not in _KEY_ENCODINGS:
+            raise ValueError(f"chunk_key_encoding: expected default or v2, got {chunk_key_encoding!r}")
+        if fillvalue is None:
+            raise TypeError("fillvalue has to be a number, got None")
+        if format == "n5" and fillvalue != 0:
+            raise ValueError("N5 has no fill value: fillvalue has to be 0")
+        if shards is not None and format != "zarr3":
+            raise ValueError("shards are only supported in Zarr v3")
+        box = _chunks(chunks, sizes)
+        if shards is not None and (
+            len(shards) != len(box) or any(a % b for a, b in zip(shards, box, strict=True))
+        ):
+            raise RuntimeError(f"shards of {tuple(shards)} are not a multiple of chunks of {box}")
+        options: dict[str, Any] = {"shape": sizes, "chunks": box, "dtype": element}
+        metadata: dict[str, Any] = {}
+        if format == "n5":
+            options["shape"], options["chunks"] = sizes[::-1], box[::-1]
+        else:
+            options["fill_value"] = fillvalue
+            options["shards"] = shards
+        if format == "zarr2":
+            metadata["dimension_separator"] = self.file._dimension_separator
+        elif format == "zarr3" and chunk_key_encoding == "v2":
+            metadata["chunk_key_encoding"] = {"name": "v2", "configuration": {"separator": "."}}
+        codec = codec_json(format, compression, compression_options)
+        try:
+            self._group.create_array(
+                path, codec="none" if codec is None else codec, metadata=metadata, **options
+            )
+        except AlreadyExistsError as e:
+            raise KeyError(e.message) from e
+        dataset = Dataset(self.file, self._group._find(path), threads)
+        if values is not None:
+            dataset[...] = values
+        return dataset
+
+    def require_dataset(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: Any = None,
+        chunks: Sequence[int] | None = None,
+        n_threads: int = 1,
+        **options: Any,
+    ) -> Dataset:
+        """Return a dataset, after making it if it is missing.
+
+        Parameters
+        ----------
+        name : str
+        shape, dtype, chunks
+            What one that is there must have, where they are given.
+        n_threads : int
+            How many threads encode and decode chunks.
+        **options
+            What a new one is to have; see `create_dataset`.
+
+        Raises
+        ------
+        TypeError
+            If there is a group, or a dataset of another shape, data type or chunks.
+        """
+        if name not in self:
+            return self.create_dataset(name, shape, dtype, chunks=chunks, n_threads=n_threads, **options)
+        member = self[name]
+        if not isinstance(member, Dataset):
+            raise TypeError(f"{name} is a group, not a dataset")
+        wanted = tuple(shape)
+        if member.shape != wanted:
+            raise TypeError(f"{name} has the shape {member.shape}, not {wanted}")
+        if dtype is not None and member.dtype != np.dtype(dtype):
+            raise TypeError(f"{name} has the data type {member.dtype}, not {np.dtype(dtype)}")
+        if chunks is not None and member.chunks != _chunks(chunks, wanted):
+            raise TypeError(f"{name} has chunks of {member.chunks}, not {tuple(chunks)}")
+        member.n_threads = n_threads
+        return member
+
+    def __delitem__(self, name: str) -> None:
+        self._check_writable("delete")
+        path = _relative(name)
+        if not path:
+            raise ValueError("a file can't be deleted from itself")
+        del self._group[path]
+
+    def __repr__(self) -> str:
+        return f"<chunkwise.z5py.{type(self).__name__} {self.name} in {self.file.filename}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.file, self.name)
+
+
+def _reopened(file: File, name: str) -> Member:
+    return file[name]
+
+
+def _relative(name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"names of groups and datasets are text, got {type(name).__name__}")
+    return name.strip("/")
+
+
+def _is_dataset(found: ResolvedNode) -> bool:
+    """Return whether a node is a dataset; the root of an N5 container is a group too, and taken for one."""
+    return found.node.kind == "array" and bool(found.names)
+
+
+def _below(path: str, func: Callable[[str, Member], Any]) -> Callable[[str, Member], Any]:
+    return lambda name, member: func(f"{path}/{name}", member)
+
+
+def _shape_and_dtype(shape: Any, dtype: Any, values: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    if shape is None and values is None:
+        raise TypeError("one of shape or data must be specified")
+    if dtype is None and values is None:
+        raise TypeError("one of dtype or data must be specified")
+    sizes = values.shape if shape is None else tuple(shape)
+    element = values.dtype if dtype is None else np.dtype(dtype)
+    if not sizes:
+        raise ValueError("datasets without dimensions are not supported")
+    if element.kind not in "biufc":
+        raise ValueError(f"data type {element} is not one of numbers")
+    if values is not None and values.shape != sizes:
+        raise ValueError(f"shape {sizes} is incompatible with data of shape {values.shape}")
+    if values is not None and values.dtype != element:
+        raise ValueError(f"data type {element} is incompatible with data of {values.dtype}")
+    return sizes, element
+
+
+def _chunks(chunks: Sequence[int] | None, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if chunks is None:
+        chunks = (round(_CHUNK_SIZE ** (1 / len(shape))),) * len(shape)
+    if len(chunks) != len(shape):
+        raise RuntimeError(f"chunks {tuple(chunks)} must have the same length as shape {shape}")
+    return tuple(max(1, min(chunk, size)) for chunk, size in zip(chunks, shape, strict=True))

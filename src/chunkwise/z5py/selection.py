@@ -1,0 +1,116 @@
+"""Indices as z5py takes them: integers, slices without steps, and one ellipsis."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["IndexOutOfRangeError", "Region", "check_region", "fit", "parse_index", "parse_slices"]
+
+Index: TypeAlias = "int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]"
+
+
+class IndexOutOfRangeError(ValueError, IndexError):
+    """An integer that is no position: ValueError for z5py's users, IndexError for loops over a dataset."""
+
+
+class Region(NamedTuple):
+    """A box of elements."""
+
+    start: tuple[int, ...]
+    shape: tuple[int, ...]
+    squeezed: tuple[int, ...] = ()  # dimensions that an integer selects from
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The box as an index."""
+        return tuple(slice(a, a + n) for a, n in zip(self.start, self.shape, strict=True))
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Shape without the dimensions that an integer selects from."""
+        return tuple(n for dim, n in enumerate(self.shape) if dim not in self.squeezed)
+
+
+def parse_index(index: Any, shape: Sequence[int]) -> Region:
+    """Return the region that an index selects.
+
+    >>> parse_index((2, slice(-3, None)), (4, 10))
+    Region(start=(2, 7), shape=(1, 3), squeezed=(0,))
+    """
+    terms = list(index) if isinstance(index, tuple) else [index]
+    n_ellipses = sum(term is Ellipsis for term in terms)
+    if n_ellipses > 1:
+        raise ValueError("only one ellipsis may be used")
+    if len(terms) - n_ellipses > len(shape):
+        raise TypeError(f"{len(terms) - n_ellipses} indices for {len(shape)} dimensions")
+    at = next((i for i, term in enumerate(terms) if term is Ellipsis), len(terms))
+    terms[at : at + n_ellipses] = [slice(None)] * (len(shape) - len(terms) + n_ellipses)
+    starts, sizes, squeezed = [], [], []
+    for dim, (term, size) in enumerate(zip(terms, shape, strict=True)):
+        if isinstance(term, slice):
+            if term.step not in (None, 1):
+                raise ValueError(f"slices with steps are not supported, got {term}")
+            start, stop, _ = term.indices(size)
+            starts.append(start)
+            sizes.append(max(0, stop - start))
+            continue
+        if isinstance(term, bool) or not isinstance(term, int | np.integer):
+            raise TypeError(
+                "only integers, slices (`:`) and an ellipsis (`...`) are valid indices, "
+                f"not {type(term).__name__}"
+            )
+        if not -size <= term < size:
+            raise IndexOutOfRangeError(f"index {term} is out of range (0-{size - 1}) in dimension {dim}")
+        starts.append(int(term) % size)
+        sizes.append(1)
+        squeezed.append(dim)
+    return Region(tuple(starts), tuple(sizes), tuple(squeezed))
+
+
+def parse_slices(selection: Any, shape: Sequence[int]) -> Region:
+    """Return the region that slices, one for each dimension, select; by default all."""
+    if selection is None:
+        return Region((0,) * len(shape), tuple(shape))
+    slices = (selection,) if isinstance(selection, slice) else tuple(selection)
+    if len(slices) != len(shape) or not all(isinstance(part, slice) for part in slices):
+        raise TypeError(f"expected a slice for each of {len(shape)} dimensions, got {selection!r}")
+    for dim, (part, size) in enumerate(zip(slices, shape, strict=True)):
+        if part.stop is not None and part.stop > size:
+            raise RuntimeError(f"{part} is out of range: dimension {dim} has {size} elements")
+    return parse_index(slices, shape)
+
+
+def check_region(start: Sequence[int], shape: Sequence[int], bounds: Sequence[int]) -> Region:
+    """Return a region after a check that it is not empty, and inside `bounds`; else RuntimeError."""
+    region = Region(tuple(map(operator.index, start)), tuple(map(operator.index, shape)))
+    if not len(region.start) == len(region.shape) == len(bounds):
+        raise RuntimeError(f"the region has not the {len(bounds)} dimensions of the dataset")
+    if any(n < 0 for n in region.shape):
+        raise ValueError(f"the region begins behind its end: its shape would be {region.shape}")
+    if 0 in region.shape:
+        raise RuntimeError(f"the region is empty: its shape is {region.shape}")
+    for dim, (a, n, bound) in enumerate(zip(region.start, region.shape, bounds, strict=True)):
+        if a < 0 or a + n > bound:
+            raise RuntimeError(f"the region {a}:{a + n} is out of range (0:{bound}) in dimension {dim}")
+    return region
+
+
+def fit(values: npt.NDArray[Any], region: Region) -> npt.NDArray[Any]:
+    """Return `values` in the shape of the region; leading dimensions of size 1 don't count."""
+    if values.ndim == 0:
+        return np.broadcast_to(values, region.shape)
+    shapes = (region.shape, region.result_shape)
+    if values.shape in shapes or _trimmed(values.shape) in map(_trimmed, shapes):
+        return values.reshape(region.shape)
+    raise ValueError(f"values of shape {values.shape} don't fit a region of shape {region.result_shape}")
+
+
+def _trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    first = next((dim for dim, n in enumerate(shape) if n != 1), len(shape))
+    return shape[first:]

@@ -1,0 +1,65 @@
+"""The contracts of kvstores and drivers, unchanged, on OCDBT databases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import chunkwise as ts
+from chunkwise.kvstore.adapter.ocdbt import OcdbtStore, Options
+from chunkwise.kvstore.adapter.ocdbt_database import Folder
+from chunkwise.kvstore.file import FileStore
+from chunkwise.kvstore.memory import MemoryStore
+from chunkwise.kvstore.ocdbt.config import ConfigMembers
+from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.testing.driver_contract import DriverContract, Place
+from chunkwise.testing.kvstore_contract import KvStoreContract
+
+
+class TestStore(KvStoreContract):
+    """A database in a directory."""
+
+    generations_of_content = True  # of values that are small enough to be in a node
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> KvStoreDriver:
+        folder = Folder(FileStore(tmp_path, sync=False), "db/")
+        return OcdbtStore(folder, folder)
+
+
+class TestNumbered(KvStoreContract):
+    """Numbered manifests in another store than the data, small nodes, all values outside of them."""
+
+    @pytest.fixture
+    def store(self) -> KvStoreDriver:
+        config = {
+            "manifest_kind": "numbered",
+            "max_inline_value_bytes": 0,
+            "max_decoded_node_bytes": 100,
+            "version_tree_arity_log2": 1,
+            "level": None,
+        }
+        return OcdbtStore(
+            Folder(MemoryStore(), ""), Folder(MemoryStore(), "m/"), Options(ConfigMembers(config))
+        )
+
+
+class InOcdbt(DriverContract):
+    """A suite whose arrays are in one database."""
+
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Place:
+        return Place(f"file://{tmp_path}/db/|ocdbt:", ts.Context({"file_io_sync": False}))
+
+
+class TestZarr3Sharded(InOcdbt):
+    driver = "zarr3"
+    metadata_name = "zarr.json"
+    shard = 2
+
+
+class TestN5(InOcdbt):
+    driver = "n5"
+    metadata_name = "attributes.json"
+    fill_value = None
