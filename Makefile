@@ -22,7 +22,8 @@ test: $(TESTED)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(TESTED)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PIP) -r requirements-test-all.txt
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 --dist loadfile
 
 coverage: $(TESTED)
 	$(PIP) "pytest-cov>=5"

@@ -7,24 +7,27 @@ are what ``/proc`` says of each worker, so this runs on Linux only.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import glob
 import json
+import logging
 import os
 import random
-import signal
-import subprocess
-import sys
+import shutil
+import statistics
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import numpy as np
 
 import chunkwise as cw
+from chunkwise.tools.executors import named_workers
 
 
 def worker_figures(_: int = 0) -> tuple[int, dict[str, float]]:
@@ -90,6 +93,8 @@ def rechunk(folder: Path, shape: tuple[int, ...], memory: int, n: int) -> dict[s
         "memory": memory,
         "passes": len(report.plan.passes),
         "tasks": report.plan.n_tasks,
+        "read, times the array": total["read"] / nbytes,
+        "written, times the array": total["written"] / nbytes,
         "read, times what is stored": total["read"] / stored,
         "written, times what is stored": total["written"] / stored,
         "peak of a worker": max(each["peak"] for each in after.values()),
@@ -158,95 +163,125 @@ def damage(folder: Path, n: int) -> dict[str, Any]:
     return found
 
 
-_DRIVER = """
-import json, sys
-import chunkwise as cw
-from chunkwise.tools.executors import named_workers
+def scheduler(folder: Path, n_chunks: int) -> dict[str, Any]:
+    """Store a Dask array of many small chunks; measure client and scheduler, which are in this process."""
+    from distributed import Client, LocalCluster
 
-if __name__ == "__main__":
-    source, target, on = map(json.loads, sys.argv[1:])
-    cw.copy(source, target, chunks=(64, 8, 8), memory=100_000, executor=named_workers(on), resume=True)
-"""
-_RESUMED_ON = ("threads:2", "processes:2")
-_KILLS_A_ROUND = 5
+    from chunkwise.dask import store, to_dask
 
-
-def kills(folder: Path, n_rounds: int, endpoint: str | None) -> dict[str, Any]:
-    """Kill workers and then the driver of copies at random times; resume on another executor, and compare."""
-    import tensorstore
-
-    r = random.Random(0)
-    shape = (64, 256, 256)
-    values = np.random.default_rng(0).integers(0, 4096, shape, "u2")
-
-    def place(name: str) -> dict[str, Any]:
-        if endpoint is None:
-            return {"driver": "file", "path": f"{folder}/{name}/"}
-        s3 = {"driver": "s3", "bucket": "kills", "endpoint": endpoint, "aws_region": "us-east-1"}
-        return {**s3, "path": f"{name}/"}
-
-    cw.create_array(place("planes"), values, chunks=(1, 256, 256), codec="zstd:1")
-    script = folder / "driver.py"
-    script.write_text(_DRIVER)
-    found = {"workers killed": 0, "drivers killed": 0, "copies": 0, "resumed": 0, "elements that differ": 0}
-
-    def start(target: dict[str, Any], on: str) -> subprocess.Popen[bytes]:
-        arguments = [json.dumps(each) for each in (place("planes"), target, on)]
-        return subprocess.Popen([sys.executable, str(script), *arguments], stderr=subprocess.PIPE)
-
-    while found["drivers killed"] < n_rounds or found["workers killed"] < n_rounds * _KILLS_A_ROUND:
-        target = place(f"copy-{found['copies']}")
-        found["copies"] += 1
-        driver = start(target, "processes:2")
-        n_killed = 0
-        while driver.poll() is None:
-            time.sleep(r.uniform(0.0, 0.5))
-            workers = _workers_of(driver.pid)
-            if n_killed == _KILLS_A_ROUND:
-                time.sleep(r.uniform(0.0, 2.0))
-                if driver.poll() is None:
-                    driver.kill()
-                    found["drivers killed"] += 1
-                break
-            if workers:
-                os.kill(r.choice(workers), signal.SIGKILL)
-                n_killed += 1
-        found["workers killed"] += n_killed
-        assert driver.stderr is not None
-        driver.stderr.close()
-        if driver.wait():
-            again = start(target, _RESUMED_ON[found["resumed"] % 2])
-            _, text = again.communicate()
-            assert again.returncode == 0, text.decode()
-            found["resumed"] += 1
-        spec = {"driver": "zarr3", "kvstore": target}
-        copied = tensorstore.open(spec).result().read().result()
-        found["elements that differ"] += int(np.count_nonzero(copied != values))
-        cw.KvStore.open(target).result().delete_range(cw.KvStore.KeyRange()).result()
-        print(json.dumps(found), file=sys.stderr, flush=True)
+    edge = round(n_chunks**0.5 / 20) * 20
+    shape, shards = (edge * 8, edge * 8), (160, 160)
+    options = {"shape": shape, "dtype": "u1", "chunks": (8, 8), "shards": shards}
+    source = cw.create_array(folder / "a.zarr", **options)
+    source.write(np.arange(edge * 8, dtype="u1")).result()
+    copied = cw.create_array(folder / "b.zarr", **options)
+    found: dict[str, Any] = {"chunks": edge**2}
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        executor = client.get_executor()
+        executor.submit(worker_figures).result()
+        idle = _processor_time(lambda: time.sleep(10))  # heartbeats and statistics, whatever the work is
+        found["share of a processor when idle"] = idle[0] / idle[1]
+        for name, work in (
+            ("store", lambda: store(to_dask(source, chunks=(8, 8)), copied)),
+            ("copy", lambda: cw.copy(folder / "a.zarr", folder / "c.zarr", executor=executor, sync=False)),
+        ):
+            cpu, seconds = _processor_time(work)
+            found[f"{name}: seconds"] = seconds
+            found[f"{name}: ms a chunk"] = cpu * 1e3 / edge**2
+            found[f"{name}: ms a chunk, beyond idle"] = (cpu - seconds * idle[0] / idle[1]) * 1e3 / edge**2
+    assert copied.read().result().any()
     return found
 
 
-def _workers_of(pid: int) -> list[int]:
-    """Return the worker processes of a driver."""
-    found = []
-    for name in glob.glob(f"/proc/{pid}/task/*/children"):
-        with contextlib.suppress(OSError):
-            for child in map(int, Path(name).read_text().split()):
-                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append(child)
-    return found
+def _processor_time(work: Callable[[], Any]) -> tuple[float, float]:
+    """Return the processor time of this process, and the time by the clock."""
+    started, cpu = time.monotonic(), time.process_time()
+    work()
+    return time.process_time() - cpu, time.monotonic() - started
+
+
+def workers(folder: Path, shape: tuple[int, ...], memory: int, n: int, turns: int) -> dict[str, Any]:
+    """Copy planes to columns by `n` processes and by as many workers of Dask, in turn."""
+    from distributed import Client, LocalCluster
+
+    make_planes(folder / "planes.zarr", shape)
+    make_planes(folder / "warm.zarr", (4, 8, 8))
+    found: dict[str, list[tuple[float, float]]] = {"processes": [], "dask": []}
+    with (
+        ProcessPoolExecutor(n, mp_context=get_context("spawn")) as pool,
+        LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        executors = {"processes": pool, "dask": client.get_executor(pure=False)}
+        for i in range(-1, turns):  # the first copies load the libraries
+            for name, executor in executors.items():
+                before = all_workers(executor, n)
+                started = time.monotonic()
+                source, target = ("warm" if i < 0 else "planes", folder / f"{name}-{i}.zarr")
+                chunks = (4, 2, 2) if i < 0 else (shape[0], 64, 64)
+                cw.copy(
+                    folder / f"{source}.zarr",
+                    target,
+                    chunks=chunks,
+                    memory=memory,
+                    executor=executor,
+                    sync=False,
+                )
+                seconds = time.monotonic() - started
+                after = all_workers(executor, n)
+                if i >= 0:
+                    cpu = sum(after[p]["cpu"] - before[p]["cpu"] for p in after)
+                    found[name].append((seconds, cpu))
+                shutil.rmtree(target)
+    medians = {name: [statistics.median(v) for v in zip(*each, strict=True)] for name, each in found.items()}
+    return {
+        "seconds, processor time of the workers": medians,
+        "dask, times the seconds of processes": medians["dask"][0] / medians["processes"][0],
+        "dask, times the processor time of processes": medians["dask"][1] / medians["processes"][1],
+    }
+
+
+def requests(n_chunks: int) -> dict[str, Any]:
+    """Copy an array on a server of S3 that counts requests."""
+    from collections import Counter
+
+    from moto.server import create_backend_app
+    from werkzeug.serving import make_server
+
+    app, seen = create_backend_app("s3"), Counter[str]()
+
+    def counted(environ: dict[str, Any], start_response: Any) -> Any:
+        seen[environ["REQUEST_METHOD"]] += 1
+        return app(environ, start_response)
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = make_server("127.0.0.1", 0, counted, threaded=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    os.environ |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    place = {"driver": "s3", "bucket": "scale", "endpoint": endpoint, "aws_region": "us-east-1"}
+    urlopen(Request(f"{endpoint}/scale", method="PUT"))
+    values = np.random.default_rng(0).integers(0, 4096, (n_chunks * 64,), "u2")
+    cw.create_array({**place, "path": "a/"}, values, chunks=(64,))
+    found = {}
+    for on in ("threads:2", "processes:2"):
+        seen.clear()
+        cw.copy({**place, "path": "a/"}, {**place, "path": f"{on}/"}, executor=named_workers(on))
+        found[on] = {method: n / n_chunks for method, n in seen.items()}
+    return {"chunks": n_chunks, "requests of each kind for a chunk": found}
 
 
 def main() -> None:
     """Print the figures of a row as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("row", choices=("rechunk", "threads", "damage", "kills"))
+    parser.add_argument("row", choices=("rechunk", "threads", "scheduler", "workers", "requests", "damage"))
     parser.add_argument("--shape", default="256,1024,1024", help="of the array that is rechunked")
     parser.add_argument("--memory", type=int, default=43_000_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--number", type=int, default=30, help="of injuries, or of drivers killed")
-    parser.add_argument("--endpoint", help='of S3, with a bucket "kills" for the kills; by default files')
+    parser.add_argument("--number", type=int, default=30, help="of injuries, chunks, or turns")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chunkwise-") as name:
         folder = Path(name)
@@ -255,8 +290,13 @@ def main() -> None:
             found = rechunk(folder, shape, arguments.memory, arguments.workers)
         elif arguments.row == "threads":
             found = threads(folder)
-        elif arguments.row == "kills":
-            found = kills(folder, arguments.number, arguments.endpoint)
+        elif arguments.row == "scheduler":
+            found = scheduler(folder, arguments.number)
+        elif arguments.row == "workers":
+            shape = tuple(map(int, arguments.shape.split(",")))
+            found = workers(folder, shape, arguments.memory, arguments.workers, arguments.number)
+        elif arguments.row == "requests":
+            found = requests(arguments.number)
         else:
             found = damage(folder, arguments.number)
     print(json.dumps(found, indent=1))

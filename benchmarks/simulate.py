@@ -35,6 +35,7 @@ def simulate(n_tasks: int, n_workers: int, seconds: float, life: float, slow: fl
     """Return how long all took beside the ideal time, and the largest number of ranges of the journal."""
     r = random.Random(0)
     done, todo = Ranges(), [(0, n_tasks)]
+    largest: list[tuple[int, int]] = []
     events: list[tuple[float, int, int, int, bool]] = []
     dies = [r.expovariate(1 / life) for _ in range(n_workers)]
     n_left, most, now, busy = n_tasks, 0, 0.0, 0
@@ -67,7 +68,8 @@ def simulate(n_tasks: int, n_workers: int, seconds: float, life: float, slow: fl
             heapq.heappush(events, (now + 60, worker, 0, 0, False))
         elif stop:
             done.add(start, stop)
-            most = max(most, sum(1 for _ in done))
+            if (n_ranges := sum(1 for _ in done)) > most:
+                most, largest = n_ranges, list(done)
         for each in [] if lost else [worker, *idle]:
             if each in idle:
                 idle.remove(each)
@@ -75,7 +77,12 @@ def simulate(n_tasks: int, n_workers: int, seconds: float, life: float, slow: fl
                 idle.append(each)
     assert list(done) == [(0, n_tasks)]
     ideal = n_tasks * seconds * (1 + 9 * slow) / n_workers
-    return {"hours": now / 3600, "times the ideal": now / ideal, "ranges of the journal": most}
+    return {
+        "hours": now / 3600,
+        "times the ideal": now / ideal,
+        "ranges of the journal": most,
+        "bytes of them": len(json.dumps([list(each) for each in largest], indent=2)),
+    }
 
 
 def main() -> None:

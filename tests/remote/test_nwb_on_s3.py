@@ -18,7 +18,7 @@ from obstore.store import MemoryStore, S3Store
 from pynwb import TimeSeries
 
 import chunkwise as ts
-from chunkwise.hdmf import NWBZarrIO
+from chunkwise.hdmf import NWBZarrIO, convert
 from chunkwise.hdmf.model.copies import dump_copies, read_copies
 from chunkwise.kvstore.foreign_bucket import ForeignBucket
 from chunkwise.kvstore.object_store import ObjectStore
@@ -220,3 +220,24 @@ def test_copies_beyond_the_keys_that_are_listed_are_not_used() -> None:
     assert proven is not None
     assert proven.values == {"a": b"small", "z": b"small", "data/missing": None}
     assert proven.keys == {".chunkwise-copies", "a", "z"}
+
+
+def test_a_conversion_between_buckets_is_resumed(moto: str, s3_bucket: Any) -> None:
+    """A store with an endpoint of its own has no URL, and is known again all the same."""
+    values = np.arange(2048 * 512, dtype="i2").reshape(2048, 512)
+    place = _store(moto, s3_bucket.bucket)
+    nwb = new_file("all")
+    nwb.add_acquisition(TimeSeries("large", values, "V", rate=1.0))
+    with NWBZarrIO(place, "w") as io:
+        io.write(nwb)
+    target = ts.KvStore.open({**place.spec().to_json(), "path": "copy.nwb/"}).result()
+
+    def stop(nbytes: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(place, target, memory="20MB", progress=stop)
+    convert(_store(moto, s3_bucket.bucket), target, resume=True, verify=True)
+    with NWBZarrIO(target) as io:
+        assert np.array_equal(io.read().acquisition["large"].data[...], values)
+    assert not [key for key in target.list().result() if b".chunkwise-copy.json" in key]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,3 +71,43 @@ def _client_of(address: str) -> str:
         f"executor = Client({address!r}, set_as_default=False).get_executor()\n"
         "executor.shutdown = lambda wait=True: executor._client.close()"
     )
+
+
+@pytest.mark.slow
+class TestMpi(ReadByTensorStore):
+    ends_together = True
+    code = "from mpi4py.futures import MPIPoolExecutor; executor = MPIPoolExecutor(2)"
+
+
+@pytest.fixture(scope="module")
+def ray_address() -> Iterator[str]:
+    import ray
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")  # it would leave a token in the home directory
+        found = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        yield found.address_info["address"]
+        ray.shutdown()
+
+
+@pytest.mark.slow
+class TestRay(ReadByTensorStore):
+    """As docs/many-machines.md has it."""
+
+    @pytest.fixture(autouse=True)
+    def use_cluster(self, ray_address: str) -> None:
+        page = (Path(__file__).parents[2] / "docs/many-machines.md").read_text()
+        (recipe,) = (b for b in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "RayExecutor" in b)
+        self.recipe = textwrap.dedent(recipe)
+        self.address = ray_address
+
+    def driver_code(self) -> str:
+        return self.connected(self.address)
+
+    @contextmanager
+    def driver_code_in(self, environment: Mapping[str, str]) -> Iterator[str]:
+        yield self.connected(self.address, runtime_env={"env_vars": dict(environment)})
+
+    def connected(self, address: str, **options: Any) -> str:
+        connect = f"ray.is_initialized() or ray.init({address!r}, log_to_driver=False, **{options!r})"
+        return f"{self.recipe}\n{connect}\nexecutor = RayExecutor()"

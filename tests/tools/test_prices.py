@@ -14,7 +14,8 @@ from chunkwise.cli.main import main
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.index_space import IndexDomain
 from chunkwise.tools.plan_blocks import Grid, plan_blocks
-from chunkwise.tools.prices import parse_prices
+from chunkwise.tools.prices import PRICES as LIST_PRICES
+from chunkwise.tools.prices import parse_prices, price_json, price_lines
 
 PRICES = '{"get": 0.4, "put": 5}'
 
@@ -80,3 +81,13 @@ def test_prices_come_from_a_file(tmp_path: Path) -> None:
     for name in ("prices.json", "absent.json"):
         with pytest.raises(InvalidArgumentError, match=r"prices: expected"):
             parse_prices(str(tmp_path / name))
+
+
+def test_list_prices_say_whose_they_are_and_whether_they_were_confirmed() -> None:
+    plan = plan_blocks(IndexDomain(shape=[100]), 1, Grid((10,), (0,)), Grid((10,), (0,)), memory=1000)
+    text = "\n".join(price_lines(plan, LIST_PRICES["s3"], LIST_PRICES["gcs"], None))
+    assert "S3 Standard in us-east-1, not confirmed: see https://aws.amazon.com/s3/pricing/" in text
+    assert "https://cloud.google.com/storage/pricing-examples, read 2026-11-24" in text
+    assert len(price_json(plan, LIST_PRICES["azure"], LIST_PRICES["azure"])["list_prices"]) == 1
+    text = "\n".join(price_lines(plan, parse_prices(PRICES), None, None))
+    assert "$0.00 to read" in text and "list prices" not in text

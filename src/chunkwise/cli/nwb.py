@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json, required, show
-from chunkwise.cli.options import parse_codec
+from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
 from chunkwise.cli.progress import open_progress
 from chunkwise.cli.quantities import plural
 from chunkwise.cli.servers import add_server_arguments
@@ -50,6 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--codec",
         metavar="CODEC",
         help="of all arrays: none, zstd, gzip, blosc, ..., or JSON in the words of a format",
+    )
+    add_on(convert)
+    add_memory(convert, "how much a process may use for large datasets, such as 2GB")
+    convert.add_argument(
+        "--verify", action="store_true", help="read datasets of 1 MiB or more again and compare"
+    )
+    convert.add_argument(
+        "--resume", action="store_true", help="go on with an interrupted conversion, if there is one"
     )
     convert.add_argument("--quiet", action="store_true", help="show no progress")
     repack.add_argument(
@@ -172,6 +180,10 @@ def _convert(arguments: argparse.Namespace) -> int:
             overwrite=arguments.overwrite,
             codec=False if codec == "none" else codec,
             progress=progress.advance,
+            executor=workers_of(arguments),
+            memory=arguments.memory,
+            verify=arguments.verify,
+            resume=arguments.resume,
             **_options(arguments),
         )
     return _done(arguments, {"written": arguments.target})

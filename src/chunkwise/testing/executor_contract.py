@@ -47,6 +47,10 @@ finally:
     executor.shutdown()
 """
 _DYING = "from chunkwise.testing.executor_faults import die_at_step; die_at_step({step}, {where!r})"
+_LOSING = """
+from chunkwise.testing.executor_faults import Around, Dying
+executor = Around(executor, Dying({step}, {where!r}))
+"""
 _FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))"
 _CLOCK = """
 import time
@@ -64,10 +68,13 @@ class ExecutorContract:
         Python that assigns the executor to the name ``executor``; it is run in this process and in others.
     in_process : bool
         True if tasks are done in the process that submits them: what befalls a worker befalls that, too.
+    ends_together : bool
+        True if all processes end when a worker is killed, also the one that submits tasks.
     """
 
     code: ClassVar[str] = ""
     in_process: ClassVar[bool] = False
+    ends_together: ClassVar[bool] = False
 
     def driver_code(self) -> str:
         """Return `code`; for executors of which more is known only when tests run."""
@@ -128,7 +135,10 @@ class ExecutorContract:
         text = _DRIVER.format(**names, call=call, options=options)
         command = [sys.executable, "-c", text]
         around = {**os.environ, **(environment or {})}
-        return subprocess.run(command, capture_output=True, text=True, timeout=200, env=around)
+        # What ends all processes of a driver that is lost may take its session for that.
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=200, env=around, start_new_session=True
+        )
 
     def wrapped(
         self, source: str, target: Path, around: Callable[..., Any], n_calls: int = 1, **options: Any
@@ -195,6 +205,13 @@ class ExecutorContract:
             self.test_a_driver_killed_at_a_step(source, tmp_path, step)
             return
         target, where = tmp_path / "b.zarr", str(tmp_path / "dead")
+        if self.ends_together:
+            done = self.drive(
+                self.driver_code(), source, target, before=_LOSING.format(step=step, where=where)
+            )
+            assert bool(done.returncode) == Path(where).exists(), done.stderr
+            self.copied(source, target, None, resume=True)
+            return
         try:
             with self.executor() as executor:
                 self.copied(source, target, Around(executor, Dying(step, where)))

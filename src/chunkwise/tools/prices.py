@@ -21,12 +21,33 @@ class Prices(NamedTuple):
 
     get: float
     put: float
+    what: str = ""  # the class of storage that has them, if they are list prices
+    page: str = ""  # of the provider, that says so
+    read: str | None = None  # when that page, or a stored copy of it, was read; None if it couldn't be
+
+    def __str__(self) -> str:
+        if self.read is None:
+            return f"{self.what}, not confirmed: see {self.page}, or give yours with --prices"
+        return f"{self.what}: {self.page}, read {self.read}"
 
 
+# Of S3 others publish the same prices; Azure's page of sample prices (2024-07-26) has 0.44 and 5.50, which it
+# says are examples, and others publish those below (2023).
 PRICES: Mapping[str, Prices] = {
-    "s3": Prices(get=0.40, put=5.00),  # Standard, us-east-1
-    "gcs": Prices(get=0.40, put=5.00),  # Standard, one region: operations of class B and A
-    "azure": Prices(get=0.50, put=6.50),  # Hot, locally redundant
+    "s3": Prices(0.40, 5.00, "S3 Standard in us-east-1", "https://aws.amazon.com/s3/pricing/"),
+    "gcs": Prices(
+        0.40,
+        5.00,
+        "Google Cloud Storage, Standard in one region",
+        "https://cloud.google.com/storage/pricing-examples",
+        "2026-11-24",
+    ),
+    "azure": Prices(
+        0.50,
+        6.50,
+        "Azure Blob Storage, hot and locally redundant",
+        "https://azure.microsoft.com/pricing/details/storage/blobs/",
+    ),
 }
 """List prices by the driver of the kvstore; an option of the command line replaces them."""
 
@@ -71,6 +92,9 @@ def price_lines(
     if source is not None or target is not None:
         reading, writing = (_dollars(cost[name] or 0.0) for name in ("get_dollars", "put_dollars"))
         yield f"price of the requests: {reading} to read and {writing} to write"
+        for prices in dict.fromkeys([source, target]):
+            if prices is not None and prices.what:
+                yield f"list prices of {prices}"
     if n_chunks is not None and target is not None and n_chunks * target.put / 1e6 >= _WORTH_SAYING:
         each, shards = (_dollars(n * target.put / 1e6) for n in (n_chunks, -(-n_chunks // _SHARD)))
         yield (
@@ -88,6 +112,7 @@ def price_json(plan: CopyPlan, source: Prices | None, target: Prices | None) -> 
         "put": sum(plan.n_puts),
         "get_dollars": sum(known) if known else None,
         "put_dollars": None if target is None else sum(plan.n_puts) * target.put / 1e6,
+        "list_prices": [str(p) for p in dict.fromkeys([source, target]) if p is not None and p.what],
     }
 
 

@@ -16,6 +16,7 @@ from chunkwise.hdmf.model.codecs import Settings, usable_settings
 from chunkwise.hdmf.model.element import Element
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.values import as_values, guess_element
+from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.stream import ArrayStream, Piece, StreamProgress
 
@@ -33,6 +34,7 @@ class BuilderStreams:
         exhaust: bool,
         buffer_nbytes: int,
         progress: StreamProgress | None,
+        copies: DatasetCopies | None,
     ) -> None:
         self.writer = writer
         self.store = writer.store
@@ -40,6 +42,7 @@ class BuilderStreams:
         self._exhaust = exhaust
         self._buffer_nbytes = buffer_nbytes
         self._progress = progress
+        self._copies = copies
         self._streams: list[ArrayStream] = []
 
     def add(
@@ -112,8 +115,13 @@ class BuilderStreams:
             values = source.read((), element)
             self.writer.dataset(path, element, values, settings, attributes, scalar=source.shape == ())
             return
-        pieces = _Pieces(source, element, self._buffer_nbytes // 4)
-        self._open(NewArray(path, element, source.shape, settings, attributes), pieces).run()
+        stream = self._open(
+            NewArray(path, element, source.shape, settings, attributes),
+            _Pieces(source, element, self._buffer_nbytes // 4),
+        )
+        # As a tree in Zarr v2, a file of HDF5 is read without h5py.
+        if self._copies is None or not self._copies.take(stream.array, element, source.location(), "zarr2"):
+            stream.run()
 
 
 def _element(dtype: Any, iterator: Any) -> Element:

@@ -26,6 +26,7 @@ from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.model.values import as_values
 from chunkwise.hdmf.storage.copy_dataset import copy_dataset, stored_settings
 from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, StreamProgress
 
@@ -54,6 +55,7 @@ class BuilderWriter:
         keep_types: bool = True,
         buffer_nbytes: int = BUFFER_NBYTES,
         progress: StreamProgress | None = None,
+        copies: DatasetCopies | None = None,
     ) -> None:
         self.io = io
         self.writer = writer
@@ -62,6 +64,7 @@ class BuilderWriter:
         self.keep_types = keep_types
         self.buffer_nbytes = buffer_nbytes
         self.progress = progress
+        self._large = copies
         self.references = BuilderReferences(io, export_source)
         self.streams = BuilderStreams(
             writer,
@@ -69,6 +72,7 @@ class BuilderWriter:
             exhaust=exhaust,
             buffer_nbytes=buffer_nbytes,
             progress=progress,
+            copies=copies,
         )
         self._extra_links: dict[str, dict[str, Reference]] = {}
         self._copies: dict[tuple[str, str], str] = {}  # path of the copy of each dataset of another store
@@ -101,6 +105,8 @@ class BuilderWriter:
         self.group("/", builder)
         self._write_shared()
         self.streams.run()
+        if self._large is not None:
+            self._large.run()
 
     def group(self, path: str, builder: GroupBuilder) -> None:
         """Write a group and all below it that was not written yet."""
@@ -287,6 +293,7 @@ class BuilderWriter:
             lambda value: self.references.rebased(value, data.io, source.store),
             buffer_nbytes=self.buffer_nbytes,
             progress=self.progress,
+            copies=self._large,
         )
 
     def _h5_settings(self, h5: Any) -> Settings:

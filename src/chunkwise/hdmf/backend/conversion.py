@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,12 +16,16 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
+from chunkwise.arguments import as_nbytes
+from chunkwise.engine.blockwise import n_block_threads
 from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf.backend.io import ZarrIO
 from chunkwise.hdmf.model.place import Place, place_of, source_name
 from chunkwise.hdmf.model.tree import detect_format
 from chunkwise.hdmf.opening import is_hdf5, no_store
+from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.resolve import BrokenLinkError, BrokenLinkWarning
+from chunkwise.tools.executors import Workers, threads_here, workers_of
 
 __all__ = ["convert", "open_source"]
 
@@ -59,9 +66,16 @@ def convert(
     source_options: dict[str, Any] | None = None,
     codec: Any = None,
     progress: Callable[[int], object] | None = None,
+    executor: Executor | Workers | None = None,
+    memory: int | str | None = None,
+    verify: bool = False,
+    resume: bool = False,
     **options: Any,
 ) -> None:
     """Write a copy of a file in another format; all data is copied, and nothing is linked to the source.
+
+    With `executor`, `memory`, `verify` or `resume` numeric datasets of 1 MiB or more are copied last, in
+    blocks, as `chunkwise.copy` does it; the rest is written before, by this process.
 
     Parameters
     ----------
@@ -80,6 +94,16 @@ def convert(
         `chunkwise.hdmf.backend.data_io.ZarrDataIO` takes it; False for none.  Not for HDF5.
     progress : callable, optional
         Called with a number of bytes whenever so much of a large dataset was written; not for HDF5.
+    executor : concurrent.futures.Executor, optional
+        Who copies the large datasets; its workers must see source and target under the same names.  By
+        default threads of this process.
+    memory : int or str, optional
+        Bytes that a worker process may use for blocks, such as ``"2GB"``; as for `chunkwise.copy`.
+    verify : bool
+        Whether the datasets that workers have copied are read again, the plain way, and compared.
+    resume : bool
+        Go on with an unfinished conversion, if there is one; another executor may have begun it.  One that
+        was interrupted before the first block can only be started again, with `overwrite`.
     **options
         Those of `ZarrIO` for writing.
 
@@ -91,10 +115,16 @@ def convert(
         If one of the two places is in the other, or both are the same.
     BrokenLinkError
         If a link or reference is broken; names each.  Nothing is written then.
+    FailedPreconditionError
+        If the unfinished conversion is of another file or with other options, somebody is at work on it, or a
+        worker doesn't see what it is to read and write.
+    DataCorruptionError
+        If a dataset was not read as it was written.
 
     Notes
     -----
-    Of a copy that fails nothing is left at `target`.
+    Of a copy that fails nothing is left at `target`, but what `resume` goes on with: once blocks of large
+    datasets are being copied there is a journal.
     """
     _check_apart(source_name(source), source_name(target))
     ending = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
@@ -106,21 +136,53 @@ def convert(
         if format == "hdf5":
             if codec is not None:
                 raise InvalidArgumentError("codec: HDF5 files are written with the compression that hdmf has")
+            if executor is not None or memory is not None or verify or resume:
+                raise InvalidArgumentError(
+                    "HDF5 files are written by one process, as a whole: no executor, memory, verify or resume"
+                )
             _to_hdf5(src, target, overwrite)
             return
-        mode = "w" if overwrite else "w-"
+        copies = None
+        if executor is not None or memory is not None or verify or resume:
+            copies = DatasetCopies(
+                place_of(target),
+                threads_here(n_block_threads()) if executor is None else workers_of(executor),
+                {
+                    "source": _identity(src),
+                    "options": _as_text([format, codec, drop_broken_links, options]),
+                },
+                memory=as_nbytes(memory) if isinstance(memory, str) else memory,
+                resume=resume and not overwrite,
+                verify=verify,
+                progress=progress or (lambda nbytes: None),
+            )
+        mode = "w" if overwrite or (copies is not None and copies.begun) else "w-"
         told = None if progress is None else _RowsAsBytes(progress)
         if told is not None:
             options["progress"] = told
         manager = BuildManager(src.manager.type_map)
-        with ZarrIO(target, mode, manager, format=format, codec=codec, **options) as out:
+        with ZarrIO(target, mode, manager, format=format, codec=codec, copies=copies, **options) as out:
             if told is not None:
                 told.io = out
             try:
                 out.export(src, write_args={"link_data": False})
             except BaseException:  # an interrupt too
-                out.discard()
+                if copies is None or not copies.begun:
+                    out.discard()
                 raise
+
+
+def _identity(src: HDMFIO) -> list[Any]:
+    """Return what tells whether a file is the one that a conversion was begun with."""
+    if isinstance(src, ZarrIO):
+        nodes = sorted((path, node.document) for path, node in src.store.tree.nodes.items())
+        return [src.store.location.kvstore_json(), hashlib.sha256(_as_text(nodes).encode()).hexdigest()]
+    found = os.stat(src.source)
+    return [os.path.realpath(src.source), found.st_size, found.st_mtime_ns]
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 class _RowsAsBytes:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.model.element import Element, bytes_, compound, number, reference, region, text
 from chunkwise.hdmf.model.reference import Reference
+from chunkwise.hierarchy.location import Location, locate
 
 __all__ = ["H5Source", "h5_dataset_of", "region_of_h5"]
 
@@ -65,6 +67,11 @@ class H5Source:
     def chunks(self) -> tuple[int, ...] | None:
         """Chunk shape."""
         return self.dataset.chunks  # type: ignore[no-any-return]
+
+    def location(self) -> Location:
+        """Return the dataset as an array that any process can open."""
+        base = {"driver": "file", "path": os.path.abspath(self.dataset.file.filename)}
+        return locate({"driver": "hdf5", "base": base, "path": f"{self.dataset.name[1:]}/"})
 
     def element(self) -> Element:
         """Return the element type."""

@@ -23,6 +23,7 @@ from chunkwise.hdmf.model.tree import Format, detect_format
 from chunkwise.hdmf.model.zarr_python_stores import is_nested, is_read_only, is_store_of_zarr2
 from chunkwise.hdmf.opening import UNFINISHED, new_store, no_store, open_store
 from chunkwise.hdmf.replacement.replace import finish_replacement
+from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.resolve import ExternalLinks, StoreSet
 from chunkwise.hdmf.storage.store import HdmfStore
@@ -90,6 +91,8 @@ class ZarrIO(StoreReading, StoreWriting):
         The compressor of all arrays that are made, whatever their data asks for; False for none.
     herd_path : str, optional
         Of hdmf's file of external resources.
+    copies : DatasetCopies, optional
+        Has large datasets of a new store copied by workers; see `chunkwise.hdmf.convert`.
 
     Raises
     ------
@@ -126,6 +129,7 @@ class ZarrIO(StoreReading, StoreWriting):
         progress: StreamProgress | None = None,
         codec: Any = None,
         herd_path: str | None = None,
+        copies: DatasetCopies | None = None,
     ) -> None:
         check_mode(mode)
         if format is not None and format not in _FORMATS:
@@ -158,6 +162,7 @@ class ZarrIO(StoreReading, StoreWriting):
         self._buffer_nbytes = buffer_nbytes
         self._progress = progress
         self._codec = codec
+        self._copies = copies
         self._pool = Pool()
         self._store: HdmfStore | None = None
         self._stores: StoreSet | None = None
@@ -318,7 +323,7 @@ class ZarrIO(StoreReading, StoreWriting):
         kv = location.store.base if isinstance(location.store, UnsyncedStore) else location.store
         if self._replaces == "file":
             os.unlink(self._source)
-        elif self._replaces == "keys":
+        elif self._replaces == "keys" and (self._copies is None or not self._copies.begun):
             keys = KeyRange.of_prefix(location.path) if location.path else KeyRange()
             kv.delete_range(keys.start, keys.stop)
         kv.write(location.path + UNFINISHED, b"")

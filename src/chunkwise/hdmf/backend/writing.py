@@ -26,6 +26,7 @@ from chunkwise.hdmf.model.place import canonical_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
 from chunkwise.hdmf.opening import UNFINISHED
 from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.store import HdmfStore
 from chunkwise.hdmf.storage.stream import StreamProgress
@@ -51,6 +52,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
     _keep_types: bool
     _buffer_nbytes: int
     _progress: StreamProgress | None
+    _copies: DatasetCopies | None
 
     @property
     @abstractmethod
@@ -156,6 +158,7 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
             keep_types=self._keep_types,
             buffer_nbytes=self._buffer_nbytes,
             progress=self._progress,
+            copies=self._copies,
         )
 
     def _complete(self, catalog: NamespaceCatalog | None, consolidate: bool) -> None:
@@ -172,6 +175,8 @@ class StoreWriting(HDMFIO):  # type: ignore[misc, unused-ignore]
         self._writer.finish(consolidate=consolidate)
         self._failed = False
         if self._mode in ("w", "w-", "x", "a"):
+            if self._copies is not None:
+                self._copies.finish()
             location = self.store.location
             location.store.delete(location.path + UNFINISHED)
 

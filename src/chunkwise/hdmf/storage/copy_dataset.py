@@ -17,6 +17,7 @@ from chunkwise.hdmf.model.logical import map_objects
 from chunkwise.hdmf.model.reference import Reference
 from chunkwise.hdmf.model.tree import Format
 from chunkwise.hdmf.storage.dataset import Dataset
+from chunkwise.hdmf.storage.dataset_copies import DatasetCopies
 from chunkwise.hdmf.storage.node_writer import NodeWriter
 from chunkwise.hdmf.storage.stored_form import stored_codecs
 from chunkwise.hdmf.storage.stream import BUFFER_NBYTES, ArrayStream, Piece, StreamProgress
@@ -68,8 +69,9 @@ def copy_dataset(
     *,
     buffer_nbytes: int = BUFFER_NBYTES,
     progress: StreamProgress | None = None,
+    copies: DatasetCopies | None = None,
 ) -> None:
-    """Make a copy of a dataset."""
+    """Make a copy of a dataset; a large one is left to `copies`, if there are any."""
     element = source.element
     streamed = element.kind == "number" or (element.is_plain and writer.store.format != "n5")
     if (
@@ -84,6 +86,9 @@ def copy_dataset(
         writer.dataset(path, element, values, settings, attributes, scalar=source.scalar)
         return
     array = writer.create(NewArray(path, element, source.shape, settings, attributes))
+    at = source.store.location.child(source.path[1:])
+    if copies is not None and copies.take(array, element, at, source.store.format):
+        return
     stream = ArrayStream(
         array,
         element,
