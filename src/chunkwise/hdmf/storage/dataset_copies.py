@@ -23,7 +23,7 @@ from chunkwise.hdmf.model.physical import PhysicalArray
 from chunkwise.hdmf.model.tree import Format
 from chunkwise.hierarchy.change import delete_below
 from chunkwise.hierarchy.location import Location
-from chunkwise.tools.copy_arrays import INTERMEDIATE, CopyArrays, copy_arrays
+from chunkwise.tools.copy_arrays import INTERMEDIATE, CopyArrays, copy_arrays, room_of
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.executors import Workers
