@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorstore
+import zarr
 
 import chunkwise as cw
 
@@ -54,6 +57,29 @@ def tree(tmp_path: Path) -> Path:
 def worker() -> Iterator[Executor]:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
         yield executor
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "n5"])
+def test_sources_of_others_are_recognized(tmp_path: Path, worker: Executor, format: str) -> None:
+    """Their documents lack members that ours have, or say the same in another way."""
+    source, target = tmp_path / "a", str(tmp_path / "b.zarr")
+    if format == "n5":
+        spec = {"driver": "n5", "kvstore": {"driver": "file", "path": str(source)}}
+        chunk = {"blockSize": [5, 30], "compression": {"type": "gzip"}}
+        options = {"dtype": tensorstore.uint16, "shape": VALUES.shape, "create": True}
+        tensorstore.open({**spec, "metadata": chunk}, **options).result()[...] = VALUES
+    else:
+        made = zarr.create_array(
+            source, shape=VALUES.shape, dtype="u2", chunks=(5, 30), zarr_format=int(format[-1])
+        )
+        made[:] = VALUES
+    if format == "zarr2":
+        document = json.loads((source / ".zarray").read_text())
+        document.pop("dimension_separator", None)
+        (source / ".zarray").write_text(json.dumps(document))
+    cw.copy(str(source), target, executor=worker, format="zarr3")
+    assert np.array_equal(cw.read(target), VALUES)
+    assert not any(cw.diff(str(source), target, executor=worker))
 
 
 @pytest.mark.parametrize("what", ["copy", "copy_tree", "verify", "diff"])

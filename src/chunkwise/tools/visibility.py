@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
+from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.array_node import array_node
 from chunkwise.hierarchy.location import location_of
@@ -19,12 +21,15 @@ _MOST_LOOKED_AT = 8  # of the arrays that a source is made of
 
 def check_node_visible(node: Node, what: str) -> None:
     """Raise FailedPreconditionError unless the document of a node is here as it is in `node`."""
-    location = node.location
-    found = find_documented(location, node.format)
-    if found is None or dict(found.document) != dict(node.document):
+    _check(node, lambda document: dict(document) == dict(node.document), what)
+
+
+def _check(node: Node, is_same: Callable[[Mapping[str, Any]], bool], what: str) -> None:
+    found = find_documented(node.location, node.format)
+    if found is None or not is_same(found.document):
         raise FailedPreconditionError(
-            f"a worker doesn't see {what}: {location.describe(node.key)} isn't there, or is another; it has "
-            "to be on storage that all workers see under the same name"
+            f"a worker doesn't see {what}: {node.location.describe(node.key)} isn't there, or is another; it "
+            "has to be on storage that all workers see under the same name"
         )
 
 
@@ -33,7 +38,8 @@ def check_array_visible(store: TensorStore, what: str) -> None:
     array = store._array
     node = array_node(array).node
     if node is not None:
-        check_node_visible(node, what)
+        assert isinstance(array, ChunkedArray), "it is stored"
+        _check(node, array.is_described_by, what)
         return
     for spec in islice(_stored(array.spec()), _MOST_LOOKED_AT):
         assert spec.kvstore is not None, "it is stored"
