@@ -87,7 +87,7 @@ def test_a_child_goes_on_with_virtual_arrays(tmp_path: Path, driver: str) -> Non
 @pytest.mark.filterwarnings("ignore:This process")
 def test_all_locks_are_free_in_a_child() -> None:
     """Those that another thread holds at the moment of the fork too."""
-    lock, several, twice = fork.new_lock(), fork.KeyLocks(3), fork.new_rlock()
+    lock, several, twice = fork.new_lock(), fork.KeyLocks(), fork.new_rlock()
     held, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
