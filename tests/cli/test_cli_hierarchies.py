@@ -63,6 +63,25 @@ def test_what_n5_cannot_hold_is_reported(run: Run, tmp_path: Path) -> None:
     }
 
 
+def test_a_dry_run_of_a_tree(run: Run, tmp_path: Path) -> None:
+    group = make_tree(tmp_path / "a", "zarr3")
+    group.create_array("large", shape=(300, 300, 300), dtype="u2", chunks=(1, 300, 300))
+    group.create_array("complex", np.array([1j]))
+    before = files(tmp_path)
+    result = run("cp", "-r", tmp_path / "a", tmp_path / "b", "--format", "n5", "--dry-run", "--json")
+    assert result.status == 0, result.err
+    found = result.json
+    assert (found["groups"], found["arrays"], found["links"]) == (3, 4, 1)
+    assert [entry["path"] for entry in found["left_out"]] == ["complex"]
+    (plan,) = found["larger_arrays"].values()
+    assert plan["shape"] == [300, 300, 300] and len(plan["passes"]) == 1
+    text = run("cp", "-r", tmp_path / "a", tmp_path / "b", "--format", "n5", "--dry-run")
+    assert "3 groups, 4 arrays, 1 link" in text.out and "large: pass 1 of 1" in text.out
+    assert "complex: array is left out" in text.err
+    assert files(tmp_path) == before
+    assert run("cp", "-r", tmp_path / "a", tmp_path / "b", "--dry-run", "--prices", "x").status == 2
+
+
 def test_where_a_copy_may_go(run: Run, tmp_path: Path) -> None:
     make_tree(tmp_path / "a.zarr", "zarr3")
     assert run("cp", tmp_path / "a.zarr", tmp_path / "b.zarr").status == 2

@@ -9,12 +9,13 @@ from typing import Any
 from chunkwise.cli.command import UsageError, message, print_json
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
-from chunkwise.cli.quantities import format_pace, plural
+from chunkwise.cli.quantities import format_nbytes, format_pace, plural
 from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.groups.copy_tree import open_target, prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.tree_copy import CopyReport
+from chunkwise.tools.tree_plan import TreePlan
 
 __all__ = ["INCOMPLETE", "run_copy_tree"]
 
@@ -28,7 +29,7 @@ _ONE_ARRAY = {
     "names": "--dimension-names",
     "units": "--units",
     "part": "--part",
-    "dry_run": "--dry-run",
+    "prices": "--prices",
 }
 
 
@@ -61,6 +62,9 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
         executor=workers,
         memory=arguments.memory,
     )
+    if arguments.dry_run:
+        _show_plan(arguments, format, work.plan)
+        return 0
     work.begin()
     with progress_of(arguments, "copying", work.nbytes, work.nbytes_done, workers) as progress:
         report = work.run(lambda _, nbytes: progress.advance(nbytes))
@@ -69,8 +73,8 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
 
 def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
     """Copy the image at `source` in the layout of a viewer of N5."""
-    if arguments.on is not None or arguments.memory is not None:
-        raise UsageError("--layout doesn't go with --on or --memory")
+    if arguments.on is not None or arguments.memory is not None or arguments.dry_run:
+        raise UsageError("--layout doesn't go with --on, --memory or --dry-run")
     if arguments.format not in (None, "n5"):
         raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
     if arguments.cast == "scale":
@@ -91,6 +95,28 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
             progress=lambda _, nbytes: progress.advance(nbytes),
         )
     return _report(arguments, "n5", report, time.monotonic() - started)
+
+
+def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> None:
+    """Print what a copy would do."""
+    found = plan.to_json()
+    if arguments.json:
+        ends = {"source": arguments.source, "destination": arguments.destination, "format": format}
+        print_json({**ends, **found})
+        return
+    for path, note in plan.notes:
+        message(f"{path or '.'}: {note}")
+    for path, why in plan.left_out:
+        message(f"{path or '.'}: array is left out: {why}")
+    parts = [plural(found["groups"], "group"), plural(found["arrays"], "array")]
+    if plan.links:
+        parts.append(plural(found["links"], "link"))
+    parts.append(format_nbytes(plan.nbytes))
+    print(f"{arguments.source} -> {arguments.destination} ({format}): {', '.join(parts)}")
+    if plan.small:
+        print(f"{plural(len(plan.small), 'small array')}, each a task of one pass")
+    for path, job in plan.large.items():
+        print(f"{path}: {job.plan}")
 
 
 def _report(arguments: argparse.Namespace, format: str, report: CopyReport, seconds: float) -> int:

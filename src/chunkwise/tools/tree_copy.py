@@ -130,7 +130,7 @@ class TreeCopy:
         # Who goes on with it may have other memory and processors.
         room = _journalled_room(self._begun, memory) or room_of(self._workers, memory)
         array_options = ArrayOptions(fields, cast, strict, sync, keep_fingerprint, room)
-        self._plan = plan = plan_tree(source, target, self._names, array_options)
+        self.plan = plan = plan_tree(source, target, self._names, array_options)
         self._first = [2]  # for each larger array, where its passes begin in the journal
         for job in plan.large.values():
             self._first.append(self._first[-1] + len(job.steps))
@@ -175,7 +175,7 @@ class TreeCopy:
             if self._target.format == "n5":
                 check_container(self._top)
             done = self._check_free()
-            self._own = [] if done else self._place.free_names(self._plan.top_names())
+            self._own = [] if done else self._place.free_names(self.plan.top_names())
             self._journal.begin()
             for at, number in done:
                 self._journal.mark(number, at=at)
@@ -184,7 +184,7 @@ class TreeCopy:
 
     def _count_done(self) -> int:
         """Return how many bytes were copied before."""
-        plan, journal = self._plan, self._journal
+        plan, journal = self.plan, self._journal
         total = sum(plan.small[n].nbytes for start, stop in journal.done(_SMALL) for n in range(start, stop))
         for number, job in enumerate(plan.large.values()):
             if journal.is_done(number, _LARGE):
@@ -198,7 +198,7 @@ class TreeCopy:
 
     def _check_free(self) -> list[tuple[int, int]]:
         """Raise AlreadyExistsError if something is in the way; return the arrays that are there already."""
-        plan, place = self._plan, self._place
+        plan, place = self.plan, self._place
         place.check_top(self._resume, into_group=not self._names)
         if place.is_empty:
             return []
@@ -224,7 +224,7 @@ class TreeCopy:
 
     def run(self, progress: Progress = lambda path, nbytes: None) -> CopyReport:
         """Copy what is left and make it a tree; `progress` gets the path of an array and bytes."""
-        self._progress, plan, tally = progress, self._plan, self._workers.tally
+        self._progress, plan, tally = progress, self.plan, self._workers.tally
         passes = [_SMALL, *range(self._first[0], self._first[-1])]
         missing = (stop - start for at in passes for start, stop in self._journal.missing(at))
         tally.n_expected = tally.n_begun + sum(missing)
@@ -242,7 +242,7 @@ class TreeCopy:
         return report
 
     def _chains(self, crew: Crew) -> Iterator[Chain]:
-        for number, (path, job) in enumerate(self._plan.large.items()):
+        for number, (path, job) in enumerate(self.plan.large.items()):
             if not self._journal.is_done(number, _LARGE):
                 yield self._stages_of(crew, number, path, job)
         yield [self._small_stage(crew)]
@@ -253,10 +253,10 @@ class TreeCopy:
     def _comparison(self, crew: Crew, at: int, number: int) -> Iterator[Stage]:
         """Yield what compares an array that was copied before with its source."""
         if at == _SMALL:
-            path, job = self._plan.small[number].path, self._small.job(self._plan.small[number])
+            path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
             job.follow(job.arrays.plan_whole(), summed=False)
         else:
-            path, job = list(self._plan.large.items())[number]
+            path, job = list(self.plan.large.items())[number]
 
         def failed(error: BaseException) -> None:
             if isinstance(error, Exception):
@@ -265,7 +265,7 @@ class TreeCopy:
         yield from job.verify_stages(crew, self._fence(_SMALL), lambda nbytes: None, failed=failed)
 
     def _small_stage(self, crew: Crew) -> Stage:
-        plan, journal = self._plan, self._journal
+        plan, journal = self.plan, self._journal
         work = Work("copy-arrays", [self._small], self._fence(_SMALL))
 
         def done(start: int, stop: int, results: list[StepResult]) -> None:

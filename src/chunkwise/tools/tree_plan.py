@@ -69,6 +69,18 @@ class TreePlan:
         """Size of all elements of the arrays, in bytes."""
         return sum(array.nbytes for array in self.small) + sum(job.nbytes for job in self.large.values())
 
+    def to_json(self) -> dict[str, Any]:
+        """Return how much there is to do, and the plans of the larger arrays."""
+        return {
+            "groups": len(self.groups),
+            "arrays": len(self.small) + len(self.large),
+            "links": len(self.links),
+            "bytes": self.nbytes,
+            "larger_arrays": {path: job.plan.to_json() for path, job in self.large.items()},
+            "notes": [{"path": path, "note": note} for path, note in self.notes],
+            "left_out": [{"path": path, "note": note} for path, note in self.left_out],
+        }
+
     def top_names(self) -> list[str]:
         """Return the names right below the top."""
         paths = [*self.groups, *self.large, *(array.path for array in self.small)]
