@@ -82,6 +82,21 @@ def test_sources_of_others_are_recognized(tmp_path: Path, worker: Executor, form
     assert not any(cw.diff(str(source), target, executor=worker))
 
 
+def test_documents_that_are_consolidated_in_another_form(tmp_path: Path, worker: Executor) -> None:
+    group = zarr.open_group(tmp_path / "a", mode="w", zarr_format=2)
+    records = np.array([(1, 2.5, b"ab")] * 7, [("a", "<i2"), ("b", ">f8"), ("c", "S3")])
+    for name, values in (("numbers", VALUES), ("records", records)):
+        group.create_array(name, data=values)
+        document = json.loads((tmp_path / "a" / name / ".zarray").read_text())
+        document.pop("dimension_separator", None)
+        (tmp_path / "a" / name / ".zarray").write_text(json.dumps(document))
+    zarr.consolidate_metadata(tmp_path / "a")
+    assert "dimension_separator" in (tmp_path / "a" / ".zmetadata").read_text()
+    cw.copy_tree(tmp_path / "a", tmp_path / "b", format="zarr3", executor=worker)
+    copy = cw.open_group(tmp_path / "b")
+    assert np.array_equal(copy["numbers"], VALUES) and np.array_equal(copy["records"], records)
+
+
 @pytest.mark.parametrize("what", ["copy", "copy_tree", "verify", "diff"])
 def test_a_worker_of_another_version(tree: Path, tmp_path: Path, what: str) -> None:
     context = multiprocessing.get_context("spawn")

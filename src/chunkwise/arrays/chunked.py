@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any, Self
@@ -185,18 +184,6 @@ class ChunkedArray:
     def document(self) -> dict[str, Any]:
         """The metadata document as stored."""
         return deepcopy(self._opened.metadata.document)
-
-    def is_described_by(self, document: Mapping[str, Any]) -> bool:
-        """Return whether a stored document is that of this array, whatever the attributes."""
-        # An array that was unpickled has a document that is made of its metadata, with every default.
-        format, own = self._request.format, self._opened.metadata
-        constraints = format.parse_constraints(format.metadata_to_json(format.without_attributes(own)))
-        try:
-            found = format.parse_metadata(dict(document))
-            format.check(found, constraints, self._request.options, Schema())
-        except ChunkwiseError:
-            return False
-        return True
 
     @property
     def domain(self) -> IndexDomain:

@@ -21,8 +21,9 @@ from chunkwise.index_space import IndexDomain, IndexTransform
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import EntryListable, offers
 from chunkwise.kvstore.stored_size import open_size
+from chunkwise.spec.schema import Schema
 
-__all__ = ["Occupancy", "array_nbytes", "occupancy", "stored_array"]
+__all__ = ["Occupancy", "array_nbytes", "is_same_array", "occupancy", "stored_array"]
 
 _FORMATS: dict[str, type[Format]] = {
     "zarr3": Zarr3Format,
@@ -41,6 +42,21 @@ def stored_array(node: Node) -> StoredArray:
         return format.stored_array(format.parse_metadata(node.document), node.location.path, options)
     except Exception as e:
         raise prefix(e, f"Error reading {node.location.describe(node.key)}") from None
+
+
+def is_same_array(a: Node, b: Node) -> bool:
+    """Return whether the documents of two nodes mean the same array, whatever its attributes."""
+    # One may come from consolidated metadata, or be made of what was sent: defaults are written out there.
+    if a.format is None or a.format != b.format:
+        return False
+    format = _FORMATS[a.format]()
+    try:
+        known, found = (format.parse_metadata(node.document) for node in (a, b))
+        constraints = format.parse_constraints(format.metadata_to_json(format.without_attributes(known)))
+        format.check(found, constraints, format.parse_options(Members({})), Schema())
+    except ChunkwiseError:
+        return False
+    return True
 
 
 def array_nbytes(node: Node) -> int | None:

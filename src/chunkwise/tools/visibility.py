@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 from chunkwise.api.tensorstore import TensorStore
-from chunkwise.arrays.chunked import ChunkedArray
 from chunkwise.errors import FailedPreconditionError
 from chunkwise.hierarchy.array_node import array_node
 from chunkwise.hierarchy.location import location_of
 from chunkwise.hierarchy.node import FORMATS, Node, find_documented
 from chunkwise.spec.driver_spec import DriverSpec
+from chunkwise.tools.stored_node import is_same_array
 
 __all__ = ["check_array_visible", "check_node_visible"]
 
@@ -21,12 +20,8 @@ _MOST_LOOKED_AT = 8  # of the arrays that a source is made of
 
 def check_node_visible(node: Node, what: str) -> None:
     """Raise FailedPreconditionError unless the document of a node is here as it is in `node`."""
-    _check(node, lambda document: dict(document) == dict(node.document), what)
-
-
-def _check(node: Node, is_same: Callable[[Mapping[str, Any]], bool], what: str) -> None:
     found = find_documented(node.location, node.format)
-    if found is None or not is_same(found.document):
+    if found is None or not is_same_array(node, found):
         raise FailedPreconditionError(
             f"a worker doesn't see {what}: {node.location.describe(node.key)} isn't there, or is another; it "
             "has to be on storage that all workers see under the same name"
@@ -38,8 +33,7 @@ def check_array_visible(store: TensorStore, what: str) -> None:
     array = store._array
     node = array_node(array).node
     if node is not None:
-        assert isinstance(array, ChunkedArray), "it is stored"
-        _check(node, array.is_described_by, what)
+        check_node_visible(node, what)
         return
     for spec in islice(_stored(array.spec()), _MOST_LOOKED_AT):
         assert spec.kvstore is not None, "it is stored"
