@@ -180,7 +180,7 @@ def _convert(arguments: argparse.Namespace) -> int:
             overwrite=arguments.overwrite,
             codec=False if codec == "none" else codec,
             progress=progress.advance,
-            executor=workers_of(arguments),
+            executor=None if arguments.on is None else workers_of(arguments),
             memory=arguments.memory,
             verify=arguments.verify,
             resume=arguments.resume,

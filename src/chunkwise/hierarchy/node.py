@@ -189,7 +189,9 @@ def _implicit(location: Location, inside: FormatName | None) -> Node | None:
     except UnsupportedError:  # a web server, where a node is what has a document
         return None
     if location.path + JOURNAL in found.keys:
-        return Node(location, inside, "group", JOURNAL, {}, "unfinished: its command goes on with --resume")
+        return Node(
+            location, inside, "group", JOURNAL, {}, "unfinished copy: its command goes on with --resume"
+        )
     if inside is None and container_root(location) is not None:
         inside = "n5"
     if found.prefixes or (inside == "n5" and _is_directory(location)):
