@@ -20,7 +20,7 @@ SUITES = {
     "drivers": ["drivers/test_driver_contract.py", "-k", "Sharded or Cropped"],
     "README": ["docs/test_readme.py"],
     "commands": [
-        *(f"cli/test_cli_{page}.py" for page in ("attrs", "hierarchies", "verify", "zip")),
+        *(f"cli/test_cli_{page}.py" for page in ("attrs", "hierarchies", "zip")),
         "-k",
         f"{NOT_LINUX_ALONE} and not any_format and not zarr2 and not what_n5_cannot",
     ],

@@ -53,7 +53,7 @@ def test_the_driver_ends_at_any_request(format: str) -> None:
     copied(source, whole, format=format, keep_fingerprint=True, verify=True)
     assert not [key for key in keys(whole) if ".chunkwise" in key]
     before_that, n_rounds, n_unfinished = len(whole.requests), 0, 0
-    for n in range({"zarr3": 0, "zarr2": 1, "n5": 2}[format], before_that, 7):
+    for n in range({"zarr3": 0, "zarr2": 1, "n5": 2}[format], before_that, 11):
         base = MemoryStore()
         dying = FaultStore(base, Fault(skip=n, times=None))
         try:
