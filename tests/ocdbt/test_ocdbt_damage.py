@@ -111,7 +111,8 @@ def test_mutations(kind: str, count: int) -> None:
         assert time.process_time() - began < 1
         assert tracemalloc.get_traced_memory()[1] < 1 << 23
     tracemalloc.stop()
-    assert failed > count / 6  # a third of many; names, and so what is damaged, differ in each run
+    # A third of many are errors.  Names, and so what is damaged, differ in each run: of 50 it may be fewer.
+    assert failed > count / (3 if count > 1000 else 6)
 
 
 def test_any_damaged_byte_is_an_error() -> None:
