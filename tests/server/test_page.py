@@ -7,6 +7,7 @@ not tested.  Screenshots are kept in the directory that ``CHUNKWISE_SCREENSHOTS`
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,6 +170,32 @@ def test_keyboard_wheel_and_the_url(tmp_path: Path, page: Any) -> None:
         assert found[0] == wanted[0] and found[3] is True
         assert found[1] == pytest.approx(wanted[1], abs=0.01)
         assert found[2] == pytest.approx(wanted[2], rel=1e-4)
+
+
+def test_a_hash_that_is_set_while_the_page_saves_its_own(tmp_path: Path, page: Any) -> None:
+    for name in "ab":
+        chunkwise.create_array(tmp_path / "t" / name, np.arange(60, dtype="u1").reshape(3, 4, 5))
+    with chunkwise.serve(tmp_path / "t") as server:
+        show(page, server, "t/a")
+        # The hash is set just before the page's timer ends, and told of after it.
+        both = """(hash) => {
+            setTimeout(() => { location.hash = hash; }, 100);
+            document.getElementById('grid').click();
+        }"""
+        for path in ("t/b", "t/a", "t/b", "t/a"):
+            page.evaluate(both, f"#path={path}")
+            page.wait_for_function("(path) => window.chunkwise?.view?.path === path", arg=path)
+        # An answer that comes late doesn't take the place of what was asked for after it.
+        held: list[Any] = []
+        page.route(re.compile("api/image.*path=t%2Fb"), lambda route: held.append(route))
+        page.evaluate("location.hash = '#path=t/b'")
+        while not held:
+            page.wait_for_timeout(20)
+        page.evaluate("location.hash = '#path=t/a&zoom=3'")
+        page.wait_for_function("window.chunkwise.view?.zoom === 3")
+        held[0].continue_()
+        page.wait_for_timeout(300)
+        assert page.evaluate("window.chunkwise.view.path") == "t/a"
 
 
 def test_chunk_grid_damaged_and_missing_chunks(tmp_path: Path, page: Any) -> None:

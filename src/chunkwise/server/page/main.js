@@ -104,8 +104,10 @@ function table(rows) {
 // -- opening ------------------------------------------------------------------------------------
 
 async function open(path, wanted = new URLSearchParams()) {
+  const turn = open.turn = (open.turn || 0) + 1;
   try {
     const { image, well, plate: found, attributes } = await ask("image", { path });
+    if (turn !== open.turn) return; // something else was asked for meanwhile
     if (well) { await open(`${path}/${well.fields[0]}`, wanted); return; }
     tree.show(path);
     if (view) for (const { tiles } of [view, ...view.overlays]) tiles.clear();
@@ -129,7 +131,8 @@ function showGroup(path, attributes) {
   $("panels").className = "n1";
   $("panels").replaceChildren(make("p", { className: "note", textContent: "This is a group. Choose an array or an image in it." }));
   $("metadata").replaceChildren(...attributesOf(attributes));
-  history.replaceState(null, "", `#${new URLSearchParams({ path })}`);
+  save.text = `#${new URLSearchParams({ path })}`;
+  write();
 }
 
 async function showImage(image, path, attributes, wanted) {
@@ -492,7 +495,7 @@ $("theme").addEventListener("click", () => {
   save(); redraw();
 });
 $("share").addEventListener("click", async () => {
-  save();
+  save(); write();
   try { await navigator.clipboard.writeText(location.href); say("The URL of this view is in the clipboard."); }
   catch { say(location.href); }
 });
@@ -520,8 +523,17 @@ function save() {
   if (!lead.image.labels) state.set("channels", channelText(lead.channels));
   clearTimeout(save.timer);
   save.text = `#${state}`;
-  save.timer = setTimeout(() => history.replaceState(null, "", save.text), 100);
+  save.timer = setTimeout(write, 100);
 }
+
+function write() {
+  clearTimeout(save.timer);
+  // The browser sets a new hash before it tells of it; what somebody just asked for stays.
+  if (location.hash !== write.hash) return;
+  history.replaceState(null, "", save.text);
+  write.hash = location.hash;
+}
+write.hash = location.hash;
 
 function channelText(channels) {
   return channels.map((c) => [c.active ? 1 : 0, c.color.replace("#", ""), ...(c.window || [])].join("_")).join(",");
@@ -566,7 +578,9 @@ async function start() {
 
 window.addEventListener("hashchange", () => {
   const wanted = new URLSearchParams(location.hash.slice(1));
-  if (location.hash !== save.text && wanted.get("path")) open(wanted.get("path"), wanted);
+  clearTimeout(save.timer);
+  write.hash = location.hash;
+  if (wanted.get("path")) open(wanted.get("path"), wanted);
 });
 start().catch((error) => say(error.message));
 window.chunkwise = { get view() { return view; }, get plate() { return plate; } };
