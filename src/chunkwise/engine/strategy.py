@@ -8,7 +8,7 @@ hurts most, with 16³ to 64³ chunks of uint16, one worker against two (benchmar
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.engine.pool import Pool
@@ -98,7 +98,7 @@ class WriteStrategy(NamedTuple):
 
 def write_strategy(
     pool: Pool,
-    store: Any,
+    store: object,
     chain: PreparedChain,
     n_objects: int,
     n_chunks: int = 1,
