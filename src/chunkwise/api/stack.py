@@ -18,7 +18,7 @@ from chunkwise.driver.stack.combine import combine_layers, final_domain
 from chunkwise.driver.stack.spec import StackSpec, check_options
 from chunkwise.dtypes.as_array import as_array
 from chunkwise.dtypes.data_type import DataType, DTypeLike
-from chunkwise.errors import InvalidArgumentError, OutOfBoundsError
+from chunkwise.errors import InvalidArgumentError, OutOfBoundsError, as_value_error
 from chunkwise.index_space import IndexDomain, IndexTransform, d, newaxis
 from chunkwise.index_space.label import find_dimension
 from chunkwise.spec.context import Context, as_context
@@ -148,7 +148,7 @@ def _dimension(axis: int | str, domain: IndexDomain) -> int:
     try:
         return find_dimension(as_text(axis, "axis") if is_text(axis) else axis, domain.labels)
     except OutOfBoundsError as e:
-        raise InvalidArgumentError(str(e)) from None
+        raise as_value_error(e) from None
 
 
 def _domain(layer: AnyLayer) -> IndexDomain:

@@ -25,7 +25,7 @@ from chunkwise.engine.combine import WriteFutures, map_future
 from chunkwise.engine.future import Future
 from chunkwise.engine.memory import check_result, empty_result
 from chunkwise.engine.pool import in_background
-from chunkwise.errors import ChunkwiseError, InvalidArgumentError
+from chunkwise.errors import ChunkwiseError, InvalidArgumentError, OutOfBoundsError, as_value_error
 from chunkwise.extras import load
 from chunkwise.hierarchy.array_node import ArrayNode
 from chunkwise.index_space import (
@@ -463,7 +463,10 @@ class TensorStore(ArrayView):
 
     def _resolved(self, domain: IndexDomain) -> IndexTransform:
         """Return the transform with its implicit bounds as those of `domain`, the array's."""
-        return IndexTransform.identity(domain).compose(self._transform)
+        try:
+            return IndexTransform.identity(domain).compose(self._transform)
+        except OutOfBoundsError as e:
+            raise as_value_error(e) from None
 
     def __repr__(self) -> str:
         try:
