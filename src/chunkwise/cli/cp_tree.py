@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
@@ -17,7 +18,7 @@ from chunkwise.hierarchy.node import require_node
 from chunkwise.tools.tree_copy import CopyReport
 from chunkwise.tools.tree_plan import TreePlan
 
-__all__ = ["INCOMPLETE", "run_copy_tree"]
+__all__ = ["INCOMPLETE", "run_copy_tree", "show_left"]
 
 INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
@@ -28,7 +29,6 @@ _ONE_ARRAY = {
     "fill_value": "--fill-value",
     "names": "--dimension-names",
     "units": "--units",
-    "part": "--part",
     "prices": "--prices",
 }
 
@@ -61,6 +61,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
         keep_fingerprint=arguments.keep_fingerprint,
         executor=workers,
         memory=arguments.memory,
+        part=arguments.part,
     )
     if arguments.dry_run:
         _show_plan(arguments, format, work.plan)
@@ -68,7 +69,23 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     work.begin()
     with progress_of(arguments, "copying", work.nbytes, work.nbytes_done, workers) as progress:
         report = work.run(lambda _, nbytes: progress.advance(nbytes))
+    if work.complete:
+        message("nothing to do: the copy is there already")
+    if report.n_left is not None:
+        show_left(arguments, [report.n_left])
+        return 0
     return _report(arguments, format, report, time.monotonic() - started)
+
+
+def show_left(arguments: argparse.Namespace, left: Sequence[int]) -> None:
+    """Say how many tasks of each pass are left for other parts."""
+    at = next((at for at, n in enumerate(left) if n), None)
+    if at is None:
+        message(f"part {arguments.part} is done; another process makes, or has made, the copy")
+        return
+    of = f"of pass {at + 1} of {len(left)}, " if len(left) > 1 else ""
+    n_left = plural(left[at], "task")
+    message(f"part {arguments.part} is done as far as it can be; {of}{n_left} of all parts are left")
 
 
 def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
