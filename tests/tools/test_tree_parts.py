@@ -128,8 +128,12 @@ def test_who_puts_parts_together_may_end_and_resume_does_what_they_have_left(tmp
 def test_two_parts_at_once_and_other_options_are_refused(tmp_path: Path) -> None:
     source, target = make(tmp_path / "a"), tmp_path / "b"
     assert cw.copy_tree(source, target, part="2/2", sync=False).n_left
-    for change in ({"part": "1/3"}, {"part": "1/2", "format": "n5"}, {"part": "1/2", "keep_fingerprint": True}):
-        with pytest.raises(FailedPreconditionError, match="can't be resumed: its .* is another one"):
+    for change in (
+        {"part": "1/3"},
+        {"part": "1/2", "format": "n5"},
+        {"part": "1/2", "keep_fingerprint": True},
+    ):
+        with pytest.raises(FailedPreconditionError, match=r"can't be resumed: its .* is another one"):
             cw.copy_tree(source, target, sync=False, **change)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="overwrite would delete"):
         cw.copy_tree(source, target, part="1/2", overwrite=True)

@@ -14,6 +14,7 @@ from chunkwise.kvstore.protocol import Buffer
 
 __all__ = ["parse_journal", "read_journal"]
 
+_MISSING = object()
 _FINGERPRINT = re.compile("[0-9a-f]{16}", re.ASCII)
 
 
@@ -40,7 +41,7 @@ def parse_journal(value: Buffer, where: str) -> dict[str, Any]:
         raise _is_none(where, 1, "expected an object")
     n_tasks: list[int] = []
     for name, check, expected in _MEMBERS:
-        if not check(document.get(name), n_tasks):
+        if not check(document.get(name, _MISSING), n_tasks):
             raise _is_none(where, _line_of(text, name), f'"{name}": expected {expected}')
         if name == "tasks":
             n_tasks = document[name]
