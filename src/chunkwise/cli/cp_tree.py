@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.command import UsageError, message, print_json, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import format_nbytes, format_pace, plural
@@ -15,6 +15,7 @@ from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.groups.copy_tree import open_target, prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
+from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.tree_copy import CopyReport
 from chunkwise.tools.tree_plan import TreePlan
 
@@ -90,8 +91,8 @@ def show_left(arguments: argparse.Namespace, left: Sequence[int]) -> None:
 
 def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
     """Copy the image at `source` in the layout of a viewer of N5."""
-    if arguments.on is not None or arguments.memory is not None or arguments.dry_run:
-        raise UsageError("--layout doesn't go with --on, --memory or --dry-run")
+    if arguments.part is not None:
+        raise UsageError("--layout doesn't go with --part; --on has workers copy an image")
     if arguments.format not in (None, "n5"):
         raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
     if arguments.cast == "scale":
@@ -99,19 +100,44 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
     from chunkwise.pyramid.image_copy import ImageCopy  # which not every copy needs
 
     image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
+    workers = workers_of(arguments)
+    how = {
+        "resume": arguments.resume,
+        "sync": not arguments.no_sync,
+        "cast": arguments.cast or "error",
+        "memory": arguments.memory,
+        "keep_fingerprint": arguments.keep_fingerprint,
+    }
+    if arguments.dry_run:
+        _show_image_plan(arguments, image.nbytes, image.plans(workers=workers, **how))
+        return 0
     if not (arguments.overwrite or arguments.resume):
         image.check_free()
     open_target(destination, "n5", resume=arguments.resume, overwrite=arguments.overwrite)
     started = time.monotonic()
-    with progress_of(arguments, "copying", image.nbytes) as progress:
+    with progress_of(arguments, "copying", image.nbytes, workers=workers) as progress:
         report = image.run(
-            resume=arguments.resume,
+            workers=workers,
             verify=arguments.verify,
-            sync=not arguments.no_sync,
-            cast=arguments.cast or "error",
             progress=lambda _, nbytes: progress.advance(nbytes),
+            **how,
         )
     return _report(arguments, "n5", report, time.monotonic() - started)
+
+
+def _show_image_plan(arguments: argparse.Namespace, nbytes: int, plans: dict[str, CopyPlan]) -> None:
+    """Print how the levels of an image would be copied."""
+    out = {
+        "source": arguments.source,
+        "destination": arguments.destination,
+        "format": "n5",
+        "arrays": len(plans),
+        "bytes": nbytes,
+        "larger_arrays": {path: plan.to_json() for path, plan in plans.items()},
+    }
+    size = f"{plural(len(plans), 'array')}, {format_nbytes(nbytes)}"
+    lines = (f"{path}: {plan}" for path, plan in plans.items())
+    show(arguments, out, f"{arguments.source} -> {arguments.destination} (n5): {size}", *lines)
 
 
 def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> None:
