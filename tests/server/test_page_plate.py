@@ -85,7 +85,7 @@ def test_a_plate_is_a_grid_of_wells_with_fields_by_name(tmp_path: Path, page: An
 
 
 def _write_cells(place: Path) -> np.ndarray:
-    """Write labels, at half the resolution, that begin 16 elements down and right; one number has a colour."""
+    """Write labels, at half the resolution, that begin at (16, 16); one number has a colour."""
     labels = np.zeros((24, 24), "u4")
     labels[:12, :12], labels[12:, 12:] = 7, 9
     group = chunkwise.open_group(place / "labels", "w")

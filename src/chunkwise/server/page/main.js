@@ -22,6 +22,7 @@ function make(name, properties = {}, ...children) {
 
 async function ask(call, query) {
   busy++;
+  document.body.dataset.idle = "false";
   try {
     const response = await fetch(`api/${call}?${new URLSearchParams(query)}`);
     const found = await response.json();
