@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -21,7 +22,7 @@ __all__ = ["ReferenceKvStoreSpec", "TableKvStoreSpec"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class TableKvStoreSpec(OneBaseKvStoreSpec):
+class TableKvStoreSpec(OneBaseKvStoreSpec, ABC):
     """Base of the specs of stores that are tables of references.
 
     Attributes
@@ -68,9 +69,9 @@ class TableKvStoreSpec(OneBaseKvStoreSpec):
         """Return the spec with names in place of bound resources."""
         return replace(super().unbound(names), shared=None)
 
+    @abstractmethod
     def load_table(self) -> LoadTable:
-        """Return what reads the table of a file."""
-        raise NotImplementedError
+        """Return the function that reads the table of a file."""
 
     def open_driver(self) -> tuple[KvStoreDriver, str]:
         """Return the store of the table; the path stays a prefix of keys."""
@@ -90,7 +91,7 @@ class ReferenceKvStoreSpec(TableKvStoreSpec):
     driver: ClassVar[str] = "reference"
 
     def load_table(self) -> LoadTable:
-        """Return what reads a JSON file, or a directory of Parquet files."""
+        """Return the reader of a JSON file, or of a directory of Parquet files."""
         return _load
 
 
