@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from chunkwise.arguments import check_choice
 from chunkwise.binding import dump
 from chunkwise.errors import InvalidArgumentError
 
@@ -37,8 +38,7 @@ _DEPTH = 200
 
 def check_non_finite(choice: object) -> NonFinite:
     """Return `choice` if it is one of the words in the table above."""
-    if choice not in _CHOICES:
-        raise InvalidArgumentError(f"non_finite: expected one of {', '.join(_CHOICES)}, not {choice!r}")
+    check_choice(choice, "non_finite", _CHOICES)
     return choice  # type: ignore[return-value]
 
 

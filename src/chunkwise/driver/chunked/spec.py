@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from chunkwise.binding import JSON, Members, dump, expect_bool, expect_object, expect_string
+from chunkwise.binding import JSON, Members, dump, expect_bool, expect_object
 from chunkwise.cached import cached_property
 from chunkwise.driver.chunked.format import Format, Metadata
 from chunkwise.driver.chunked.open_flow import OpenRequest
@@ -61,16 +61,7 @@ class ChunkedSpec(DriverSpec):
     @classmethod
     def parse(cls, format: Format, members: Members, common: SpecMembers) -> Self:
         """Take the members of a chunked array's spec; `common` is what every spec has."""
-        kvstore = common.take_kvstore(members)
-        path = members.take("path", expect_string, None)
-        if kvstore is not None:
-            if path is not None:
-                kvstore = kvstore.joined(path)
-            kvstore = kvstore.as_directory()
-        elif path is not None:
-            raise SpecError(
-                'Error parsing object member "path": "path" must be specified in conjunction with "kvstore"'
-            )
+        kvstore = common.take_kvstore_and_path(members)
         mode = OpenMode(
             open=members.take("open", expect_bool, False),
             create=members.take("create", expect_bool, False),
@@ -81,7 +72,7 @@ class ChunkedSpec(DriverSpec):
         options = format.parse_options(members)
         return cls(
             format=format,
-            kvstore=kvstore,
+            kvstore=None if kvstore is None else kvstore.as_directory(),
             options=options,
             constraints=cls.take_constraints(format, members),
             mode=mode,

@@ -12,6 +12,7 @@ from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
+from chunkwise.arguments import check_choice
 from chunkwise.engine.pool import Pool
 from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NotFoundError
 from chunkwise.hdmf.backend.builders import BuilderTree
@@ -34,15 +35,9 @@ from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import KvStoreDriver
 from chunkwise.spec.url import is_url
 
-__all__ = ["MODES", "ZarrIO", "check_mode"]
+__all__ = ["MODES", "ZarrIO"]
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
-
-
-def check_mode(mode: Any) -> None:
-    """Raise InvalidArgumentError if there is no such mode."""
-    if mode not in MODES:
-        raise InvalidArgumentError(f"mode is {mode!r}, but expected one of {', '.join(MODES)}")
 
 
 _FORMATS: dict[Any, Format] = {"zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", 2: "zarr2", 3: "zarr3"}
@@ -131,7 +126,7 @@ class ZarrIO(StoreReading, StoreWriting):
         herd_path: str | None = None,
         copies: DatasetCopies | None = None,
     ) -> None:
-        check_mode(mode)
+        check_choice(mode, "mode", MODES)
         if format is not None and format not in _FORMATS:
             raise InvalidArgumentError(f"format is {format!r}, but expected zarr2, zarr3 or n5")
         if object_codec_class is not None:
@@ -142,8 +137,7 @@ class ZarrIO(StoreReading, StoreWriting):
             ("region_attributes", region_attributes, ("spec", "compat")),
             ("consolidated", consolidated, (True, False, "check")),
         ):
-            if value not in known:
-                raise InvalidArgumentError(f"{name} is {value!r}, but expected one of {known}")
+            check_choice(value, name, known)
         if mode not in ("r", "r-") and is_read_only(path):
             raise InvalidArgumentError(f"{path} is read-only, so mode {mode!r} is impossible")
         self._place = with_storage_options(path, storage_options)
