@@ -48,10 +48,8 @@ def chunk_drawing(
     shards: Sequence[int] | None = None,
     labels: Sequence[str] = (),
 ) -> str:
-    """Return an SVG drawing, to scale, of up to three dimensions and their chunks; those of shards are thick.
-
-    The last two dimensions are the front, the one before them goes back; the others are left out.
-    """
+    """Return an SVG drawing, to scale, of the last three dimensions, chunks and shards (thick lines)."""
+    # The last two dimensions are the front; the one before them goes back.
     rank = min(3, len(shape))
     if not rank or not all(shape[-rank:]):
         return ""

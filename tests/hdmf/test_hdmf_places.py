@@ -253,5 +253,5 @@ def test_positional_arguments_have_the_order_of_hdmf(tmp_path: Path) -> None:
         assert io.read().identifier == "content"
     with ZarrIO(tmp_path / "b", "w", manager, None, True) as io:
         assert io.manager is manager
-    with pytest.raises(InvalidArgumentError, match="mode: expected one of .*, not <"):
+    with pytest.raises(InvalidArgumentError, match=r"mode: expected one of .*, not <"):
         ZarrIO(tmp_path / "a", manager)  # type: ignore[arg-type]

@@ -43,11 +43,7 @@ def check_non_finite(choice: object) -> NonFinite:
 
 
 def to_json_value(value: Any, where: str, non_finite: NonFinite = "error") -> Any:
-    """Return `value`, which messages call `where`, as JSON; raise InvalidArgumentError if JSON can't hold it.
-
-    >>> to_json_value({"scale": np.float32(0.5), "shape": np.array([2, 3])}, "attribute")
-    {'scale': 0.5, 'shape': [2, 3]}
-    """
+    """Return `value` as JSON; raise InvalidArgumentError, which names `where`, if that can't hold it."""
     return _Converter(where, non_finite).convert(value, "", 0)
 
 

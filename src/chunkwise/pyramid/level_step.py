@@ -99,10 +99,7 @@ def blocks_of_levels(
     nbytes: int,
     n_wanted: int,
 ) -> tuple[int, Blocks]:
-    """Return how many of the targets can be made from one read, and the blocks of the first.
-
-    There are to be `n_wanted` blocks for the workers, if more than one level is made at a time.
-    """
+    """Return how many targets one read serves, and the blocks of the first: `n_wanted` for several."""
     first = targets[0]
     aligned = BlockCopy(first, source).source
     best = 1, divide(first, aligned, nbytes)

@@ -38,12 +38,7 @@ class Metadata(Protocol):
 
 
 class Format(Protocol):
-    """One chunked array format.
-
-    `options` are the members of a spec that only this format has (Zarr v2: ``field``); the value that
-    `parse_options` returned, `constraints` what `parse_constraints` returned, and
-    `metadata` what `parse_metadata` or `create` returned; each format has its own classes.
-    """
+    """One chunked array format; each has its own classes of options, constraints and metadata."""
 
     driver: ClassVar[str]
     """Driver id, as a spec names it."""

@@ -18,18 +18,7 @@ _LARGEST_INDEX = 2**64 - 1
 
 
 def parse_pointer(pointer: str) -> tuple[str, ...]:
-    """Return the reference tokens of `pointer`; none for the empty one, which means the whole value.
-
-    Raises
-    ------
-    SpecError
-        If it is not a JSON Pointer.
-
-    Examples
-    --------
-    >>> parse_pointer("/a~1b/0")
-    ('a/b', '0')
-    """
+    """Return the reference tokens of a JSON Pointer: ``a/b`` and ``0`` of ``/a~1b/0``."""
     if not pointer:
         return ()
     if not pointer.startswith("/"):

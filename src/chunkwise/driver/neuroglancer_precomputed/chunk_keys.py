@@ -24,13 +24,7 @@ _NAME = re.compile(r"(-?\d{1,19})-(-?\d{1,19})_(-?\d{1,19})-(-?\d{1,19})_(-?\d{1
 
 
 def chunk_name(starts: Sequence[int], stops: Sequence[int]) -> str:
-    """Return the name of the chunk of the voxels between two corners.
-
-    Examples
-    --------
-    >>> chunk_name((0, 64, -8), (64, 100, 8))
-    '0-64_64-100_-8-8'
-    """
+    """Return the name of the chunk of the voxels between two corners: ``0-64_64-100_-8-8``."""
     return "_".join(f"{start}-{stop}" for start, stop in zip(starts, stops, strict=True))
 
 

@@ -76,17 +76,11 @@ def _common(keys: KeyRange) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class KvStackSpec(AdapterKvStoreSpec):
-    """``{"driver": "kvstack", "layers": [{"base": "memory://"}, {"base": "file:///a/", "prefix": "a/"}]}``.
-
-    Attributes
-    ----------
-    layers : tuple
-        Later ones have the keys that several claim.
-    """
+    """``{"driver": "kvstack", "layers": [{"base": "file:///a/", "prefix": "a/"}, …]}``."""
 
     driver: ClassVar[str] = "kvstack"
 
-    layers: tuple[_LayerSpec, ...]
+    layers: tuple[_LayerSpec, ...]  # later ones have the keys that several claim
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:

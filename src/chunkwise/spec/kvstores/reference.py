@@ -23,18 +23,11 @@ __all__ = ["ReferenceKvStoreSpec", "TableKvStoreSpec"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TableKvStoreSpec(OneBaseKvStoreSpec, ABC):
-    """Base of the specs of stores that are tables of references.
+    """Base of the specs of stores that are tables of references."""
 
-    Attributes
-    ----------
-    allow : tuple of Allowed
-        URLs, by what they begin with, that references may lead to beyond what lies beside the file.
-    shared : Context or None
-        Where the resources of other stores come from; set in a bound spec.
-    """
-
+    # URLs, by what they begin with, that references may lead to beyond what lies beside the file
     allow: tuple[Allowed, ...] = ()
-    shared: Context | None = None
+    shared: Context | None = None  # source of the resources of other stores; set in a bound spec
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
