@@ -81,7 +81,7 @@ class Codec(ABC):
     """Data type of the arrays of ``|O`` in Zarr v2 whose first filter it is; None if there are none."""
 
     always_checked: ClassVar[bool] = False
-    """Whether each encoded value has a checksum of its content, which decoding compares."""
+    """True if each encoded value has a checksum of its content, which decoding compares."""
 
     @classmethod
     @abstractmethod
@@ -119,7 +119,7 @@ class Codec(ABC):
 
     @property
     def writes_checksum(self) -> bool:
-        """Whether what this codec writes has a checksum of its content."""
+        """True if encoded values have a checksum of their content."""
         return self.always_checked
 
     def has_checksum(self, encoded: memoryview) -> bool:
@@ -135,7 +135,7 @@ class ArrayToArray(Codec):
     kind: ClassVar[str] = "array->array"
 
     reshapes: ClassVar[bool] = False
-    """Whether the encoded array has other dimensions than the chunk."""
+    """True if the encoded array has other dimensions than the chunk."""
 
     def next_stored(self, stored: np.dtype[Any]) -> np.dtype[Any]:
         """Return what is stored after encoding elements that were to be stored as `stored`, in Zarr v2.
@@ -168,7 +168,7 @@ class ArrayToBytes(Codec):
     kind: ClassVar[str] = "array->bytes"
 
     keeps_logical_order: ClassVar[bool] = False
-    """Whether elements are encoded in C order whatever ``order`` of Zarr v2 says."""
+    """True if elements are encoded in C order whatever ``order`` of Zarr v2 says."""
 
     def encoded_nbytes(self, item: ChunkSpec) -> int | None:
         """Return the size in bytes after encoding `item`, or None if it depends on the content."""

@@ -69,7 +69,7 @@ def copy_tree(
     sync : bool
         Whether chunks are on the disk before an array is there.
     progress : callable
-        Is told the path of an array, from the top of the copy, and a number of bytes copied.
+        Called with the path of an array, from the top of the copy, and a number of bytes copied.
     **options
         What the arrays are to have other than in the source: ``chunks``, ``shards``, ``codec``, ``checksum``,
         ``fill_value``, ``dtype``.

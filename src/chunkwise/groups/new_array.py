@@ -34,7 +34,7 @@ from chunkwise.tools.target import target_spec
 __all__ = ["SCHEMA_OPTIONS", "auto_chunks", "new_array"]
 
 SCHEMA_OPTIONS = ("rank", "domain", "chunk_layout", "schema", "context")
-"""What `chunkwise.open` takes too, and `Group.create_array` passes on."""
+"""Options that `Group.create_array` passes on to `chunkwise.open`."""
 
 _CODEC_MEMBERS = ("codecs", "compressor", "compression")
 _TARGET_NBYTES = 1 << 20

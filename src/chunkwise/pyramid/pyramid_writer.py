@@ -35,7 +35,7 @@ __all__ = ["Pyramid", "PyramidProgress", "PyramidWriter"]
 
 
 class PyramidProgress(NamedTuple):
-    """How far a pyramid is.
+    """Progress of a pyramid.
 
     Attributes
     ----------

@@ -209,7 +209,7 @@ class Context:
 
     @property
     def parent(self) -> Context | None:
-        """Where the search goes on."""
+        """Context in which the search goes on."""
         return self._parent
 
     def __getitem__(self, key: str) -> ContextResource:

@@ -268,7 +268,7 @@ class Schema(IndexingMixin):
         return out
 
     def is_met_by(self, dtype: DataType, rank: int) -> bool:
-        """Whether it demands nothing but this data type and rank, or not even these."""
+        """Return True if it demands nothing but this data type and rank, or not even these."""
         return (
             (self._rank is None or self._rank == rank)
             and (self._dtype is None or self._dtype == dtype)

@@ -1,4 +1,4 @@
-"""What can befall the tasks of an executor: done twice, late or in another order; a worker that dies."""
+"""Faults of an executor: tasks done twice, late or in another order; a worker that dies."""
 
 from __future__ import annotations
 

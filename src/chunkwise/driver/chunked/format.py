@@ -44,10 +44,10 @@ class Format(Protocol):
     """Driver id, as a spec names it."""
 
     consolidated: ClassVar[bool]
-    """Whether groups above an array may have copies of its metadata document."""
+    """True if groups above an array may have copies of its metadata document."""
 
     contained: ClassVar[bool]
-    """Whether arrays are in containers whose root tells the version of the format."""
+    """True if arrays are in containers whose root tells the version of the format."""
 
     def parse_options(self, members: Members) -> Any:
         """Take the format's own members out of a spec."""
@@ -78,13 +78,13 @@ class Format(Protocol):
         ...
 
     def is_array(self, document: JSON) -> bool:
-        """Whether a document under the metadata key is an array's; N5 groups and Zarr v3 groups aren't."""
+        """Return True if a document under the metadata key is an array's, not a group's."""
         ...
 
     def parse_metadata(self, document: JSON) -> Metadata: ...
 
     def template_key(self, document: JSON) -> JSON | None:
-        """Return all that metadata follows from but shape and attributes; None if that is not to be told."""
+        """Return all that metadata follows from but shape and attributes; None if that is unknown."""
         ...
 
     def without_attributes(self, metadata: Any) -> Metadata:
@@ -130,7 +130,7 @@ class Format(Protocol):
     def resized(self, metadata: Any, shape: tuple[int, ...]) -> Metadata: ...
 
     def same_but_resized(self, a: Any, b: Any) -> bool:
-        """Whether two documents differ in nothing but extents and attributes."""
+        """Return True if two documents differ in extents and attributes only."""
         ...
 
     def encode(self, metadata: Any) -> bytes:

@@ -52,7 +52,7 @@ class ImageSpec(SingleValueSpec):
 
     @property
     def page(self) -> int | None:
-        """Which picture of a TIFF file; None if it has one only."""
+        """Picture of a TIFF file; None if it has only one."""
         return self.members.get("page")
 
     def own_members(self, include_defaults: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from chunkwise.errors import FailedPreconditionError, NotFoundError, OutOfRangeE
 __all__ = ["MISSING_VALUE", "parse_pointer", "read_at", "written_at"]
 
 MISSING_VALUE: Any = object()
-"""What stands for a value that doesn't exist yet."""
+"""Mark of a value that doesn't exist yet."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]*")
 _LARGEST_INDEX = 2**64 - 1

@@ -17,10 +17,10 @@ from chunkwise.errors import UnsupportedError
 __all__ = ["NUMERIC_VERSION", "STRING_VERSION", "Version", "check_version", "container_key", "parse_version"]
 
 NUMERIC_VERSION = "2.0.0"
-"""What a new container with numeric datasets is marked with: old readers still open it."""
+"""Version of a new container with numeric datasets: old readers still open it."""
 
 STRING_VERSION = "4.0.0"
-"""What a container with ``string`` datasets is marked with."""
+"""Version of a container with ``string`` datasets."""
 
 _NEWEST_MAJOR = 4
 _VERSION = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(.*)", re.DOTALL | re.ASCII)

@@ -68,7 +68,7 @@ def parse_dtype(value: JSON) -> DataType:
 
 
 class Encoding(NamedTuple):
-    """How chunks are encoded; None is open."""
+    """Encoding of chunks; members that are None are open."""
 
     name: str | None = None
     jpeg_quality: int | None = None

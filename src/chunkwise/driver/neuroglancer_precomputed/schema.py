@@ -1,4 +1,4 @@
-"""What the members of a scale say of the array, and the choice of the members of a new one.
+"""Schema of the array that a scale describes, and the members of a new scale.
 
 Compatibility
 -------------

@@ -98,10 +98,10 @@ class ZarrIO(StoreReading, StoreWriting):
     """
 
     _found: HdmfStore | None = None
-    """What is at the path, if that was looked up already: it is parsed once."""
+    """The store at the path, if it was looked up already: it is parsed once."""
 
     _replaces: str | None = None  # "nothing", "file", "keys"
-    """What a new store takes the place of, as long as nothing of it is written."""
+    """Data that a new store replaces, as long as nothing of it is written."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ DEFAULT_COMPRESSOR: dict[str, dict[str, Any]] = {
     "zarr3": {"name": "zstd", "configuration": {"level": 0}},
     "n5": {"type": "gzip", "level": 6, "useZlib": False},
 }
-"""What hdmf-zarr compresses with; gzip, which every N5 reader has, for N5."""
+"""Compressor that hdmf-zarr uses; gzip, which every N5 reader has, for N5."""
 
 _NAMED: dict[str, dict[str, Any]] = {
     "gzip": {"name": "gzip", "configuration": {"level": 5}},
@@ -35,7 +35,7 @@ _NAMED: dict[str, dict[str, Any]] = {
         "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0},
     },
 }
-"""What a name alone means in Zarr v3, where the options may not be left out."""
+"""Options of a codec given by name alone in Zarr v3, where they may not be left out."""
 
 
 @dataclass(frozen=True, slots=True)

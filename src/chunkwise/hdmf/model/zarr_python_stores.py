@@ -25,7 +25,7 @@ _PATHS = {
     "LocalStore": ("root", ""),
     "ZipStore": ("path", "|zip:"),
 }
-"""Which attribute is the path of a store in local files, and what its URL has behind that."""
+"""Attribute that is the path of a store in local files, and the rest of its URL."""
 
 _FSSPEC = ("FsspecStore", "FSStore")
 _MAPPINGS = ("MemoryStore", "KVStore")

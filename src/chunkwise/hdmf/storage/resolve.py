@@ -1,7 +1,7 @@
 """Targets of links and references, in the store that holds them or another."""
 
 # A source is relative to the store in which it is *written*, not to the one that was opened first.  Some
-# releases wrote other things; what is tried, in order, is told at `StoreSet.resolve`.
+# releases wrote other things; the order in which places are tried is at `StoreSet.resolve`.
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from chunkwise.spec.url import is_url
 __all__ = ["BrokenLinkError", "BrokenLinkWarning", "ExternalLinks", "StoreSet", "Target"]
 
 ExternalLinks: TypeAlias = Literal["siblings", "any", "none"]
-"""Which other stores may be opened: those near the one that holds the link, all, or none."""
+"""Other stores that may be opened: those near the one that holds the link, all, or none."""
 
 N_LEVELS = 3
-"""How many directories above a store its neighbours may lie in."""
+"""Number of directories above a store in which its neighbours may lie."""
 
 MAX_FOLLOWED = 16
-"""How many links are followed one after the other."""
+"""Number of links that are followed one after the other."""
 
 
 class BrokenLinkError(FailedPreconditionError):
