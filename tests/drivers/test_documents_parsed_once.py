@@ -1,4 +1,4 @@
-"""What is known of one metadata document and used for another must be what parsing that one gives."""
+"""Metadata derived from a similar document equals the result of parsing the document itself."""
 
 from __future__ import annotations
 
