@@ -114,7 +114,7 @@ _FACE = 'fill="currentColor" fill-opacity="0.08" stroke="currentColor" stroke-wi
 
 
 def _marks(n: int, step: int, length: float) -> list[float]:
-    """Return where lines are along a side of `length` pixels; none if they would be too dense."""
+    """Return the positions of lines along a side of `length` pixels; none if they would be too dense."""
     count = ceil(n / step) if step else 1
     if count < 2 or length / count < _DENSEST:
         return []

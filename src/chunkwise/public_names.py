@@ -28,7 +28,7 @@ class Later:
         return name in self._home or name in self._packages
 
     def load(self, name: str) -> Any:
-        """Return what `name` stands for, and put all names of the modules that are loaded by now in place."""
+        """Return the object called `name`; put the names of all modules that are loaded by now in place."""
         own = self._module["__name__"]
         if name in self._packages:
             return import_module(f"{own}.{name}")

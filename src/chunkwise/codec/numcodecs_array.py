@@ -96,7 +96,7 @@ class NumcodecsFilter(ArrayToArray):
         return self._member(self.encoded_members) or dtype
 
     def next_stored(self, stored: np.dtype[Any]) -> np.dtype[Any]:
-        """Return what is stored after encoding elements that were to be stored as `stored`."""
+        """Return the stored type after encoding of elements that were to be stored as `stored`."""
         decoded = self._member((self.decoded_member,))
         if (
             decoded is not None

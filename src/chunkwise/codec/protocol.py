@@ -138,7 +138,7 @@ class ArrayToArray(Codec):
     """True if the encoded array has other dimensions than the chunk."""
 
     def next_stored(self, stored: np.dtype[Any]) -> np.dtype[Any]:
-        """Return what is stored after encoding elements that were to be stored as `stored`, in Zarr v2.
+        """Return the stored type after encoding of elements that were to be stored as `stored`, in Zarr v2.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class ArrayToArray(Codec):
 
     @abstractmethod
     def output(self, item: ChunkSpec) -> ChunkSpec:
-        """Return what a chunk `item` is after encoding."""
+        """Return the description of a chunk `item` after encoding."""
 
     @abstractmethod
     def open_decoder(self, item: ChunkSpec) -> Callable[[np.ndarray], np.ndarray]:
@@ -259,5 +259,5 @@ class PreparedChain(Protocol):
         ...
 
     def open_view(self) -> Callable[[Buffer], npt.NDArray[Any]] | None:
-        """Return what gives a chunk as an array over its bytes; None if codecs forbid it."""
+        """Return a function that gives a chunk as an array over its bytes; None if codecs forbid it."""
         ...

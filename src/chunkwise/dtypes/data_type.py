@@ -166,7 +166,7 @@ class DataType:
         return self._name
 
     def zero(self) -> npt.NDArray[Any]:
-        """Return what an element is where no fill value is given, with shape ``()``.
+        """Return the element where no fill value is given, with shape ``()``.
 
         Zero, false, empty, null, or for ``datetime64`` and ``timedelta64`` not-a-time.
         """

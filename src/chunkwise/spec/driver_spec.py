@@ -57,7 +57,7 @@ class DriverSpec(ABC):
         return {}
 
     def effective_schema(self) -> Schema:
-        """Return what is known of the array before it is opened."""
+        """Return the schema that is known before the array is opened."""
         return self.schema
 
     @property
@@ -66,7 +66,7 @@ class DriverSpec(ABC):
         return self.kvstore
 
     def url_suffix(self) -> str:
-        """Return what follows the URL of the kvstore; raise UnsupportedError if there is no URL."""
+        """Return the URL after that of the kvstore; raise UnsupportedError if there is no URL."""
         raise UnsupportedError("URL representation not supported")
 
     @property

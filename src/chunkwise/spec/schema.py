@@ -346,7 +346,7 @@ class Schema(IndexingMixin):
         return out
 
     def inverse_transformed(self, transform: IndexTransform) -> Schema:
-        """Return what this schema, of a view made by `transform`, says of the array itself.
+        """Return the schema of the array itself, given this one of a view made by `transform`.
 
         Raises
         ------

@@ -53,7 +53,7 @@ KEYS = (  # any store has to take these
 
 
 def _is(store: Any, key: str, expected: bytes | None) -> bool:
-    """Return whether every way of reading `key` gives `expected`."""
+    """Return True if every way of reading `key` gives `expected`."""
     value, stamped = store.open_reader()(key), store.read(key)
     if expected is None:
         return value is None and stamped.value is None and stamped.generation == MISSING_GENERATION

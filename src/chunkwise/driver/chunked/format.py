@@ -62,11 +62,11 @@ class Format(Protocol):
     def constraints_to_json(self, constraints: Any) -> dict[str, Any]: ...
 
     def inner_rank(self, constraints: Any, options: Any) -> int:
-        """Return how many dimensions, the last ones, lie inside each element and can't be resized."""
+        """Return the number of last dimensions that lie inside each element and can't be resized."""
         ...
 
     def constraint_schema(self, constraints: Any, options: Any, schema: Schema) -> Schema:
-        """Return what constraints and `schema` say together, as far as it can be known before opening."""
+        """Return the schema of constraints and `schema` together, as far as it is known before opening."""
         ...
 
     def metadata_key(self, options: Any) -> str:

@@ -53,7 +53,7 @@ class FieldOptions:
         return None if dtype is None else _choose_field(dtype, self.field, self.open_as_void)
 
     def inner_rank(self, dtype: DataType | None) -> int:
-        """Return how many dimensions of the array, the last ones, lie inside each element."""
+        """Return the number of dimensions of the array, the last ones, that lie inside each element."""
         field = self.choose(dtype)
         return 0 if field is None else len(field.shape)
 
@@ -81,7 +81,7 @@ def _choose_field(dtype: DataType, field: str | None, as_void: bool) -> Field | 
 
 
 def outer_schema(schema: Schema, field: Field, shape: tuple[int, ...] | None) -> Schema:
-    """Return what a schema for a field says of the array of records that the field is taken from."""
+    """Return the schema of the array of records, given that of one of its fields."""
     if schema.dtype is not None and schema.dtype != field.dtype:
         raise InvalidArgumentError(
             f"Specified dtype ({schema.dtype.name}) does not match existing value ({field.dtype.name})"

@@ -87,7 +87,7 @@ class ChunkedSpec(DriverSpec):
 
     @classmethod
     def take_constraints(cls, format: Format, members: Members) -> Any:
-        """Take what constrains the metadata."""
+        """Take the constraints on the metadata."""
         return members.take(
             "metadata", lambda v: format.parse_constraints(expect_object(v)), format.parse_constraints({})
         )
@@ -120,7 +120,7 @@ class ChunkedSpec(DriverSpec):
         return out
 
     def effective_schema(self) -> Schema:
-        """Return what constraints and schema say together, the domain excepted."""
+        """Return the schema of constraints and schema together, without the domain."""
         return self._constraint_schema(self.schema.with_domain(None))
 
     def _constraint_schema(self, schema: Schema) -> Schema:
@@ -225,7 +225,7 @@ class ChunkedSpec(DriverSpec):
         return replace(self, lazy=True)
 
     def open_request(self, path: str, describe: Callable[[str], str]) -> OpenRequest:
-        """Return what the open flow needs, of an array whose keys begin with `path`."""
+        """Return the input of the open flow, of an array whose keys begin with `path`."""
         # Messages name a key as `describe` does.
         mode = self.mode.resolved()
         return OpenRequest(

@@ -29,7 +29,7 @@ def parse_pointer(pointer: str) -> tuple[str, ...]:
 
 
 def read_at(value: JSON, tokens: tuple[str, ...]) -> JSON:
-    """Return what is in `value` at a place."""
+    """Return the part of `value` at a pointer."""
     for i, token in enumerate(tokens):
         text = _text(tokens[: i + 1])
         if isinstance(value, dict):

@@ -58,7 +58,7 @@ class Zarr2Format:
         return {**({} if key == ".zarray" else {"metadata_key": key}), **options.to_json()}
 
     def inner_rank(self, constraints: Zarr2Constraints, options: Zarr2Options) -> int:
-        """Return how many dimensions of the array, the last ones, are those of a field."""
+        """Return the number of dimensions of the array, the last ones, that are those of a field."""
         return options.inner_rank(constraints.dtype)
 
     def parse_constraints(self, value: JSON) -> Zarr2Constraints:
@@ -72,7 +72,7 @@ class Zarr2Format:
     def constraint_schema(
         self, constraints: Zarr2Constraints, options: Zarr2Options, schema: Schema
     ) -> Schema:
-        """Return what constraints and schema say together."""
+        """Return the schema of constraints and schema together."""
         return constraint_schema(constraints, options.choose(constraints.dtype), schema)
 
     def metadata_key(self, options: Zarr2Options) -> str:

@@ -52,13 +52,13 @@ class Zarr3Format:
         return constraints.to_json()
 
     def inner_rank(self, constraints: Zarr3Constraints, options: FieldOptions) -> int:
-        """Return how many dimensions of the array, the last ones, lie inside each element."""
+        """Return the number of dimensions of the array, the last ones, that lie inside each element."""
         return options.inner_rank(constraints.dtype)
 
     def constraint_schema(
         self, constraints: Zarr3Constraints, options: FieldOptions, schema: Schema
     ) -> Schema:
-        """Return what constraints and schema say together."""
+        """Return the schema of constraints and schema together."""
         return constraint_schema(constraints, schema, options.choose(constraints.dtype))
 
     def metadata_key(self, options: FieldOptions) -> str:

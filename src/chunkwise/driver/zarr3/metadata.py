@@ -265,7 +265,7 @@ def array_to_bytes_name(dtype: DataType) -> str:
 
 
 def chunk_item(grid: ChunkGrid, fill_value: npt.NDArray[Any]) -> ChunkSpec:
-    """Return what a codec sees of a chunk; of a grid of unequal cells, the first one."""
+    """Return the description of a chunk for its codecs; of a grid of unequal cells, the first one."""
     return ChunkSpec(grid.chunk_shape or first_chunk_shape(grid), fill_value.dtype, fill_value)
 
 

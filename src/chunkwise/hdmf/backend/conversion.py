@@ -173,7 +173,7 @@ def convert(
 
 
 def _identity(src: HDMFIO) -> list[Any]:
-    """Return what tells whether a file is the one that a conversion was begun with."""
+    """Return a mark of a file, which shows a conversion that is resumed that it is still the same."""
     if isinstance(src, ZarrIO):
         nodes = sorted((path, node.document) for path, node in src.store.tree.nodes.items())
         return [src.store.location.kvstore_json(), hashlib.sha256(_as_text(nodes).encode()).hexdigest()]

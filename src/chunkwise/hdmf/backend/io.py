@@ -226,7 +226,7 @@ class ZarrIO(StoreReading, StoreWriting):
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Return whether there is a store with HDMF data at a path or URL; raises nothing."""
+        """Return True if there is a store with HDMF data at a path or URL; raises nothing."""
         try:
             root = open_store(place_of(path, patient=False)).tree.nodes["/"].attributes
             return bool(root) and any(
@@ -236,11 +236,11 @@ class ZarrIO(StoreReading, StoreWriting):
             return False
 
     def is_open(self) -> bool:
-        """Return whether it is open."""
+        """Return True if it is open."""
         return getattr(self, "_store", None) is not None
 
     def is_remote(self) -> bool:
-        """Return whether the store is not in a local file system."""
+        """Return True if the store is not in a local file system."""
         from chunkwise.kvstore.file import FileStore
 
         kv = self.store.location.store

@@ -32,7 +32,7 @@ class LazyDataset(HDMFDataset):  # type: ignore[misc, unused-ignore]
         self._io = io
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are one dataset of a store, as for those of h5py and zarr-python."""
+        """Return True if both are one dataset of a store, as for those of h5py and zarr-python."""
         if not isinstance(other, LazyDataset):
             return NotImplemented
         mine, theirs = self._dataset, other._dataset

@@ -89,7 +89,7 @@ class NWBZarrIO(ZarrIO):
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Return whether there is a store with an NWB file at a path or URL; raises nothing."""
+        """Return True if there is a store with an NWB file at a path or URL; raises nothing."""
         try:
             store = open_store(place_of(path, patient=False))
             return "nwb_version" in store.attributes("/")
@@ -176,7 +176,7 @@ def read_nwb(path: Place, **options: Any) -> Any:
 
 
 def validate(path: Place, **options: Any) -> list[Any]:
-    """Return what pynwb finds wrong with an NWB file, and its broken links.
+    """Return the errors that pynwb finds in an NWB file, and its broken links.
 
     Parameters
     ----------

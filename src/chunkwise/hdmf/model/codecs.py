@@ -135,7 +135,7 @@ def _named(name: str, format: Format) -> dict[str, Any]:
 
 
 def _for_n5(name: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what N5 calls a compressor of numcodecs that it has under another name."""
+    """Return the N5 name of a compressor that numcodecs calls otherwise."""
     name = str(name).removeprefix("numcodecs.")
     if name == "zlib":
         return {"type": "gzip", "level": options.get("level", 1), "useZlib": True}

@@ -193,7 +193,7 @@ def parse_region(value: Any, shape: Sequence[int] | None = None) -> dict[str, An
 
 
 def _needed(region: Mapping[str, Any]) -> list[int]:
-    """Return how large the target has to be along each axis."""
+    """Return the least size of the target along each axis."""
     kind, rank = region["type"], len(region["shape"])
     if kind == "all":
         return list(region["shape"])

@@ -45,7 +45,7 @@ class Selection(NamedTuple):
 
 
 def parse_selection(key: Any, shape: Sequence[int]) -> Selection:
-    """Return what an index means for a dataset of the given shape."""
+    """Return the selection of an index in a dataset of the given shape."""
     if (type(key) is slice and key == slice(None)) or key is Ellipsis:
         return Selection(tuple(slice(0, n, 1) for n in shape))
     parts = key if isinstance(key, tuple) else (key,)

@@ -36,7 +36,7 @@ class AzureKvStoreSpec(RemoteKvStoreSpec):
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take what says where the container is."""
+        """Take the members that locate the container."""
         return {
             **super().parse_members(members),
             "container": members.take("container", expect_azure_container),

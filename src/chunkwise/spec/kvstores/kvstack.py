@@ -67,7 +67,7 @@ def _parse_layer(value: JSON) -> _LayerSpec:
 
 
 def _common(keys: KeyRange) -> int:
-    """Return how many bytes all keys of a range begin with."""
+    """Return the length of the prefix that all keys of a range share."""
     n = len(keys.inclusive_min)
     while n and not (b"" < keys.exclusive_max <= prefix_end(keys.inclusive_min[:n])):
         n -= 1

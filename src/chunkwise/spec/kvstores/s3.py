@@ -43,7 +43,7 @@ class S3KvStoreSpec(RemoteKvStoreSpec):
 
     @classmethod
     def parse_members(cls, members: Members) -> dict[str, Any]:
-        """Take what says where the bucket is."""
+        """Take the members that locate the bucket."""
         bucket = members.take("bucket", expect_string, "")
         out = {
             **super().parse_members(members),
