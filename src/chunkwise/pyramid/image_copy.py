@@ -65,7 +65,7 @@ class ImageCopy:
         self._xml = self._xml_location() if layout == "bdv" else None
         self.nbytes = 0
         for number, level in enumerate(image.levels):
-            template = self._stack_source(number, next(self._stacks())).template.replaced(self._options)
+            template = self._stack_source(number, next(iter(self._stacks()))).template.replaced(self._options)
             try:
                 target_spec(template, "n5", list(self._options))
             except InvalidArgumentError as e:
@@ -124,7 +124,7 @@ class ImageCopy:
         )
 
     def _level(self, level: ImageLevel) -> Level:
-        """Return what a level is relative to the first, along x, y and z."""
+        """Return the factors of a level relative to the first, along x, y and z."""
         first, image = self._image.levels[0], self._image
         where = f"{self._source.text}: level {level.path}"
         factors = []
