@@ -1,4 +1,4 @@
-"""How many functions of the library a request calls: what grows here grows for every user.
+"""Number of functions of the library that a request calls: growth here is growth for every user.
 
 The figures are those of today with a tenth of room; whoever brings them down writes the new ones here.
 """
