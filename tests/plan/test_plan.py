@@ -221,21 +221,3 @@ def test_parts_keep_the_order_and_are_of_similar_size(n_parts: int) -> None:
     sizes = [plan._replace(axes=axes).n_chunks for axes in parts]
     assert len(parts) >= n_parts
     assert max(sizes) <= 3 * min(sizes)
-
-
-@pytest.mark.parametrize(
-    ("n_parts", "n_small", "smaller"), [(8, 2, 4), (1, 3, 5), (5, 9, 2), (3, 0, 4), (40, 2, 1)]
-)
-def test_the_last_parts_are_smaller(n_parts: int, n_small: int, smaller: int) -> None:
-    request = Request((0, 0, 0), (8, 5, 16), tuple(Map(0, 1, d) for d in range(3)))
-    plan = plan_read(request, RegularGrid((1, 1, 1)))
-    plain, parts = split(plan.axes, n_parts), split(plan.axes, n_parts, n_small, smaller)
-    assert [c for axes in parts for c in plan._replace(axes=axes).cells()] == list(plan.cells())
-    kept = max(0, len(plain) - n_small)
-    assert parts[:kept] == plain[:kept]
-    for axes in plain[kept:]:
-        n = plan._replace(axes=axes).n_chunks
-        pieces = [plan._replace(axes=part).n_chunks for part in split(axes, smaller)]
-        assert sum(pieces) == n
-        assert max(pieces) <= -(-2 * n // smaller) or smaller == 1
-    assert len(parts[kept:]) >= (smaller if n_small else 1) * min(n_small, len(plain))

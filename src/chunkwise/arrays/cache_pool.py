@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
 
 from chunkwise.driver.chunked.spec import ChunkedSpec
 from chunkwise.driver.image.spec import ImageSpec
 from chunkwise.kvstore.adapter.cache import CacheStore
 from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.resources.live import CachePool
 
 __all__ = ["cache_of", "cached"]
 
@@ -32,7 +32,7 @@ def cached(spec: ChunkedSpec | ImageSpec, store: KvStoreDriver, path: str) -> Kv
     return CacheStore(store, cache, oldest, path)
 
 
-def cache_of(pool: Any) -> ValueCache | None:
+def cache_of(pool: CachePool) -> ValueCache | None:
     """Return the cache of a cache pool; None if that is to keep nothing."""
     if pool.cache is None and pool.total_bytes_limit:
         pool.cache = ValueCache(pool.total_bytes_limit)

@@ -7,8 +7,9 @@ changes its part, and stores it on condition that nobody else has changed it mea
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,8 @@ from chunkwise.kvstore.traits import traits_of
 from chunkwise.spec.schema import Schema
 
 __all__ = ["JsonArray", "open_json"]
+
+T = TypeVar("T")
 
 
 class JsonArray:
@@ -135,7 +138,7 @@ class JsonArray:
         done = self._run(lambda _: self._write(value), lambda: None)
         return WriteFutures.of(done, done)
 
-    def _run(self, work: Any, finish: Any) -> Future[Any]:
+    def _run(self, work: Callable[[None], None], finish: Callable[[], T]) -> Future[T]:
         # A local store answers sooner than another thread takes over.
         inline = traits_of(self._store).request_concurrency is None
         return self._pool.run([None], lambda _: work, finish, n_workers=1, inline=inline)

@@ -8,6 +8,7 @@ has room keeps the document for longer.
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -16,6 +17,7 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.fork import new_lock, new_rlock
 from chunkwise.kvstore.adapter.value_cache import CacheEntry, ValueCache
 from chunkwise.kvstore.protocol import KvStoreDriver
+from chunkwise.spec.resources.live import CachePool
 
 __all__ = ["SharedMetadata", "cache_document", "cached_document", "oldest_allowed", "shared_metadata"]
 
@@ -39,7 +41,7 @@ class _Table:
 
     def __init__(self, store: KvStoreDriver, request: OpenRequest, entry: SharedMetadata) -> None:
         self._first: Any = store, request, ref(entry)
-        self._entries: WeakValueDictionary[Any, SharedMetadata] | None = None
+        self._entries: WeakValueDictionary[Hashable, SharedMetadata] | None = None
 
     def entry(self, store: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
         """Return the entry of an array."""
@@ -60,7 +62,7 @@ class _Table:
 _lock = new_lock()
 
 
-def shared_metadata(pool: Any, store: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
+def shared_metadata(pool: CachePool, store: KvStoreDriver, request: OpenRequest) -> SharedMetadata:
     """Return the entry of the array that `request` describes, among those of the cache pool `pool`."""
     with _lock:
         if pool.metadata is None:
@@ -71,7 +73,7 @@ def shared_metadata(pool: Any, store: KvStoreDriver, request: OpenRequest) -> Sh
         return table.entry(store, request)
 
 
-def _place(store: KvStoreDriver, request: OpenRequest) -> Any:
+def _place(store: KvStoreDriver, request: OpenRequest) -> tuple[Hashable, str, str]:
     return store.identity, request.key, request.format.driver
 
 
@@ -94,7 +96,7 @@ def cache_document(cache: ValueCache, store: KvStoreDriver, request: OpenRequest
         cache.put(store.identity, request.key, CacheEntry(raw, opened.generation, opened.time))
 
 
-def oldest_allowed(bound: Any, opened: float) -> float:
+def oldest_allowed(bound: bool | float | str, opened: float) -> float:
     """Return when metadata has to have been current, in seconds since the epoch, for an operation now."""
     # `bound` is ``recheck_cached_metadata`` of the spec, `opened` the time at which the handle was opened.
     if isinstance(bound, bool):

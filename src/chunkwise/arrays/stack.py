@@ -128,7 +128,7 @@ class StackArray:
             view[part.at] = values
             return Future.ready(None)
 
-        def finish(_: Any) -> Array:
+        def finish(_: object) -> Array:
             for region, _ in regions.values():
                 region.finish(out)
             return out

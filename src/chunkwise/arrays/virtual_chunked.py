@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chunkwise.arrays.cache_pool import cache_of
 from chunkwise.arrays.chunk_functions import ChunkFunctions
 from chunkwise.arrays.protocol import ResizeRequest, StorageStatistics, WrapStore
 from chunkwise.driver.virtual_chunked.spec import VirtualChunkedSpec
@@ -21,7 +22,6 @@ from chunkwise.engine.pool import Pool, Stop, pool_of
 from chunkwise.engine.update import change_alone
 from chunkwise.errors import InvalidArgumentError, UnsupportedError
 from chunkwise.index_space import IndexDomain, IndexTransform, resolve_bounds
-from chunkwise.kvstore.adapter.value_cache import ValueCache
 from chunkwise.kvstore.request_limits import DEFAULT_CONCURRENCY
 from chunkwise.plan.offset_grid import OffsetGrid
 from chunkwise.plan.plan import Plan, chunk_order, plan_read, plan_write, selections, wholes
@@ -228,17 +228,8 @@ def open_virtual_chunked(
         ),
         labels=domain.labels,
         inner_order=layout.inner_order or (),
-        cache=_cache(spec.resource("cache_pool")),
+        cache=cache_of(spec.resource("cache_pool")),
     )
     pool = pool_of(spec.resource("data_copy_concurrency"))
     array = VirtualChunkedArray(functions, spec, pool, readable=readable, writable=writable)
     return array if wrap is None else array.in_transaction(wrap)
-
-
-def _cache(pool: Any) -> ValueCache | None:
-    if not pool.total_bytes_limit:
-        return None
-    if pool.cache is None:
-        pool.cache = ValueCache(pool.total_bytes_limit)
-    cache: ValueCache = pool.cache
-    return cache

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 from chunkwise.engine.combine import link
 from chunkwise.engine.future import Future, Promise
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.fork import new_lock
+from chunkwise.fork import Lock, new_lock
 
 __all__ = ["Batch", "as_batched", "batched", "check_batch", "is_batched"]
 
@@ -33,7 +33,7 @@ class Batch:
 
     __slots__ = ("__weakref__", "_lock", "_starts")
 
-    _lock: Any
+    _lock: Lock
     _starts: list[Callable[[], None]] | None
 
     def __new__(cls) -> Self:

@@ -74,7 +74,7 @@ def gather(futures: Sequence[Future[T]]) -> Future[list[T]]:
     promise, gathered = Promise[list[T]].new()
     countdown = Countdown(len(futures), promise, lambda: [f.result() for f in futures])
 
-    def start(_: Any) -> None:
+    def start(_: object) -> None:
         for future in futures:
             future.force()
 

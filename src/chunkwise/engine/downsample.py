@@ -32,7 +32,9 @@ Reduction: TypeAlias = Callable[[Array], Array]
 
 Read: TypeAlias = Callable[[IndexTransform, Array], object]
 
-_PIECE_NBYTES = 1 << 20  # less keeps threads busy with passing the interpreter lock; more, with memory
+# 2³ means of 256³ uint16 take 22 ms of processor time with 64 and 256 KiB, 28 with 1 MiB, 32 with 16;
+# less keeps threads busy with passing the interpreter lock.
+_PIECE_NBYTES = 1 << 18
 # Times the size of a piece: smaller cells are held whole, which gives means of floats TensorStore's rounding
 # and spares the median another look at the base.
 _LARGE_CELL = 8

@@ -309,7 +309,7 @@ class _Limit(Protocol):
 
     limit: int | None
     slots: Slots | None
-    pool: Any
+    pool: Pool | None
 
 
 _shared: list[Pool] = []
@@ -326,8 +326,7 @@ def pool_of(limit: _Limit) -> Pool:
                 if not _shared:
                     _shared.append(Pool())
                 limit.pool = _shared[0]
-    pool: Pool = limit.pool
-    return pool
+    return limit.pool
 
 
 _background: list[Pool] = []

@@ -171,7 +171,7 @@ def _n_batches(plan: Plan, chunk_nbytes: int, strategy: ReadStrategy) -> int:
 
 def _open_chunks(
     array: StoredArray,
-    store: Any,
+    store: Readable,
     plan: Plan,
     view: Array,
     strategy: ReadStrategy,
@@ -209,7 +209,7 @@ def _open_chunks(
 
 def _open_shards(
     array: StoredArray,
-    store: Any,
+    store: Readable,
     plan: Plan,
     view: Array,
     strategy: ReadStrategy,
@@ -258,7 +258,7 @@ class SmallReader:
 
     def __init__(self, array: StoredArray, store: Readable, pool: Pool) -> None:
         self._array = array
-        self._store: Any = store
+        self._store = store
         self._key = array.keys.key
         self._cache = cache_source(array, store)
         self._idle: list[tuple[StoreSource, StagingBuffer]] = []

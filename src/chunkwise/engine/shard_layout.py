@@ -6,7 +6,7 @@ Source: Zarr v3 codec *sharding_indexed*, "Binary shard format".
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +81,7 @@ def shard_layout(array: StoredArray, shard: ShardLevel) -> ShardLayout:
     if outer is None or inner is None or any(o % i for o, i in zip(outer, inner, strict=True)):
         raise InvalidArgumentError(f"Inner chunks of shape {inner} do not divide shards of shape {outer}")
     counts = tuple(o // i for o, i in zip(outer, inner, strict=True))
-    chain: Any = shard.index_chain(counts)
+    chain = shard.index_chain(counts)
     if chain.encoded_nbytes is None:
         raise InvalidArgumentError("The codecs of the shard index do not have a fixed encoded size")
     return ShardLayout(counts, prod(counts), chain, chain.encoded_nbytes, shard.index_location == "end")

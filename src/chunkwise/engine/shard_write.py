@@ -74,7 +74,7 @@ def write_shards_from(
     n_shards = 1
     for axis in axes:
         n_shards *= axis.n_entries
-    strategy = write_strategy(pool, store, shard.chain, n_shards, layout.n_chunks, view, sharded=True)
+    strategy = write_strategy(pool, store, shard.chain, n_shards, layout.n_chunks)
 
     limit = pool.codec_limit(0 if strategy.inline else strategy.n_workers)
 

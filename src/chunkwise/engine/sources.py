@@ -161,19 +161,19 @@ class CacheSource(StoreSource):
 
     def __init__(self, array: StoredArray, store: CacheStore, decoding: object) -> None:
         self._array = array
-        self._store: Any = store
+        self._store = self._cache = store
         self._decodings: dict[int, tuple[PreparedChain, object]] = {id(array.chain): (array.chain, decoding)}
 
     def fetch(self, batch: Batch) -> Iterator[Fetched]:
         """Yield chunks that are not to be written to."""
         for key in batch.names:
-            found = self._store.find_chunk(key, self.decoding(batch.memory.chain))
+            found = self._cache.find_chunk(key, self.decoding(batch.memory.chain))
             assert found is not None, "it was asked for"
             yield self._decoded(key, found[0], found[1], batch.memory)
 
     def holds(self, key: str) -> bool:
         """Return True if the cached chunk is fresh, so that nothing has to be fetched or decoded."""
-        found = self._store.find_chunk(key, self.decoding(self._array.chain), ask=False)
+        found = self._cache.find_chunk(key, self.decoding(self._array.chain), ask=False)
         return found is not None and (found[1] is not None or found[0].value is None)
 
     def holds_all(self, keys: Iterable[str]) -> bool:
@@ -200,7 +200,7 @@ class CacheSource(StoreSource):
             memory.decode(entry.value, chunk)
             chunk.flags.writeable = False
         is_value = view is not None and memory.chain.codecs[-1].kind == "array->bytes"  # no memory of its own
-        self._store.put_chunk(key, entry, self.decoding(memory.chain), chunk, 0 if is_value else chunk.nbytes)
+        self._cache.put_chunk(key, entry, self.decoding(memory.chain), chunk, 0 if is_value else chunk.nbytes)
         return chunk
 
 

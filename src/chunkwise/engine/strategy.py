@@ -8,9 +8,7 @@ hurts most, with 16³ to 64³ chunks of uint16, one worker against two (benchmar
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
-
-import numpy.typing as npt
+from typing import Literal, NamedTuple
 
 from chunkwise.codec.protocol import PreparedChain
 from chunkwise.engine.pool import Pool
@@ -24,16 +22,15 @@ STAGING_NBYTES = 1 << 20
 # Nanoseconds; rates are for each decoded byte and without the interpreter lock.  Measured on local files in
 # memory, one worker against two, with benchmarks/processor_time.py.
 _COPY_RATE, _WRITE_COPY_RATE = 0.15, 0.45
-_STRIDED_RATE = 0.25  # added if the elements of the caller's rows are not neighbours
 _CHUNK, _WRITE_CHUNK = 10_000, 40_000  # Python and system calls of a chunk
 _WORTH_A_THREAD, _WRITE_WORTH_A_THREAD = 40_000, 120_000  # for a chunk: two threads are even with one
 _INLINE, _INLINE_ALONE = 500_000, 2_000_000  # what is done before another thread would have begun
-_BATCH, _WRITE_BATCH, _SHARD_BATCH = 2_000_000, 8_000_000, 10_000_000
-_BATCHES_PER_WORKER = 4
+# With write batches of 2, 4 and 8 ms, 256³ uint16 in zstd chunks of 32³ take 111, 105 and 92 ms of processor
+# time; raw ones and those of 64³ take as long with each.
+_BATCH, _WRITE_BATCH = 2_000_000, 8_000_000
+_BATCHES_PER_WORKER = 4  # so that the others have work while the slowest one ends
 # So long a thread may wait for the disk while the others encode; threads beyond that are in each other's way.
 _DISK = 50_000_000
-# The other threads wait for the last batches, so these are no longer than this; shards are not cut for it.
-_LAST_BATCH = 2_000_000
 # A shard on a store that answers slowly is cut into pieces of no fewer decoded bytes.
 _SHARD_PIECE = 1 << 25
 
@@ -96,29 +93,22 @@ class WriteStrategy(NamedTuple):
     n_workers: int
     n_batches: int  # pieces to cut the plan into
     inline: bool  # True if the calling thread does it at once
-    smaller: int = 1  # pieces to cut each of the last `n_workers` batches into
     n_threads: int | None = None  # as for `Pool.run`
 
 
 def write_strategy(
     pool: Pool,
-    store: Any,
+    store: object,
     chain: PreparedChain,
     n_objects: int,
     n_chunks: int = 1,
-    view: npt.NDArray[Any] | None = None,
-    *,
-    sharded: bool = False,
 ) -> WriteStrategy:
     """Choose how to write `n_objects` of `n_chunks` each."""
     # A store with a `request_concurrency` answers slowly, so that this many requests are kept under way; one
     # with a `write_concurrency` has that for writes only.  `io_limit` is the number of threads that may use
     # it at all.  Inner chunks of shards take no system calls of their own.
     traits = traits_of(store)
-    rate = _WRITE_COPY_RATE + chain.encode_rate
-    if view is not None and view.ndim > 0 and view.strides[-1] != view.itemsize:
-        rate += _STRIDED_RATE
-    unlocked = chain.item.nbytes * rate
+    unlocked = chain.item.nbytes * (_WRITE_COPY_RATE + chain.encode_rate)
     requests = traits.request_concurrency
     if requests is None:
         requests = traits.write_concurrency
@@ -135,6 +125,4 @@ def write_strategy(
     if total <= (_INLINE if parallel else _INLINE_ALONE):
         return WriteStrategy(1, 1, True)
     n = min(pool.n_workers, limit) if parallel else 1
-    n_batches = max(n * _BATCHES_PER_WORKER, int(total / (_SHARD_BATCH if sharded else _WRITE_BATCH)))
-    smaller = 1 if sharded else int(total / n_batches / _LAST_BATCH) + 1
-    return WriteStrategy(n, n_batches, False, smaller)
+    return WriteStrategy(n, max(n * _BATCHES_PER_WORKER, int(total / _WRITE_BATCH)), False)

@@ -244,7 +244,7 @@ def _copy(target: Array, others: tuple[_Part, ...], dim: int, pieces: list[_Piec
         _put(target, places, some, dim)
 
 
-def _select(chunks: Array, along: Sequence[tuple[int, Selector]]) -> Any:
+def _select(chunks: Array, along: Sequence[tuple[int, Selector]]) -> Array:
     """Return what is selected of chunks along some axes."""
     arrays: list[tuple[int, npt.NDArray[np.int64]]] = []
     rest: list[Any] = [_ALL] * chunks.ndim
@@ -253,7 +253,7 @@ def _select(chunks: Array, along: Sequence[tuple[int, Selector]]) -> Any:
             rest[axis] = inside
         else:
             arrays.append((axis, inside))
-    found = chunks[tuple(rest)]
+    found: Array = chunks[tuple(rest)]
     if not arrays:
         return found
     n_wanted = found.size
@@ -267,14 +267,16 @@ def _select(chunks: Array, along: Sequence[tuple[int, Selector]]) -> Any:
         found = chunks  # what is contiguous is taken from without copying it first
     for axis, inside in sorted(arrays, key=lambda array: len(array[1]) > chunks.shape[array[0]]):
         found = found.take(inside, axis)
-    return found if is_small else found[tuple(rest)]
+    if not is_small:
+        found = found[tuple(rest)]
+    return found
 
 
-def _pick(found: Array, arrays: list[tuple[int, npt.NDArray[np.int64]]]) -> Any:
+def _pick(found: Array, arrays: list[tuple[int, npt.NDArray[np.int64]]]) -> Array:
     """Return what several arrays select, each along its axis, all at once."""
     front = [axis for axis, _ in arrays]
     order = front + [axis for axis in range(found.ndim) if axis not in front]
-    picked = found.transpose(order)[np.ix_(*[inside for _, inside in arrays])]
+    picked: Array = found.transpose(order)[np.ix_(*[inside for _, inside in arrays])]
     return picked.transpose(np.argsort(order))
 
 

@@ -66,12 +66,12 @@ def change_alone(identity: Hashable, key: str, attempt: Callable[[], bool]) -> N
             lock.release()
 
 
-def can_delete(store: Any) -> bool:
+def can_delete(store: object) -> bool:
     """Return True if `store` deletes a key only if its value is the expected one, whoever else writes."""
     return traits_of(store).conditional_deletes
 
 
-def check_promise(store: Any, key: str) -> None:
+def check_promise(store: object, key: str) -> None:
     """Raise unless a part of the value of `key`, or of one that is to be, can be changed safely."""
     if not traits_of(store).conditional_writes(key):
         raise UnsafeWriteError(
@@ -113,7 +113,7 @@ class SingleValueStore:
         self.traits: StoreTraits = DEFAULT_TRAITS._replace(conditional_deletes=conditional_deletes)
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Hashable:
         """Equal only for this very store."""
         return "one value", id(self)
 
@@ -168,12 +168,12 @@ class ReadWritable(Readable, Writable, Protocol):
     def identity(self) -> Hashable: ...
 
 
-def as_transactional(store: Any) -> Modifiable | None:
+def as_transactional(store: object) -> Modifiable | None:
     """Return `store` if it remembers changes until it knows the value; no isinstance, that takes long."""
     return store if hasattr(store, "modify") else None
 
 
-def open_writer(store: Any) -> Writer | None:
+def open_writer(store: object) -> Writer | None:
     """Return a writer for one worker, for values that replace whatever is there, if `store` has such."""
     opener = traits_of(store).open_writer
     return None if opener is None else opener()

@@ -74,7 +74,7 @@ def write_from(
     if as_transactional(store) is not None:
         source = source.copy()  # it is looked at again when the transaction is committed
     view = plan.layout.view(source, last=True)
-    strategy = write_strategy(pool, store, array.chain, plan.n_chunks, view=view)
+    strategy = write_strategy(pool, store, array.chain, plan.n_chunks)
     limit = pool.codec_limit(0 if strategy.inline else strategy.n_workers)
 
     def open_worker(stop: Stop) -> Callable[[Batch], None]:
@@ -93,7 +93,7 @@ def write_from(
 
         return work
 
-    batches = split(plan.axes, strategy.n_batches, strategy.n_workers, strategy.smaller)
+    batches = split(plan.axes, strategy.n_batches)
     return pool.run(
         batches,
         open_worker,
@@ -211,7 +211,7 @@ class _Referencing:
         self._store = store
         self._source = source
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)
 
     def write(self, key: str, value: Buffer, *, if_equal: bytes | None = None) -> bytes | None:

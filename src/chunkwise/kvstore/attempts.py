@@ -15,7 +15,7 @@ from chunkwise.kvstore.request_limits import Retries
 __all__ = ["Attempts"]
 
 _LOG = logging.getLogger("chunkwise.retries")
-_CONNECTION_PATIENCE = 2.0  # seconds
+_CONNECTION_PATIENCE = 2.0  # seconds, as docs/remote.md says
 
 
 class Attempts:

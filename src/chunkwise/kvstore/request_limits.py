@@ -23,8 +23,8 @@ __all__ = [
     "Slots",
 ]
 
-_CONNECT_TIMEOUT = 4.0  # seconds
-DEFAULT_CONCURRENCY = 32
+_CONNECT_TIMEOUT = 4.0  # seconds; TCP asks again after 1 and 3 without an answer
+DEFAULT_CONCURRENCY = 32  # TensorStore's for requests to object stores
 _MOST_SLOTS = 1 << 15  # a limit may be any 64-bit number; Linux has no more threads by default
 
 T = TypeVar("T")

@@ -54,7 +54,9 @@ _NO_KEY_OF_ICECHUNK = ("invalid zarr key format", "node not found")
 _OF_ONE_PROCESS = ("zarr.MemoryStore", "zarr.ManagedMemoryStore", "zarr.ZipStore", "icechunk.IcechunkStore")
 _IN_MEMORY = _OF_ONE_PROCESS[:2]
 _NEVER_CHANGED = ("virtualizarr.ManifestStore", "tifffile.ZarrTiffStore", "tifffile.ZarrFileSequenceStore")
-_LARGEST_LEVEL = 64  # names whose kind is asked for one by one
+# Names whose kind is asked for one by one, by two requests each: four rounds of those that are under way at a
+# time.  More are found by listing all below them, a thousand keys a request.
+_LARGEST_LEVEL = 2 * DEFAULT_CONCURRENCY
 
 _locks = KeyLocks()  # of all stores, by key: two of them may be the same storage
 _pickled: WeakValueDictionary[int, Any] = WeakValueDictionary()

@@ -191,15 +191,9 @@ class _Axis(Protocol):
 A = TypeVar("A", bound=_Axis)
 
 
-def split(axes: tuple[A, ...], n_parts: int, n_small: int = 0, smaller: int = 1) -> list[tuple[A, ...]]:
+def split(axes: tuple[A, ...], n_parts: int) -> list[tuple[A, ...]]:
     """Cut a product of sets into about `n_parts` products of about the same size."""
-    # The slowest set is cut first, so that a part is a run of neighbours in the order of the plan.  Each of
-    # the last `n_small` parts is cut into about `smaller` ones: workers that take the parts in their order
-    # end together.
-    if n_small and smaller > 1:
-        parts = split(axes, n_parts)
-        small = [piece for part in parts[-n_small:] for piece in split(part, smaller)]
-        return parts[:-n_small] + small
+    # The slowest set is cut first, so that a part is a run of neighbours in the order of the plan.
     if 0 in [axis.n_entries for axis in axes]:
         return []
     if n_parts <= 1 or not axes:

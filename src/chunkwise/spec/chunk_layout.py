@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, Unpack
 
-from chunkwise.binding import JSON, MISSING, Members, expect_int, parse_array, plain_json
+from chunkwise.binding import JSON, MISSING, plain_json
 from chunkwise.errors import InvalidArgumentError
-from chunkwise.grid.rectilinear import RectilinearGrid, Sizes, parse_sizes, sizes_to_json
+from chunkwise.grid.rectilinear import RectilinearGrid, Sizes, sizes_to_json
 from chunkwise.index_space import Dim, IndexDomain
-from chunkwise.spec.chunk_grid_constraints import GridConstraints, take_grid_members
+from chunkwise.spec.chunk_grid_constraints import GridConstraints
+from chunkwise.spec.chunk_layout_json import layout_to_json, parse_layout
 from chunkwise.spec.chunk_layout_keywords import (
-    CHUNK_USAGES,
     GRID_USAGES,
     ChunkLayoutKeywords,
     apply_keywords,
@@ -20,7 +19,6 @@ from chunkwise.spec.chunk_layout_keywords import (
 )
 from chunkwise.spec.constraint import (
     MAX_INDEX,
-    MAX_RANK,
     Constraint,
     Vector,
     braces,
@@ -30,7 +28,6 @@ from chunkwise.spec.constraint import (
     merge_scalar,
     merge_vector,
     prefixed,
-    put_vector,
     soft_part,
 )
 from chunkwise.spec.pretty import pretty_repr
@@ -108,7 +105,7 @@ class ChunkLayout:
         elif keywords:
             raise TypeError("ChunkLayout takes either JSON or keywords, not both")
         else:
-            self._parse(plain_json(json))
+            parse_layout(self, plain_json(json))
 
     @property
     def rank(self) -> int:
@@ -316,22 +313,7 @@ class ChunkLayout:
 
     def to_json(self) -> dict[str, JSON]:
         """Return the JSON form; with the rank only if nothing else tells it."""
-        json: dict[str, JSON] = {}
-        if self._inner_order is not None:
-            name = "inner_order" if self._inner_order.hard else "inner_order_soft_constraint"
-            json[name] = list(self._inner_order.value)
-        put_vector(json, "grid_origin", self._grid_origin)
-        if any(self._chunk_shapes):
-            shapes = hard_part(self._chunk_shapes, 0)
-            json["chunk_shapes"] = [None if sizes is None else sizes_to_json(sizes) for sizes in shapes]
-        rank_is_known = bool(json)
-        for usage, grid in self._grids.items():
-            if members := grid.to_json():
-                json[usage] = members
-                rank_is_known |= any(grid.sizes) or any(grid.ratios)
-        if self._rank is not None and not rank_is_known:
-            json["rank"] = self._rank
-        return dict(sorted(json.items()))
+        return layout_to_json(self)
 
     def copy(self) -> ChunkLayout:
         """Return an independent copy."""
@@ -369,37 +351,6 @@ class ChunkLayout:
                 for o, n in zip(origins, sizes, strict=True)
             ]
         )
-
-    def _parse(self, json: JSON) -> None:
-        members = Members(json)
-        members.take("rank", lambda v: self.set_rank(expect_int(v, 0, MAX_RANK)), None)
-        for name, hard in (("inner_order", True), ("inner_order_soft_constraint", False)):
-            members.take(name, partial(self._parse_inner_order, hard), None)
-        for name, hard in (("grid_origin", True), ("grid_origin_soft_constraint", False)):
-            members.take(name, partial(self._parse_grid_origin, hard), None)
-        members.take("chunk_shapes", self._parse_chunk_shapes, None)
-        members.take("chunk", partial(self._parse_grid, CHUNK_USAGES), None)
-        for usage in GRID_USAGES:
-            members.take(usage, partial(self._parse_grid, dict.fromkeys(CHUNK_USAGES, (usage,))), None)
-        members.finish()
-
-    def _parse_inner_order(self, hard: bool, value: JSON) -> None:
-        if value is not None:
-            self.set_inner_order(parse_array(value, lambda v: expect_int(v, 0, MAX_RANK - 1)), hard=hard)
-
-    def _parse_grid_origin(self, hard: bool, value: JSON) -> None:
-        self.set_grid_origin(parse_array(value, lambda v: v if v is None else expect_int(v)), hard=hard)
-
-    def _parse_chunk_shapes(self, value: JSON) -> None:
-        self.set_chunk_shapes(parse_array(value, lambda v: v if v is None else parse_sizes(v)))
-
-    def _parse_grid(self, usages: Mapping[str, Sequence[str]], value: JSON) -> None:
-        members = Members(value)
-        take_grid_members(members, {part: [self._grids[u] for u in usages[part]] for part in usages})
-        members.finish()
-        for grid in self._grids.values():
-            if grid.rank is not None:
-                self.set_rank(grid.rank)
 
 
 def _fits(origin: int, size: int) -> bool:

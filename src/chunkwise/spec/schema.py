@@ -15,7 +15,7 @@ from chunkwise.errors import (
 from chunkwise.index_space import IndexDomain, IndexingMixin, IndexTransform, merge_domains
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
-from chunkwise.spec.constraint import braces, prefixed
+from chunkwise.spec.constraint import braces, check_rank, prefixed
 from chunkwise.spec.dimension_units import (
     DimensionUnits,
     inverse_view_units,
@@ -36,8 +36,6 @@ from chunkwise.spec.schema_json import parse_schema, schema_to_json
 from chunkwise.spec.schema_keywords import SchemaKeywords, apply_schema_keywords
 
 __all__ = ["Schema"]
-
-MAX_RANK = 32
 
 _MEMBERS = ("_codec", "_domain", "_dtype", "_fill", "_fill_is_json", "_layout", "_rank", "_units")
 
@@ -173,8 +171,7 @@ class Schema(IndexingMixin):
         apply_schema_keywords(self, keywords)
 
     def _set_rank(self, rank: int, source: str = "rank") -> None:
-        if not 0 <= rank <= MAX_RANK:
-            raise InvalidArgumentError(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
+        check_rank(rank, None)
         if self._rank is not None and self._rank != rank:
             raise InvalidArgumentError(
                 f"Rank specified by {source} ({rank}) does not match existing rank specified by schema "
@@ -308,8 +305,6 @@ class Schema(IndexingMixin):
         for name in _MEMBERS:
             setattr(self, name, getattr(other, name))
 
-    # -- views --------------------------------------------------------------------------------------
-
     def _apply_transform_fn(self, fn: Callable[[IndexTransform], IndexTransform]) -> Schema:
         if self._rank is None:
             raise InvalidArgumentError("Cannot perform indexing operations on Schema with unspecified rank")
@@ -333,12 +328,10 @@ class Schema(IndexingMixin):
         """
         out = Schema()
         out._rank = transform.input_rank
-        out._dtype = self._dtype
-        out._codec = self._codec
+        out._dtype, out._codec, out._fill_is_json = self._dtype, self._codec, self._fill_is_json
         out._layout = view_layout(self._layout, transform)
         if keep_domain:
             out._domain = transform.domain
-        out._fill_is_json = self._fill_is_json
         if self._fill is not None:
             out._fill = view_fill_value(self._fill, transform, self._domain)
         if self._units is not None:
@@ -373,8 +366,6 @@ class Schema(IndexingMixin):
             with prefixed("Error transforming dimension_units"):
                 out._units = inverse_view_units(self._units, single_inputs(transform))
         return out
-
-    # -- JSON ---------------------------------------------------------------------------------------
 
     def to_json(self, include_defaults: bool = False) -> dict[str, JSON]:
         """Return the JSON form; ``rank`` is always there when known.  No member has a default to include."""

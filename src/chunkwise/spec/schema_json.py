@@ -13,6 +13,7 @@ from chunkwise.errors import SpecError, UnknownExtensionError
 from chunkwise.index_space import IndexDomain
 from chunkwise.spec.chunk_layout import ChunkLayout
 from chunkwise.spec.codec_spec import CodecSpec
+from chunkwise.spec.constraint import MAX_RANK
 from chunkwise.spec.dimension_units import dimension_units_from_json, dimension_units_to_json
 
 if TYPE_CHECKING:
@@ -20,13 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["dtype_from_json", "parse_schema", "schema_to_json"]
 
-_MAX_RANK = 32
-
 
 def parse_schema(schema: Schema, json: JSON) -> None:
     """Add the constraints that plain JSON says to `schema`."""
     members = Members(json)
-    rank = members.take("rank", lambda v: expect_int(v, 0, _MAX_RANK), None)
+    rank = members.take("rank", lambda v: expect_int(v, 0, MAX_RANK), None)
     if rank is not None:
         schema._set_rank(rank)
     for name, parse in _PARSERS.items():
