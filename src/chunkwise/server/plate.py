@@ -146,7 +146,7 @@ def _thumbnail(
     fields: tuple[str, ...],
     below: Thumbnail | None = None,
 ) -> Thumbnail:
-    """Return how the image at a path is drawn: through its middle, or where another lies that is `below` it."""
+    """Return how the image at a path is drawn: through its middle, or that of the one `below` it."""
     found = sources.find(path)
     image = None if found is None else image_at(sources, path, found)
     if image is None:
@@ -196,7 +196,7 @@ def _nearest(image: ServedImage, level: int, dim: int, position: float) -> int:
 
 
 def _extent(found: Thumbnail, dim: int | None) -> tuple[float, float]:
-    """Return where the picture begins and ends; its last pixel is whole, also if it stands for fewer elements."""
+    """Return where the picture begins and ends; its last pixel is whole, whatever it stands for."""
     if dim is None:
         return 0.0, 1.0
     image, step = found.image, found.planes[0].step
