@@ -215,7 +215,7 @@ def _thumbnail(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]
 
     def make() -> bytes:
         values, damages = found.read()
-        return _pixels(values, damages, **found.describe())
+        return _pixels(values, damages, **found.describe(values))
 
     return Computed(make, found.nbytes, BINARY)
 
