@@ -119,13 +119,14 @@ def notebook(browser: Any, data: Path, picture: Path) -> None:
                     break
                 except URLError:
                     time.sleep(0.25)
-            page = browser.new_page(viewport={"width": 900, "height": 1180})
+            page = browser.new_page(viewport={"width": 900, "height": 1620})
             page.goto(f"http://127.0.0.1:{port}/doc/tree/images.ipynb?token=picture")
             status = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
             page.wait_for_function(f"{status} === 'idle'", timeout=120_000)
             page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
             page.locator(".chunkwise-slice [data-idle=true]").wait_for(timeout=120_000)
             page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
+            page.add_style_tag(content=".Toastify { display: none; }")  # which asks about news
             page.screenshot(path=picture)
             print(picture)
             page.close()

@@ -268,7 +268,8 @@ def test_progress_is_a_bar(page):
 def test_the_classic_notebook_shows_slices_and_tables(browser, place, tmp_path):
     with _serving(place, tmp_path, "nbclassic") as url:
         page = _open(browser, f"{url}/notebooks/test.ipynb?token={TOKEN}")
-        page.wait_for_function("window.Jupyter?.notebook?.kernel?.is_connected()", timeout=60_000)
+        kernel = "window.Jupyter?.notebook?.kernel"
+        page.wait_for_function(f"{kernel}?.is_connected() && {kernel}.widget_manager", timeout=60_000)
         page.evaluate("window.Jupyter.notebook.execute_all_cells()")
         page.wait_for_function(
             f"window.Jupyter.notebook.get_cells()[{len(CELLS) - 1}].input_prompt_number === {len(CELLS)}",

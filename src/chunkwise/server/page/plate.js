@@ -163,7 +163,8 @@ export class PlateView {
       }
       if (well.pictures.has("")) this.paint(well);
       if (!well.visible) continue;
-      for (const labels of this.kinds) {
+      const image = well.pictures.get(""), has = image && image.tiles && image.has.field === this.field ? image.labelNames : [];
+      for (const labels of this.kinds.filter((kind) => kind === "" || has.includes(kind))) {
         const picture = well.pictures.get(labels) || { well, labels, controller: null, has: null, tiles: null, error: null, damaged: [] };
         if (!picture.controller && this.differs(picture, picture.has, size)) this.waiting.push(picture);
       }
@@ -197,9 +198,8 @@ export class PlateView {
     let found = { error: null, damaged: [], tiles: null };
     try {
       const response = await fetch(`api/thumbnail?${query}`, { signal: controller.signal });
-      const missing = labels && response.status === 404; // not every field has them
-      if (!response.ok && !missing) throw new Error((await response.json()).error);
-      if (response.ok) found = { ...found, ...pictureOf(parse(await response.arrayBuffer())) };
+      if (!response.ok) throw new Error((await response.json()).error);
+      found = { ...found, ...pictureOf(parse(await response.arrayBuffer())) };
     } catch (error) {
       if (controller.signal.aborted) return;
       found.error = [String(error.message || error)];
