@@ -36,7 +36,7 @@ export class PlateView {
   get problems() {
     if (this.failure) return [this.failure];
     return [...this.wells.values()].flatMap(({ path, pictures }) => [...pictures.values()]
-      .filter(({ labels }) => this.kinds.includes(labels)).flatMap((p) => (p.error || p.damaged).map((text) => `${path}: ${text}`)));
+      .filter(({ labels, has }) => this.kinds.includes(labels) && has && has.field === this.field).flatMap((p) => (p.error || p.damaged).map((text) => `${path}: ${text}`)));
   }
   // What is shown of each well: "" is the image itself, the others are labels.
   get kinds() { return ["", ...this.overlays.map(({ label }) => label)]; }
@@ -259,7 +259,7 @@ export class PlateView {
     const at = [0.5 + ((y - 0.5) * longest) / height, 0.5 + ((x - 0.5) * longest) / width];
     return this.kinds.map((label) => {
       const picture = pictures.get(label);
-      if (!picture || !picture.tiles) return { label, path: null };
+      if (!picture || !picture.tiles || picture.has.field !== image.has.field) return { label, path: null };
       const [top, left, bottom, right] = picture.place;
       const index = [...picture.at], inside = [(at[0] - top) / (bottom - top), (at[1] - left) / (right - left)];
       let there = true;
