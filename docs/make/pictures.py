@@ -1,14 +1,24 @@
 """The pictures on the page about serving: ``python docs/make/pictures.py [DIRECTORY]``.
 
 The page is opened in Debian's chromium, by playwright, on the demo's volume, an N5 pyramid and an
-OME-Zarr plate.
+OME-Zarr plate.  The notebook is run in JupyterLab, whose ``jupyter-lab`` has to be on the path; it may be of
+another environment, its kernel has the packages of this one.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import socket
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 HERE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(HERE.parent / "demo"))
@@ -24,6 +34,7 @@ PICTURES = (
     ("labels", "volume.zarr/nuclei/labels/cells", "&theme=dark", (1200, 760)),
     ("n5-chunks", "pyramid.n5/c0", "&theme=light&grid=1", (1200, 760)),
     ("plate", "plate.zarr", "&theme=dark", (1200, 760)),
+    ("plate-labels", "plate.zarr", "&theme=dark&overlay=cells&opacity=0.4", (1200, 760)),
     ("field", "plate.zarr/A/2/1", "&theme=light&overlay=cells&opacity=0.5", (1200, 760)),
     ("phone", "volume.zarr/nuclei", "&theme=dark", (390, 760)),
     ("phone-plate", "plate.zarr", "&theme=light", (390, 760)),
@@ -55,7 +66,72 @@ def main() -> None:
                 page.screenshot(path=out / f"{name}.png")
                 print(out / f"{name}.png")
                 page.close()
+            notebook(browser, data, out / "notebook.png")
             browser.close()
+
+
+CELLS = (
+    "import chunkwise\nimage = chunkwise.open_multiscale('volume.zarr/nuclei')\nimage",
+    "image.levels[0]",
+    "image.view()",
+)
+
+
+def notebook(browser: Any, data: Path, picture: Path) -> None:
+    """Run a notebook in JupyterLab and save what it shows."""
+    cells = [
+        {
+            "cell_type": "code",
+            "id": str(n),
+            "execution_count": None,
+            "metadata": {},
+            "outputs": [],
+            "source": text,
+        }
+        for n, text in enumerate(CELLS)
+    ]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    document = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    (data / "images.ipynb").write_text(json.dumps(document))
+    program = shutil.which("jupyter-lab")
+    if program is None:
+        raise SystemExit("jupyter-lab is not on the path")
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+    packages = [path for path in sys.path if path]
+    shared = [str(parent / "share/jupyter") for path in packages for parent in Path(path).parents[2:3]]
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(packages),
+        "JUPYTER_PATH": os.pathsep.join(shared),
+        "JUPYTER_CONFIG_DIR": str(data / "jupyter"),
+    }
+    command = [
+        program, "--no-browser", "--allow-root", f"--ServerApp.root_dir={data}", f"--ServerApp.port={port}",
+        "--IdentityProvider.token=picture", "--LabApp.expose_app_in_browser=True",
+    ]  # fmt: skip
+    with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(240):
+                try:
+                    urlopen(f"http://127.0.0.1:{port}/api?token=picture").read()
+                    break
+                except URLError:
+                    time.sleep(0.25)
+            page = browser.new_page(viewport={"width": 900, "height": 1620})
+            page.goto(f"http://127.0.0.1:{port}/doc/tree/images.ipynb?token=picture")
+            status = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+            page.wait_for_function(f"{status} === 'idle'", timeout=120_000)
+            page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+            page.locator(".chunkwise-slice [data-idle=true]").wait_for(timeout=120_000)
+            page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
+            page.add_style_tag(content=".Toastify { display: none; }")  # which asks about news
+            page.screenshot(path=picture)
+            print(picture)
+            page.close()
+        finally:
+            process.terminate()
 
 
 if __name__ == "__main__":

@@ -89,6 +89,24 @@ def test_contrast_without_windows_is_that_of_the_values(manager, tmp_path, over)
         assert kind == "labels" and "contrast_limits" not in options
 
 
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int16", "uint16", "int64", "uint64", "float16", "float32"]
+)
+def test_every_type_has_limits_that_are_not_those_of_the_last_mean(manager, tmp_path, dtype):
+    """A pyramid goes on to one element, whose value would make all that is brighter white."""
+    low, high = (0, 1) if dtype == "bool" else (0, 90)
+    scan = np.random.default_rng(0).integers(low, high, (64, 64), endpoint=True).astype(dtype)
+    method = "stride" if dtype == "bool" else "mean"
+    cw.downsample_pyramid(
+        cw.array(scan), tmp_path / "i.zarr", axes=["y", "x"], levels=6, method=method
+    ).result()
+    ((data, options, _),) = _read(manager, tmp_path / "i.zarr")
+    assert data[-1].shape == (1, 1)
+    wanted = np.percentile(np.asarray(data[1]).astype(float), (0.5, 99.8))
+    np.testing.assert_allclose(options["contrast_limits"], wanted)
+    assert wanted[1] > high * 0.8
+
+
 def test_groups_of_arrays_over_http(manager, tmp_path):
     """What is in them is told by the document of the group, since a web server does not list."""
     group = cw.create_group(tmp_path / "a.zarr")

@@ -1,4 +1,6 @@
-"""Widgets and tables in a real JupyterLab and browser: what is seen is the array, and no port is needed.
+"""Widgets and tables in real notebooks and a browser: what is seen is the array, and no port is needed.
+
+Both JupyterLab and the classic notebook (nbclassic) are run.
 
 Screenshots are kept in the directory that ``CHUNKWISE_SCREENSHOTS`` names.
 """
@@ -11,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -24,6 +27,7 @@ import chunkwise
 pytestmark = pytest.mark.slow  # half a minute: the server, a kernel and a browser
 
 TOKEN = "test"
+PACKAGES = ("jupyterlab>=4.2", "nbclassic>=1.1", "ipykernel>=6.29", "tqdm>=4.66")
 SCAN = np.random.default_rng(0).integers(0, 255, (6, 64, 96)).astype("uint8")
 CELLS = (
     "import numpy as np, chunkwise",
@@ -70,9 +74,9 @@ def place(tmp_path_factory):
     return place
 
 
-@pytest.fixture(scope="module")
-def lab(place, tmp_path_factory):
-    """Start JupyterLab with settings of its own; return the URL of the notebook."""
+@contextmanager
+def _serving(place, own, module, *more):
+    """Run a notebook server with settings of its own; give its URL."""
     import socket
 
     import anywidget
@@ -80,19 +84,19 @@ def lab(place, tmp_path_factory):
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-    own = tmp_path_factory.mktemp("jupyter")
     packages = Path(anywidget.__file__).parents[1]
-    shared = packages.parents[2] / "share" / "jupyter"
+    prefix = packages.parents[2]
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    python = python_with(("jupyterlab>=4.2", "ipykernel>=6.29", "tqdm>=4.66"), version, "jupyter")
-    path = os.pathsep.join((str(Path(chunkwise.__file__).parents[1]), str(packages)))
+    python = python_with(PACKAGES, version, "jupyter")
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-    env = {**os.environ, **{name: str(own / name) for name in names}, "JUPYTER_PATH": str(shared)}
-    env["PYTHONPATH"] = path
+    env = {**os.environ, **{name: str(own / name) for name in names}}
+    env["JUPYTER_PATH"] = str(prefix / "share" / "jupyter")
+    env["JUPYTER_CONFIG_PATH"] = str(prefix / "etc" / "jupyter")  # which names the extensions of nbclassic
+    env["PYTHONPATH"] = os.pathsep.join((str(Path(chunkwise.__file__).parents[1]), str(packages)))
     command = [
-        python, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+        python, "-m", module, "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
         f"--ServerApp.port={port}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={place}",
-        "--LabApp.expose_app_in_browser=True",
+        *more,
     ]  # fmt: skip
     log = (own / "log").open("w")
     process = subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT)
@@ -104,7 +108,7 @@ def lab(place, tmp_path_factory):
                 break
             except URLError:
                 time.sleep(0.25)
-        yield f"http://127.0.0.1:{port}/lab/tree/test.ipynb?token={TOKEN}"
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()
@@ -112,8 +116,8 @@ def lab(place, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(lab):
-    """Open the notebook and run it; return the page and the origins that were asked."""
+def browser():
+    """Start a browser."""
     from playwright.sync_api import sync_playwright
 
     path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -121,25 +125,45 @@ def page(lab):
         pytest.fail("NO BROWSER: notebooks can't be tested; install Debian's package chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-quic"])
-        page = browser.new_page(viewport={"width": 1200, "height": 3600})
-        page.asked = set()
-        for kind in ("request", "websocket"):
-            page.on(kind, lambda one: page.asked.add(one.url.split("/")[2] if "//" in one.url else ""))
-        page.goto(lab)
-        page.wait_for_function(
-            "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
-            timeout=60_000,
-        )
-        page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        _keep(page, "notebook")
-        page.wait_for_function(
-            f"document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')[{len(CELLS) - 1}]"
-            f"?.textContent.includes('[{len(CELLS)}]')",
-            timeout=20_000,
-        )
-        page.locator(".chunkwise-slice").wait_for()
-        yield page
+        yield browser
         browser.close()
+
+
+def _open(browser, url):
+    """Open a notebook; the page has the hosts that were asked."""
+    page = browser.new_page(viewport={"width": 1200, "height": 3600})
+    page.asked = set()
+    for kind in ("request", "websocket"):
+        page.on(kind, lambda one: page.asked.add(one.url.split("/")[2] if "//" in one.url else ""))
+    page.goto(url)
+    return page
+
+
+@pytest.fixture(scope="module")
+def lab(place, tmp_path_factory):
+    """Start JupyterLab; give the URL of the notebook."""
+    own = tmp_path_factory.mktemp("jupyter")
+    with _serving(place, own, "jupyterlab", "--LabApp.expose_app_in_browser=True") as url:
+        yield f"{url}/lab/tree/test.ipynb?token={TOKEN}"
+
+
+@pytest.fixture(scope="module")
+def page(browser, lab):
+    """Open the notebook and run it."""
+    page = _open(browser, lab)
+    page.wait_for_function(
+        "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+        timeout=60_000,
+    )
+    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    _keep(page, "notebook")
+    page.wait_for_function(
+        f"document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')[{len(CELLS) - 1}]"
+        f"?.textContent.includes('[{len(CELLS)}]')",
+        timeout=20_000,
+    )
+    page.locator(".chunkwise-slice").wait_for()
+    return page
 
 
 FRAME = ".chunkwise-slice [role=application]"
@@ -239,3 +263,31 @@ def test_everything_is_shown_in_light_and_dark(page):
 
 def test_progress_is_a_bar(page):
     page.locator(".jp-OutputArea-output", has_text="36.9k/36.9k").last.wait_for()
+
+
+def test_the_classic_notebook_shows_slices_and_tables(browser, place, tmp_path):
+    with _serving(place, tmp_path, "nbclassic") as url:
+        page = _open(browser, f"{url}/notebooks/test.ipynb?token={TOKEN}")
+        kernel = "window.Jupyter?.notebook?.kernel"
+        page.wait_for_function(f"{kernel}?.is_connected() && {kernel}.widget_manager", timeout=60_000)
+        page.evaluate("window.Jupyter.notebook.execute_all_cells()")
+        page.wait_for_function(
+            f"window.Jupyter.notebook.get_cells()[{len(CELLS) - 1}].input_prompt_number === {len(CELLS)}",
+            timeout=60_000,
+        )
+        page.locator(".chunkwise-slice").wait_for()
+        np.testing.assert_allclose(_pixels(page), _grey(SCAN[3]), atol=1)
+        page.locator(".chunkwise-slice input[type=range]").focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function("document.querySelector('.chunkwise-slice output').textContent === '4'")
+        np.testing.assert_allclose(_pixels(page), _grey(SCAN[4]), atol=1)
+        page.locator(FRAME).focus()
+        page.keyboard.press("+")  # and the notebook's own keys are not pressed by it
+        np.testing.assert_allclose(_pixels(page), _grey(SCAN[4, 10:54, 16:80]), atol=1)
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("0")
+        np.testing.assert_allclose(_pixels(page), _grey(SCAN[4]), atol=1)
+        assert page.evaluate("window.Jupyter.notebook.get_cells().length") == len(CELLS)
+        assert page.locator(".output .chunkwise").count() == 5
+        _keep(page, "notebook-classic")
+        assert page.asked == {url.split("/")[2]}

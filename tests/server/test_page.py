@@ -281,6 +281,8 @@ def test_the_first_view_is_drawn_without_a_browser(tmp_path: Path) -> None:
     top = picture[22 + 100]  # a row of the first slice, 420 pixels for 50 elements
     assert top[10 + 100].tolist() == [0, 0, 0]
     assert top[10 + 400].tolist() == [255, 255, 255]
+    assert main(["view", str(tmp_path / "a.zarr"), "--headless", str(tmp_path / "o.jpg")]) == 1
+    assert not (tmp_path / "o.jpg").exists()
 
 
 def test_the_search_finds_what_the_tree_has_not_opened(tmp_path: Path, page: Any) -> None:

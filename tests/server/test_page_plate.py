@@ -118,7 +118,7 @@ def _canvas(page: Any, well: str) -> np.ndarray:
 
 def test_labels_are_drawn_above_the_wells_of_a_plate(tmp_path: Path, page: Any) -> None:
     _write_plate(tmp_path / "p.zarr")
-    whole = _write_cells(tmp_path / "p.zarr/A/1/first")
+    whole = _write_cells(tmp_path / "p.zarr/A/2/first")  # the first well has none
     _write_cells(tmp_path / "p.zarr/B/1/first")
     _write_cells(tmp_path / "p.zarr/B/3/first")
     (tmp_path / "p.zarr/B/3/first/labels/cells/0/c/0/0").write_bytes(b"damaged")
@@ -128,15 +128,15 @@ def test_labels_are_drawn_above_the_wells_of_a_plate(tmp_path: Path, page: Any) 
         )
         page.wait_for_function(PLATE_IDLE)
         keep(page, "plate-labels")
-        for number, well in ((1, "A/1"), (4, "B/1")):
+        for number, well in ((2, "A/2"), (4, "B/1")):
             image = np.zeros((64, 64, 3))
             image[:, :32, 0] = round(20 * number / 200 * 255)
             wanted = np.where(whole[..., None] == 7, 0.75 * image + 0.25 * np.array(label_color(7)), image)
             wanted = np.where(whole[..., None] == 9, 0.75 * image + 0.25 * np.array([9, 99, 199]), wanted)
             assert np.abs(_canvas(page, well) - wanted).max() <= 2, well
-        assert _canvas(page, "A/2")[40, 40].tolist() == [0, 0, 0]  # it has no labels, which is no problem
+        assert _canvas(page, "A/1")[40, 40].tolist() == [0, 0, 0]  # it has no labels, which is no problem
         problems = page.locator("#problems").inner_text()
-        assert "A/2" not in problems and "B/3: " in problems
+        assert "A/1" not in problems and "B/3: " in problems
         # The pointer tells the values of both, in full resolution.
         box = page.locator("[data-well='B/1'] canvas").bounding_box()
         page.mouse.move(box["x"] + box["width"] * 20.5 / 64, box["y"] + box["height"] * 18.5 / 64)
@@ -146,13 +146,13 @@ def test_labels_are_drawn_above_the_wells_of_a_plate(tmp_path: Path, page: Any) 
         page.wait_for_function(f"{told} === 'B/1 at 18, 4 = 80; cells -'")
         page.get_by_label("opacity of labels").fill("1")
         page.wait_for_function(PLATE_IDLE)
-        assert _canvas(page, "A/1")[50, 50].tolist() == [9, 99, 199]
+        assert _canvas(page, "A/2")[50, 50].tolist() == [9, 99, 199]
         page.wait_for_function(
             "location.hash.includes('opacity=1') && location.hash.includes('overlay=cells')"
         )
         # They stay where a well is opened, and on the way back.
-        page.locator("[data-well='A/1']").click()
-        page.wait_for_function("window.chunkwise.view?.path === 'p.zarr/A/1/first'")
+        page.locator("[data-well='A/2']").click()
+        page.wait_for_function("window.chunkwise.view?.path === 'p.zarr/A/2/first'")
         wait(page)
         assert page.evaluate("window.chunkwise.view.overlays.map((o) => o.label)") == ["cells"]
         page.keyboard.press("p")
@@ -161,7 +161,7 @@ def test_labels_are_drawn_above_the_wells_of_a_plate(tmp_path: Path, page: Any) 
         assert box.is_checked()
         box.uncheck()
         page.wait_for_function(PLATE_IDLE)
-        assert _canvas(page, "A/1")[50, 50].tolist() == [0, 0, 0]
+        assert _canvas(page, "A/2")[50, 50].tolist() == [0, 0, 0]
         assert "B/3" not in page.locator("#problems").inner_text()
 
 

@@ -58,6 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _draw(arguments: argparse.Namespace) -> int:
     with required("--headless", "Pillow", "view"):
         from chunkwise.server.drawing import draw_first_view
+    if not arguments.headless.lower().endswith(".png"):
+        raise InvalidArgumentError(
+            f"--headless: expected a name that ends in .png, not {arguments.headless!r}"
+        )
     sources = sources_of(tuple(arguments.paths))
     name, image = _first_image(sources)
     with replacing(arguments.headless) as part:

@@ -12,12 +12,21 @@ import numpy.typing as npt
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.errors import UnsupportedError
 
-__all__ = ["PERCENTILES", "contrast_limits", "contrast_of", "round_levels", "scale_levels", "to_real"]
+__all__ = [
+    "PERCENTILES",
+    "contrast_level",
+    "contrast_limits",
+    "contrast_of",
+    "round_levels",
+    "scale_levels",
+    "to_real",
+]
 
 PERCENTILES = (0.5, 99.8)
 """Share of the elements, in percent, that is below what is black, and below what is white."""
 
-_SAMPLE = 1 << 21  # elements that a contrast is chosen by
+_SAMPLE = 1 << 21  # elements that a contrast is chosen by, at most
+_FEWEST = 1000  # of fewer elements percentiles say little: the one that is left at last is a mean of all
 
 
 def to_real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -52,6 +61,12 @@ def contrast_limits(
     if low == high:
         low, high = (0.0, high) if high > 0 else (low, low + max(1.0, abs(low)))
     return float(low), float(high)
+
+
+def contrast_level(levels: Sequence[TensorStore], fixed: Mapping[int, int]) -> TensorStore:
+    """Return the coarsest level that has enough elements to choose a contrast by, or else the finest."""
+    sizes = [prod(n for dim, n in enumerate(level.shape) if dim not in fixed) for level in levels]
+    return next((view for view, n in zip(levels[::-1], sizes[::-1], strict=True) if n >= _FEWEST), levels[0])
 
 
 def contrast_of(

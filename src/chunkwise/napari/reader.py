@@ -17,7 +17,7 @@ from chunkwise.dask.indexable import Indexable
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
-from chunkwise.multiscale.grey import contrast_of
+from chunkwise.multiscale.grey import contrast_level, contrast_of
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.multiscale.image_axes import ngff_unit
 from chunkwise.multiscale.metadata import Window
@@ -170,11 +170,11 @@ def _channel_options(image: MultiscaleImage, name: str, n: int) -> dict[str, Any
 def _contrast_limits(image: MultiscaleImage, dim: int | None) -> list[tuple[float, float]]:
     """Return what is black and white for each channel: the window of the metadata, or that of the values.
 
-    Of values only the coarsest level is looked at; nothing is returned if it can't be read.
+    Of values only the coarsest level that says enough is read; nothing is returned if it can't be.
     """
-    view = image.levels[-1]
+    numbers = [0] if dim is None else range(image.levels[0].shape[dim])
+    view = contrast_level(image.levels, {} if dim is None else {dim: 0})
     view = view.translate_to[(0,) * view.rank]
-    numbers = [0] if dim is None else range(view.shape[dim])
     known = image.channels if len(image.channels) == len(numbers) else [None] * len(numbers)
     limits = []
     for number, channel in zip(numbers, known, strict=True):

@@ -12,7 +12,14 @@ from PIL import Image
 from chunkwise.api.tensorstore import TensorStore
 from chunkwise.cli.picture import encode_png
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError
-from chunkwise.multiscale.grey import contrast_limits, contrast_of, round_levels, scale_levels, to_real
+from chunkwise.multiscale.grey import (
+    contrast_level,
+    contrast_limits,
+    contrast_of,
+    round_levels,
+    scale_levels,
+    to_real,
+)
 from chunkwise.multiscale.image import MultiscaleImage
 from chunkwise.server.drawing import label_pixels
 from chunkwise.server.image import image_of, level_with, shown_dims
@@ -176,7 +183,7 @@ class Slicer:
             return (window.start, window.end) if window.start < window.end else None
         fixed = {} if channel is None or self._channel is None else {self._channel: channel}
         try:
-            low, high = contrast_of(image.levels[-1].view, fixed)["window"]
+            low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
         except ChunkwiseError:
             return None
         return (low, high) if np.isfinite(low) and np.isfinite(high) else None

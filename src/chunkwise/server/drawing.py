@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from chunkwise.multiscale.grey import contrast_of
+from chunkwise.multiscale.grey import contrast_level, contrast_of
 from chunkwise.server.image import ServedImage, level_with, shown_dims
 from chunkwise.server.tiles import Plane, read_plane
 
@@ -75,7 +75,7 @@ def _channels(image: ServedImage, channel: int | None) -> list[tuple[int, str, t
         window = None if known is None or known.window is None else (known.window.start, known.window.end)
         if window is None or window[0] is None or window[1] is None:
             fixed = {} if channel is None else {channel: number}
-            low, high = contrast_of(image.levels[-1].view, fixed)["window"]
+            low, high = contrast_of(contrast_level(image.views, fixed), fixed)["window"]
         else:
             low, high = window
         color = (known.color if known is not None else None) or ("FFFFFF" if n == 1 else _HUES[number % 6])

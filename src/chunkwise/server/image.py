@@ -43,6 +43,11 @@ class ServedImage:
     labels: tuple[str, ...] = ()  # names of images of labels that belong to it, below its group ``labels``
     label_colors: Mapping[int, tuple[int, int, int, int]] = field(default_factory=dict)
 
+    @property
+    def views(self) -> tuple[TensorStore, ...]:
+        """The arrays of the levels."""
+        return tuple(level.view for level in self.levels)
+
 
 def image_at(sources: Sources, path: tuple[str, ...], found: Served) -> ServedImage | None:
     """Return the image at a path, None if a group there is none."""

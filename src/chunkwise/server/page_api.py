@@ -13,7 +13,7 @@ import numpy as np
 
 from chunkwise.binding import dump_bytes, plain_json
 from chunkwise.errors import ChunkwiseError, InvalidArgumentError, NotFoundError, UnsupportedError
-from chunkwise.multiscale.grey import PERCENTILES, contrast_of
+from chunkwise.multiscale.grey import PERCENTILES, contrast_level, contrast_of
 from chunkwise.multiscale.ome_groups import Plate, Well
 from chunkwise.server.content import BINARY, Computed, Content, Document
 from chunkwise.server.image import ServedImage, image_at, multiscale_at, shown_dims
@@ -215,7 +215,7 @@ def _thumbnail(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]
 
     def make() -> bytes:
         values, damages = found.read()
-        return _pixels(values, damages, **found.describe())
+        return _pixels(values, damages, **found.describe(values))
 
     return Computed(make, found.nbytes, BINARY)
 
@@ -232,13 +232,14 @@ def _pixels(values: Any, damages: list[Damage], **more: Any) -> bytes:
 
 def _contrast(sources: Sources, path: tuple[str, ...], query: Mapping[str, str]) -> Content:
     image = _found_image(sources, path)
-    view = image.levels[-1].view
+    texts = _texts(query, "at")
+    view = contrast_level(image.views, {dim: 0 for dim, at in enumerate(texts) if at})
     numbers = [float(text) for text in query.get("percentiles", "").split(",") if text] or PERCENTILES
     if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= 100:
         raise InvalidArgumentError("percentiles: expected two numbers from 0 to 100")
     fixed = {}
     base = image.levels[0].view.shape
-    for dim, at in enumerate(_texts(query, "at")):
+    for dim, at in enumerate(texts):
         if at:
             index = int(at) * view.shape[dim] // max(1, base[dim])
             fixed[dim] = min(max(index, 0), max(view.shape[dim] - 1, 0))

@@ -77,8 +77,10 @@ class Thumbnail:
         parts = [read_plane(self.view, plane, is_labels=self.image.is_labels) for plane in self.planes]
         return np.stack([values for values, _ in parts]), [one for _, found in parts for one in found]
 
-    def describe(self) -> dict[str, Any]:
-        """Return what the page needs to draw it and to ask for the element under the pointer."""
+    def describe(self, values: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return what the page needs to draw its pixels and to ask for the element under the pointer."""
+        colors = self.image.label_colors
+        there = np.unique(values).tolist() if colors and self.image.is_labels else ()
         (across, down, _), channel, _ = shown_dims(self.image)
         full = self.image.levels[0].view.shape
         extents = [hi - lo for lo, hi in (_extent(self, down), _extent(self, across))]
@@ -86,6 +88,8 @@ class Thumbnail:
             "path": "/".join(self.path),
             "fields": self.fields,
             "isLabels": self.image.is_labels,
+            "labelColors": {n: colors[n][:3] for n in there if n in colors},
+            "labelNames": self.image.labels,
             "place": self.place,
             "dims": [down, across],
             "channel": channel,

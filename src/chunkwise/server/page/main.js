@@ -154,7 +154,8 @@ async function showPlate(found, path, wanted) {
     await open(field, kept(plate));
     if (document.activeElement === document.body && view) view.panels[0].canvas.focus({ preventScroll: true });
   };
-  const mine = plate = new PlateView(found, path, { ask, open: enter, changed: redraw, point: showWell });
+  const labelled = () => { if (mine === plate) $("labels").replaceChildren(...labelLinks(mine)); };
+  const mine = plate = new PlateView(found, path, { ask, open: enter, changed: redraw, point: showWell, labelled });
   title(found.name, `plate of ${found.wells.length} wells, ${found.rows.length} × ${found.columns.length}`);
   $("panels").className = "n1";
   $("panels").replaceChildren(plate.build());
@@ -166,6 +167,7 @@ async function showPlate(found, path, wanted) {
   if (cell >= 20 && cell <= 512) plate.cell = cell;
   restoreChannels(wanted, plate.channels);
   restoreOpacity(wanted);
+  plate.overlays = [...new Set(wanted.getAll("overlay"))].map((label) => ({ label }));
   const choice = make("select", {}, make("option", { value: "", textContent: "first" }), ...[...plate.fields].map((name) => make("option", { value: name, textContent: name })));
   choice.value = plate.field;
   choice.setAttribute("aria-label", "field of view");
@@ -173,14 +175,11 @@ async function showPlate(found, path, wanted) {
   $("sliders").replaceChildren(make("h2", { textContent: "Fields" }), make("label", {}, make("span", { textContent: "field" }), choice));
   channels();
   save();
-  $("labels").replaceChildren(...labelLinks(plate));
+  plate.label(plate.lead.image.labelImages);
   const from = plate.wells.get(wanted.get("well"));
   if (from) from.cell.focus();
   const { labels } = plate.lead.image;
-  await Promise.all([
-    ...wanted.getAll("overlay").map((name) => overlay(name, true)),
-    ...mine.channels.filter((c) => c.active && !labels).map((channel) => contrast(mine.lead, channel, channel.window !== null)),
-  ]);
+  await Promise.all(mine.channels.filter((c) => c.active && !labels).map((channel) => contrast(mine.lead, channel, channel.window !== null)));
 }
 
 function title(name, more) {
@@ -282,23 +281,23 @@ function wellLinks({ path, plate: above, fields, field, acquisitions }) {
   return nodes;
 }
 
-// `mine` is an image, or a plate, whose labels are those of its first field.
+// `mine` is an image, or a plate.
 function labelLinks(mine) {
-  const { image, path } = mine.lead || mine;
+  const names = mine === plate ? [...plate.labels] : mine.image.labelImages;
   mine.overlayBoxes = new Map();
-  if (!image.labelImages.length) return [];
+  if (!names.length) return [];
   const opacity = make("input", { type: "range", min: 0, max: 1, step: 0.05, value: mine.opacity });
   opacity.setAttribute("aria-label", "opacity of labels");
   opacity.addEventListener("input", () => { mine.opacity = Number(opacity.value); save(); redraw(); });
-  const rows = image.labelImages.map((name) => {
-    const on = make("input", { type: "checkbox" });
+  const rows = names.map((name) => {
+    const on = make("input", { type: "checkbox", checked: mine.overlays.some((o) => o.label === name) });
     on.setAttribute("aria-label", `labels ${name} above the image`);
     on.addEventListener("change", () => overlay(name, on.checked));
     mine.overlayBoxes.set(name, on);
     const row = make("div", { className: "channel" }, on, make("span", { textContent: name }));
     if (mine === view) {
       const alone = make("button", { textContent: "Alone", title: "Open these labels as an image" });
-      alone.addEventListener("click", () => open(`${path}/labels/${name}`));
+      alone.addEventListener("click", () => open(`${mine.path}/labels/${name}`));
       row.append(alone);
     }
     return row;
@@ -308,25 +307,25 @@ function labelLinks(mine) {
 
 // Draw a label image above what is shown, or no longer: as its box says when the answer comes.
 async function overlay(name, shown) {
-  const mine = view || plate, { image: main, path: above } = current(), box = mine.overlayBoxes.get(name);
+  const mine = view || plate, box = mine.overlayBoxes.get(name);
   if (!box) return;
-  const path = `${above}/labels/${name}`, there = () => mine.overlays.find((o) => o.label === name);
-  const gone = () => mine !== (view || plate);
+  const path = `${mine.path}/labels/${name}`, there = () => mine.overlays.find((o) => o.label === name);
   box.checked = shown;
-  if (!shown && there()) {
-    if (there().tiles) there().tiles.clear();
+  if (mine === plate) { // which asks for those of each well
+    mine.overlays = [...mine.labels].filter((label) => mine.overlayBoxes.get(label).checked).map((label) => ({ label }));
+  } else if (!shown && there()) {
+    there().tiles.clear();
     mine.overlays = mine.overlays.filter((o) => o !== there());
   } else if (shown && !there()) {
     try {
       const { image } = await ask("image", { path });
-      if (gone() || !box.checked || there()) return;
+      if (mine !== view || !box.checked || there()) return;
       if (!image) throw new Error(`there is no image at ${path}`);
-      mine.overlays.push(mine === plate ? { label: name, colors: image.labelColors }
-        : Object.assign(new View({ ...image, labels: true }, path, redraw), { label: name }));
-      const order = ({ label }) => main.labelImages.indexOf(label); // whichever came first
+      mine.overlays.push(Object.assign(new View({ ...image, labels: true }, path, redraw), { label: name }));
+      const order = ({ label }) => mine.image.labelImages.indexOf(label); // whichever came first
       mine.overlays.sort((a, b) => order(a) - order(b));
     } catch (error) {
-      if (gone()) return;
+      if (mine !== view) return;
       box.checked = Boolean(there());
       say(error.message);
     }

@@ -9,14 +9,15 @@ const TRIED = 8; // wells that are looked at for one that tells of channels
 
 export class PlateView {
   // `ask` is for answers in JSON; `open` shows a field; `changed` is called when there is something to draw,
-  // and `point` when the pointer is at a place of a well, or no longer.
-  constructor(plate, path, { ask, open, changed, point }) {
-    Object.assign(this, { plate, path, ask, open, changed, point });
+  // `point` when the pointer is at a place of a well, or no longer, `labelled` when wells have labels of another name.
+  constructor(plate, path, { ask, open, changed, point, labelled }) {
+    Object.assign(this, { plate, path, ask, open, changed, point, labelled });
     this.lead = null; // a view of the first field that can be read; its channels are those of all wells
     this.field = ""; // the first of each well
     this.fields = new Set();
     this.wells = new Map(); // by path: {path, cell, canvas, visible, pictures, drawn}
-    this.overlays = []; // labels that are drawn above: {label, colors}
+    this.overlays = []; // labels that are drawn above: {label}
+    this.labels = new Set(); // names of all that the wells have, as far as they were seen
     this.opacity = 0.5; // of those
     this.asked = new Set(); // pictures
     this.waiting = [];
@@ -35,7 +36,7 @@ export class PlateView {
   get problems() {
     if (this.failure) return [this.failure];
     return [...this.wells.values()].flatMap(({ path, pictures }) => [...pictures.values()]
-      .filter(({ labels }) => this.kinds.includes(labels)).flatMap((p) => (p.error || p.damaged).map((text) => `${path}: ${text}`)));
+      .filter(({ labels, has }) => this.kinds.includes(labels) && has && has.field === this.field).flatMap((p) => (p.error || p.damaged).map((text) => `${path}: ${text}`)));
   }
   // What is shown of each well: "" is the image itself, the others are labels.
   get kinds() { return ["", ...this.overlays.map(({ label }) => label)]; }
@@ -162,7 +163,8 @@ export class PlateView {
       }
       if (well.pictures.has("")) this.paint(well);
       if (!well.visible) continue;
-      for (const labels of this.kinds) {
+      const image = well.pictures.get(""), has = image && image.tiles && image.has.field === this.field ? image.labelNames : [];
+      for (const labels of this.kinds.filter((kind) => kind === "" || has.includes(kind))) {
         const picture = well.pictures.get(labels) || { well, labels, controller: null, has: null, tiles: null, error: null, damaged: [] };
         if (!picture.controller && this.differs(picture, picture.has, size)) this.waiting.push(picture);
       }
@@ -196,9 +198,8 @@ export class PlateView {
     let found = { error: null, damaged: [], tiles: null };
     try {
       const response = await fetch(`api/thumbnail?${query}`, { signal: controller.signal });
-      const missing = labels && response.status === 404; // not every field has them
-      if (!response.ok && !missing) throw new Error((await response.json()).error);
-      if (response.ok) found = { ...found, ...pictureOf(parse(await response.arrayBuffer())) };
+      if (!response.ok) throw new Error((await response.json()).error);
+      found = { ...found, ...pictureOf(parse(await response.arrayBuffer())) };
     } catch (error) {
       if (controller.signal.aborted) return;
       found.error = [String(error.message || error)];
@@ -207,6 +208,7 @@ export class PlateView {
     this.asked.delete(picture);
     Object.assign(picture, found, { controller: null, has: asks });
     if (found.fields) found.fields.forEach((name) => this.fields.add(name));
+    if (found.tiles && !labels) this.label(found.labelNames);
     if (!labels) {
       const wrong = picture.error || picture.damaged;
       well.cell.classList.toggle("damaged", wrong.length > 0);
@@ -214,6 +216,12 @@ export class PlateView {
     }
     well.drawn = "";
     this.changed();
+  }
+
+  label(names) {
+    const before = this.labels.size;
+    names.forEach((name) => this.labels.add(name));
+    if (this.labels.size > before) this.labelled();
   }
 
   // Draw the image of a well, and above it the labels that are shown.
@@ -231,14 +239,14 @@ export class PlateView {
     if (!first) return;
     const context = canvas.getContext("2d");
     const parts = shown.map((c) => ({ tile: image.tiles[isLabels ? 0 : image.has.channels.indexOf(c.index)], window: c.window, color: rgb(c.color) }));
-    if (parts.length) context.drawImage(paint(parts, isLabels && this.lead.image.labelColors, version, 255), 0, 0);
+    if (parts.length) context.drawImage(paint(parts, isLabels && image.labelColors, version, 255), 0, 0);
     context.globalAlpha = this.opacity;
     context.imageSmoothingEnabled = false;
-    for (const { label, colors } of this.overlays) {
+    for (const { label } of this.overlays) {
       const above = well.pictures.get(label);
       if (!above || !above.tiles || above.has.field !== image.has.field) continue;
       const [top, left, bottom, right] = above.place;
-      context.drawImage(paint([{ tile: above.tiles[0] }], colors, "", 0), left * canvas.width, top * canvas.height,
+      context.drawImage(paint([{ tile: above.tiles[0] }], above.labelColors, "", 0), left * canvas.width, top * canvas.height,
         (right - left) * canvas.width, (bottom - top) * canvas.height);
     }
   }
@@ -251,7 +259,7 @@ export class PlateView {
     const at = [0.5 + ((y - 0.5) * longest) / height, 0.5 + ((x - 0.5) * longest) / width];
     return this.kinds.map((label) => {
       const picture = pictures.get(label);
-      if (!picture || !picture.tiles) return { label, path: null };
+      if (!picture || !picture.tiles || picture.has.field !== image.has.field) return { label, path: null };
       const [top, left, bottom, right] = picture.place;
       const index = [...picture.at], inside = [(at[0] - top) / (bottom - top), (at[1] - left) / (right - left)];
       let there = true;
