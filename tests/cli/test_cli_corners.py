@@ -126,7 +126,7 @@ def test_short_names_of_numpy() -> None:
     for name in ("f4", "<f8", ">i2", "u1", "?", "c16", "<M8[ns]", "<U7", "|S3"):
         assert cw.dtype(name) == cw.dtype(np.dtype(name))
     for name in ("f3", "O", "int", "r16"):
-        with pytest.raises(ValueError, match=f'no data type with name: "{name}"'):
+        with pytest.raises(ValueError, match=f'No TensorStore data type with name: "{name}"'):
             cw.dtype(name)
 
 
