@@ -142,7 +142,7 @@ class AlreadyExistsError(ChunkwiseError, ValueError, FileExistsError):
 
 
 class FailedPreconditionError(ChunkwiseError, ValueError):
-    """What is stored does not agree with what the caller requires of it.
+    """Stored data do not agree with the caller's requirements.
 
     The text has both values.  Leave out the constraint, or give the one that is stored; after
     another program replaced the array, open it again.

@@ -26,7 +26,7 @@ _LOCATION = re.compile(r"(value|btreenode|versionnode):([^:]*):([^:]*):([0-9]{1,
 
 
 def dump(base: KvStore, node: str | None = None, *, context: Context | None = None) -> Future[Any]:
-    """Return what is stored in a part of an OCDBT database, as JSON with byte strings.
+    """Return the content of a part of an OCDBT database, as JSON with byte strings.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
+from chunkwise.arguments import check_choice
 from chunkwise.driver.auto.found_instead import database_instead
 from chunkwise.driver.n5.version import check_version
 from chunkwise.errors import (
@@ -89,8 +90,7 @@ def open_group(
     >>> group["raw/em"][2:4].read().result()
     array([2, 3])
     """
-    if mode not in _MODES:
-        raise InvalidArgumentError(f"mode: expected one of {', '.join(_MODES)}, not {mode!r}")
+    check_choice(mode, "mode", _MODES)
     check_non_finite(non_finite)
     if isinstance(place, str) and place.startswith("n5:"):
         raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")

@@ -217,7 +217,7 @@ class Context:
 
     @property
     def parent(self) -> Context | None:
-        """Where the search goes on."""
+        """Context in which the search goes on."""
         return self._parent
 
     def __getitem__(self, key: str) -> ContextResource:
@@ -319,7 +319,7 @@ def _default(key: str) -> ResourceConfig:
 
 
 def _cycle(steps: tuple[tuple[Context, str, str], ...]) -> str:
-    """Say how a definition leads back to itself, beginning with the reference that closes the circle."""
+    """Describe a circle of definitions, beginning with the reference that closes it."""
     links = [f"{dump(key)}:{dump(target)}" for _, key, target in (steps[-1], *steps[:-1])]
     return f"Context resource reference cycle: {' -> '.join(links)}"
 

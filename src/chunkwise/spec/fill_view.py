@@ -82,7 +82,7 @@ def view_fill_value(
 
 
 def _shown(transform: IndexTransform, m: OutputIndexMap) -> int | None:
-    """Return how many indices of an output dimension the view shows; None if not one after the other."""
+    """Return the number of indices of an output dimension in the view; None if they are not adjacent."""
     if m.index_array is not None:
         return None
     if m.input_dimension is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from chunkwise.binding import MISSING, Members, expect_int
+from chunkwise.binding import MISSING, Members, expect_int, expect_string
+from chunkwise.errors import SpecError
 from chunkwise.spec.context import ContextSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
 from chunkwise.spec.schema import Schema
@@ -49,3 +50,15 @@ class SpecMembers:
         return members.take(
             "kvstore", lambda v: None if v is MISSING else parse_kvstore_spec(v, kvstore_from_url), None
         )
+
+    def take_kvstore_and_path(self, members: Members) -> KvStoreSpec | None:
+        """Take ``kvstore``, and ``path``, which is joined to its path."""
+        kvstore = self.take_kvstore(members)
+        path = members.take("path", expect_string, None)
+        if path is None:
+            return kvstore
+        if kvstore is None:
+            raise SpecError(
+                'Error parsing object member "path": "path" must be specified in conjunction with "kvstore"'
+            )
+        return kvstore.joined(path)

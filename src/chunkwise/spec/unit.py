@@ -75,7 +75,7 @@ class Unit:
 
     @property
     def multiplier(self) -> float:
-        """How many base units this is."""
+        """Number of base units."""
         return self._multiplier
 
     @property

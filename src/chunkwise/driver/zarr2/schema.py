@@ -65,7 +65,7 @@ def _layout(
 
 
 def constraint_schema(constraints: Zarr2Constraints, field: Field | None, schema: Schema) -> Schema:
-    """Return what the constraints of a spec and its schema say together, as far as they agree."""
+    """Return the schema of the constraints of a spec and of its schema."""
     inner = () if field is None else field.shape
     derived = Schema(dtype=constraints.dtype if field is None else field.dtype)
     if constraints.rank is not None:

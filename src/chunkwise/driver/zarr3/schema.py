@@ -56,7 +56,7 @@ def _with_inner_units(
 
 
 def constraint_schema(constraints: Zarr3Constraints, schema: Schema, field: Field | None = None) -> Schema:
-    """Return what the constraints of a spec and its schema say together, as far as they agree."""
+    """Return the schema of the constraints of a spec and of its schema."""
     inner = () if field is None else field.shape
     rank = constraints.rank
     derived = Schema(
