@@ -423,3 +423,31 @@ def test_what_a_copy_would_lack_is_named_and_nothing_is_written(tmp_path: Path, 
     with pytest.warns(BrokenLinkWarning):
         convert(linked, tmp_path / "rest.nwb.zarr", drop_broken_links=True)
     assert broken_links(tmp_path / "rest.nwb.zarr") == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_container_linked_from_another_file_belongs_to_the_file_that_links(
+    tmp_path: Path, format: str
+) -> None:
+    # As hdmf's HDF5 backend and hdmf-zarr have it: it is an object of the file, and its parent is there.
+    source, target = tmp_path / "raw.nwb.zarr", tmp_path / "linked.nwb.zarr"
+    with NWBZarrIO(source, mode="w", format=format) as io:
+        io.write(file_of("ecephys"))
+    with NWBZarrIO(source) as raw:
+        linking = new_file("linking")
+        linking.add_acquisition(raw.read().acquisition["raw"])
+        with NWBZarrIO(target, mode="w", format=format, manager=raw.manager) as io:
+            io.write(linking)
+    root_id = open_store(source).object_id
+    assert open_store(target).links("/acquisition")["raw"].source_object_id == root_id
+    with NWBZarrIO(target, strict_links=True) as io:
+        nwb = io.read()
+        series = nwb.acquisition["raw"]
+        assert series.parent is nwb and nwb.objects[series.object_id] is series
+        third = tmp_path / "third.nwb.zarr"
+        again = new_file("again")
+        again.add_acquisition(series)
+        with NWBZarrIO(third, mode="w", format=format, manager=io.manager) as other:
+            other.write(again)
+    link = open_store(third).links("/acquisition")["raw"]
+    assert (link.source, link.source_object_id) == ("../raw.nwb.zarr", root_id)

@@ -10,7 +10,6 @@ from hdmf.build import LinkBuilder, ReferenceBuilder
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.hdmf.backend.builders import ROOT
 from chunkwise.hdmf.backend.h5_source import h5_dataset_of
-from chunkwise.hdmf.backend.lazy import LazyDataset
 from chunkwise.hdmf.backend.region_builder import RegionReference
 from chunkwise.hdmf.model.place import canonical_source, relative_source
 from chunkwise.hdmf.model.reference import Reference, canonical_path, join_path
@@ -48,8 +47,7 @@ class BuilderReferences:
         while root.parent is not None:
             root = root.parent
         here = self.is_here(target)
-        data = getattr(root, "data", None)  # a dataset of another store may come without its groups
-        root_id = data.dataset.store.object_id if isinstance(data, LazyDataset) else identity_of(root)
+        root_id = getattr(target, "root_id", None) or identity_of(root)
         return Reference(
             path_of(target),
             "." if here else self.name_of(target.source),

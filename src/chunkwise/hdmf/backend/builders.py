@@ -1,8 +1,8 @@
 """From the tree of a store to hdmf builders: one for each object, for the life of the I/O object."""
 
 # All groups and datasets of a tree are built first, then links and references, which find their targets
-# there; so cycles end, and targets have their real parents.  Of another store only what is linked to and
-# the groups above it are built.
+# there; so cycles end, and targets have their real parents.  Of another store only what is linked to is
+# built, without a parent: as with HDF5, what links to it becomes the parent of the container.
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chunkwise.errors import ChunkwiseError
 from chunkwise.hdmf.backend.builder_factory import BuilderFactory
 from chunkwise.hdmf.backend.region_builder import RegionReference
 from chunkwise.hdmf.backend.resolvers import resolver_of
-from chunkwise.hdmf.model.attributes import is_typed, map_references, references_in
+from chunkwise.hdmf.model.attributes import map_references, references_in
 from chunkwise.hdmf.model.element import bytes_
 from chunkwise.hdmf.model.reference import Reference, join_path
 from chunkwise.hdmf.storage.dataset import Dataset
@@ -97,8 +97,9 @@ class BuilderTree:
             if at == skip:
                 continue
             if key in self._complete:
-                if above is not None and self._builders[key].parent is None:
-                    above.set_dataset(self._builders[key])  # it was linked to, before its group was
+                found = self._builders[key]
+                if above is not None and found.parent is None:  # it was linked to, before its group was
+                    (above.set_dataset if store.is_dataset(at) else above.set_group)(found)
                 continue
             builder = self._builders.get(key)
             if builder is None:
@@ -109,11 +110,9 @@ class BuilderTree:
                 pending += [(join_path(at, name), builder) for name in reversed(store.names(at))]
 
     def _stands_alone(self, store: HdmfStore, path: str) -> bool:
-        """Return True for a linked dataset without a type, whose group hdmf must not see."""
+        """Return True for what is linked to in another store, unless the group that it is in was built."""
         above = path.rpartition("/")[0] or "/"
-        if store is self.stores.main or (store.source, above) in self._complete:
-            return False
-        return store.is_dataset(path) and not is_typed(store.dataset(path).attributes)
+        return store is not self.stores.main and (store.source, above) not in self._complete
 
     def _parent(self, store: HdmfStore, path: str) -> GroupBuilder | None:
         """Return the builder of the group above; if need be it and those above are made, empty."""
@@ -135,6 +134,7 @@ class BuilderTree:
         else:
             builder = self._factory.group(name, attributes, parent, store.source)
         builder.location = path.rpartition("/")[0] or "/"
+        builder.root_id = store.object_id  # for references to it; it may have no parent
         self._builders[(store.source, path)] = builder
         self.io.set_written(builder)
         return builder
