@@ -134,7 +134,8 @@ IOHUB += " iohub==0.3.0a7"
 # The tests with TensorStore of ome-writers: layouts, and behaviours.
 LAYOUTS = (
     "y64_x64-uint16 c2_y64_x64-uint8 t2_c3_z4_y128_x128-uint16 t2_z4_c3_y128_x128-uint16 "
-    "p2_z3_y128_x128-uint16 t3_p2_y128_x128-uint16 plate-t3_p3_c2_z4_y128_x128-uint16 tNone_c2_z3_y128_x128-uint16 "
+    "p2_z3_y128_x128-uint16 t3_p2_y128_x128-uint16 plate-t3_p3_c2_z4_y128_x128-uint16 "
+    "tNone_c2_z3_y128_x128-uint16 "
     "tNone_y128_x128-uint16 tNone_z8_y64_x64-uint16 z16_y64_x64-uint16 t2_z8_c4_y64_x64-uint16 "
     "z17_y64_x64-uint16 p2_z8_y64_x64-uint16 t2_p4_c2_y64_x64-uint16 t4_y512_x512-uint16"
 )
