@@ -31,8 +31,9 @@ NO_DOWNLOADS = """
 import sys, types
 import hypothesis, numpy, pytest
 
-hypothesis.settings.register_profile("patient", deadline=None)
-hypothesis.settings.load_profile("patient")
+settings = hypothesis.settings
+# Its tests have deadlines, which a machine with other work does not keep.
+hypothesis.settings = lambda *parents, **options: settings(*parents, **{**options, "deadline": None})
 sys.modules["tests.conftest"] = types.ModuleType("tests.conftest")
 sys.modules["tests.conftest"].hcs_ref = "no-data"
 
