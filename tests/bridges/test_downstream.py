@@ -31,9 +31,12 @@ NO_DOWNLOADS = """
 import sys, types
 import hypothesis, numpy, pytest
 
-settings = hypothesis.settings
-# Its tests have deadlines, which a machine with other work does not keep.
-hypothesis.settings = lambda *parents, **options: settings(*parents, **{**options, "deadline": None})
+class Patient(hypothesis.settings):
+    # Its tests have deadlines, which a machine with other work does not keep.
+    def __init__(self, *parents, **options):
+        super().__init__(*parents, **{**options, "deadline": None})
+
+hypothesis.settings = Patient
 sys.modules["tests.conftest"] = types.ModuleType("tests.conftest")
 sys.modules["tests.conftest"].hcs_ref = "no-data"
 
