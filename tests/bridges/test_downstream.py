@@ -8,7 +8,10 @@ import subprocess
 import sys
 import tarfile
 import venv
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 import pytest
 
@@ -28,8 +31,12 @@ NO_DOWNLOADS = """
 import sys, types
 import hypothesis, numpy, pytest
 
-hypothesis.settings.register_profile("patient", deadline=None)
-hypothesis.settings.load_profile("patient")
+class Patient(hypothesis.settings):
+    # Its tests have deadlines, which a machine with other work does not keep.
+    def __init__(self, *parents, **options):
+        super().__init__(*parents, **{**options, "deadline": None})
+
+hypothesis.settings = Patient
 sys.modules["tests.conftest"] = types.ModuleType("tests.conftest")
 sys.modules["tests.conftest"].hcs_ref = "no-data"
 
@@ -128,38 +135,78 @@ ELF = (
 IOHUB = "natsort ndtiff blosc2 ndindex numexpr tqdm ome_zarr lazy-loader deprecated wrapt rich markdown-it-py"
 IOHUB += " mdurl pygments ome-zarr-models pydantic-zarr ngff-zarr itkwasm wasmtime importlib_resources"
 IOHUB += " iohub==0.3.0a7"
+# The tests with TensorStore of ome-writers: layouts, and behaviours.
+LAYOUTS = (
+    "y64_x64-uint16 c2_y64_x64-uint8 t2_c3_z4_y128_x128-uint16 t2_z4_c3_y128_x128-uint16 "
+    "p2_z3_y128_x128-uint16 t3_p2_y128_x128-uint16 plate-t3_p3_c2_z4_y128_x128-uint16 "
+    "tNone_c2_z3_y128_x128-uint16 "
+    "tNone_y128_x128-uint16 tNone_z8_y64_x64-uint16 z16_y64_x64-uint16 t2_z8_c4_y64_x64-uint16 "
+    "z17_y64_x64-uint16 p2_z8_y64_x64-uint16 t2_p4_c2_y64_x64-uint16 t4_y512_x512-uint16"
+)
+OME_WRITERS = [
+    f"tests/test_integration.py::{name}]"
+    for name in (
+        *(f"test_cases[tensorstore-{layout}" for layout in LAYOUTS.split()),
+        "test_overwrite_safety[tensorstore",
+        "test_skip_frames[tensorstore",
+        "test_append_too_many_frames[tensorstore",
+    )
+]
+
+CLI = "test/test_convert_to_bdv.py"
+
+
+class Chosen(NamedTuple):
+    """Tests of a project, and what becomes of them with either library."""
+
+    version: str
+    packages: list[str]
+    arguments: list[str]
+    library: str
+    n_passed: int
+    failing: Mapping[str, str] = MappingProxyType({})  # why
+
+
 PROJECTS = {
-    "iohub": (
+    # The only one of this release that has TensorStore; later releases need Python 3.12.
+    "iohub": Chosen(
         "==0.3.0a7",
         [*PYDANTIC, *SKIMAGE, *IOHUB.split()],
-        ["--noconftest", "-p", "no_downloads", "tests/ngff/test_ngff.py", "-k", "tensorstore"],
+        ["--noconftest", "-p", "no_downloads", "tests/ngff/test_ngff.py::test_ome_zarr_to_tensorstore"],
         "tensorstore",
         1,
     ),
-    "ome-writers": (
+    "ome-writers": Chosen(
         "==0.3.2",
         [*PYDANTIC, "useq-schema", "ome-writers==0.3.2"],
-        ["tests/test_integration.py", "tests/test_chunk_buffer.py", "-k", "tensorstore"],
+        OME_WRITERS,
         "tensorstore",
-        15,
+        len(OME_WRITERS),
     ),
-    "pybdv": ("==0.6.0", [*SKIMAGE, "tqdm"], ["test", "-k", "N5 or Zarr or util"], "z5py", 70),
-    "python-elf": (
+    "pybdv": Chosen(
+        "==0.6.0",
+        [*SKIMAGE, "tqdm"],
+        ["test", "-k", "N5 or Zarr or util"],
+        "z5py",
+        76,
+        {f"{CLI}::TestConvertToBdvN5::test_cli_simple": "its command is not installed"},
+    ),
+    # Six more are skipped: they need data from the network, or pyn5 as well.
+    "python-elf": Chosen(
         "==0.9.2",
         [*SKIMAGE, *SKAN, "bioimage-cpp", "pooch", "platformdirs", "requests"],
         [f"test/{name}" for name in ELF],
         "z5py",
-        60,
+        69,
     ),
 }
 
 
 @pytest.mark.parametrize("name", PROJECTS)
 def test_projects_written_for_another_library(name: str, tmp_path: Path) -> None:
-    """As many of their tests pass with chunkwise in the library's place as with the library."""
-    version, packages, chosen, library, at_least = PROJECTS[name]
-    project = Project(name, version, tmp_path, *packages)
-    theirs, n_theirs = project.failures(*chosen)
-    ours, n_ours = project.failures(*chosen, "-p", f"stand_in_for_{library}")
-    assert (ours, n_ours) == (theirs, n_theirs)
-    assert n_ours >= at_least
+    """The tests that are known to pass with the library do so with chunkwise in its place; no others fail."""
+    chosen = PROJECTS[name]
+    project = Project(name, chosen.version, tmp_path, *chosen.packages)
+    expected = set(chosen.failing), chosen.n_passed
+    assert project.failures(*chosen.arguments) == expected
+    assert project.failures(*chosen.arguments, "-p", f"stand_in_for_{chosen.library}") == expected

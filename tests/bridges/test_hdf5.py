@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -367,3 +369,26 @@ def test_an_nwb_file_is_one_in_zarr(tmp_path: Path) -> None:
 
     found, expected = (dict(nodes(ts.open_group(tmp_path / f"{name}.zarr"))) for name in "ab")
     assert found == expected
+
+
+def test_garbage_is_collected_while_h5py_waits(tmp_path: Path) -> None:
+    """A thread that holds h5py's lock may wait for one that collects what is left of files and arrays."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a/b", data=VALUES, chunks=(20, 30), compression="gzip")
+        file.create_dataset("text", data=["one", "two"])
+    gc.collect()
+    gc.disable()
+    try:
+        for path in ("a/b", "text"):
+            ts.open(f"{tmp_path}/x.h5|hdf5:{path}").result().read().result()
+        collected = threading.Event()
+        other = threading.Thread(target=lambda: (gc.collect(), collected.set()))
+        with h5py._objects.phil:
+            other.start()
+            assert collected.wait(20), "the garbage has objects of h5py"
+        other.join()
+    finally:
+        gc.enable()
+    before = h5py.h5f.get_obj_count(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_ALL)
+    ts.open(f"{tmp_path}/x.h5|hdf5:text").result().read().result()
+    assert h5py.h5f.get_obj_count(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_ALL) <= before

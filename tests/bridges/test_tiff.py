@@ -14,7 +14,7 @@ import pytest
 import tifffile
 
 import chunkwise as ts
-from chunkwise.errors import ChunkwiseError, DataCorruptionError, UnsupportedError
+from chunkwise.errors import ChunkwiseError, DataCorruptionError, PermissionDeniedError, UnsupportedError
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 999, (90, 130)).astype("u2")
@@ -137,21 +137,101 @@ def test_several_images_and_writing(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_planes_in_other_files_are_refused(tmp_path: Path) -> None:
-    """They would be read as zeros otherwise."""
-    path = tmp_path / "x.ome.tif"
-    tifffile.imwrite(path, np.stack([GREY, GREY]), ome=True, metadata={"axes": "ZYX"}, **TILES)
-    with tifffile.TiffFile(path) as tiff:
-        text = tiff.ome_metadata
-    assert text is not None
-    part = (
-        '<TiffData FirstZ="{0}" PlaneCount="1" IFD="{0}"><UUID FileName="{1}">urn:uuid:{2}</UUID></TiffData>'
+def _write_ome_files(folder: Path, names: list[str], values: Any, **options: Any) -> None:
+    """Write a file for each value of the second dimension, and OME-XML that names all into each of them."""
+    shape, uuid = values.shape, "urn:uuid:00000000-0000-0000-0000-{:012}"
+    planes = "".join(
+        f'<TiffData FirstZ="{z}" FirstC="{c}" IFD="{z}" PlaneCount="1">'
+        f'<UUID FileName="{name}">{uuid.format(c)}</UUID></TiffData>'
+        for c, name in enumerate(names)
+        for z in range(shape[0])
     )
-    parts = part.format(0, "x.ome.tif", "a" * 8) + part.format(1, "/etc/hostname", "b" * 8)
-    begin, end = text.index("<TiffData"), text.index("</Pixels>")
-    tifffile.tiffcomment(path, (text[:begin] + parts + text[end:]).encode())
-    with pytest.raises(ChunkwiseError, match=r'several files, 2: "x\.ome\.tif", "/etc/hostname"; exp'):
-        ts.open(path).result().read().result()
+    for c, name in enumerate(names):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        text = (
+            '<?xml version="1.0" encoding="UTF-8"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/'
+            f'2016-06" UUID="{uuid.format(c)}"><Image ID="Image:0" Name="cells"><Pixels ID="Pixels:0" '
+            f'DimensionOrder="XYZCT" Type="uint16" SizeX="{shape[3]}" SizeY="{shape[2]}" SizeZ="{shape[0]}" '
+            f'SizeC="{shape[1]}" SizeT="1" PhysicalSizeX="0.5"><Channel ID="Channel:0" SamplesPerPixel="1"/>'
+            f"{planes}</Pixels></Image></OME>"
+        )
+        with tifffile.TiffWriter(folder / name) as tiff:
+            for z in range(shape[0]):
+                own = text.encode() if z == 0 else None
+                tiff.write(values[z, c], description=own, metadata=None, contiguous=False, **options)
+
+
+@pytest.mark.parametrize("how", [{}, {**TILES, "compression": "zlib"}, {"compression": "jpeg2000"}])
+def test_planes_in_several_files(tmp_path: Path, how: dict[str, Any]) -> None:
+    """One array, as tifffile reads it, from any of them; they may have been moved together."""
+    values = RNG.integers(0, 999, (3, 2, 64, 96)).astype("u2")
+    _write_ome_files(tmp_path, ["x_c0.ome.tif", "sub/x c1.ome.tif"], values, **how)
+    expected = tifffile.imread(tmp_path / "x_c0.ome.tif")
+    np.testing.assert_array_equal(expected, values.transpose(1, 0, 2, 3))
+    array = ts.open(tmp_path / "x_c0.ome.tif").result()
+    np.testing.assert_array_equal(array.read().result(), expected)
+    np.testing.assert_array_equal(array[1, 2, 5:40, ::7].read().result(), expected[1, 2, 5:40, ::7])
+    image = ts.open_multiscale(tmp_path / "x_c0.ome.tif")
+    assert [axis.name for axis in image.axes] == ["c", "z", "y", "x"]
+    assert image.scales == ((1.0, 1.0, 1.0, 0.5),)
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("x_c0.ome.tif", "sub"):
+        (tmp_path / name).rename(moved / name)
+    np.testing.assert_array_equal(ts.open(moved / "x_c0.ome.tif").result().read().result(), expected)
+    (moved / "x_c0.ome.tif").rename(moved / "renamed.tif")
+    np.testing.assert_array_equal(ts.open(moved / "renamed.tif").result().read().result(), expected)
+    (moved / "sub" / "x c1.ome.tif").unlink()
+    with pytest.raises(ChunkwiseError, match=r"x c1\.ome\.tif.* is missing"):
+        ts.open(moved / "renamed.tif").result()
+
+
+OUTSIDE = ["/etc/hostname", "../x.tif", "sub/../../x.tif", "..\\x.tif", "C:x.tif", "//host/x.tif", "", "a//b"]
+OUTSIDE += ["http://127.0.0.1/x.tif", "./x.tif"]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_names_that_lead_out_of_the_directory(tmp_path: Path, name: str) -> None:
+    """OME-XML is somebody else's: no file outside of the directory is looked at."""
+    inside = tmp_path / "inside"
+    values = RNG.integers(0, 999, (1, 2, 32, 32)).astype("u2")
+    _write_ome_files(inside, ["x.ome.tif", "y.ome.tif"], values)
+    (inside / "y.ome.tif").rename(tmp_path / "x.tif")
+    text = tifffile.tiffcomment(inside / "x.ome.tif")
+    assert isinstance(text, str)
+    tifffile.tiffcomment(inside / "x.ome.tif", text.replace("y.ome.tif", name).encode())
+    with pytest.raises(PermissionDeniedError, match=r"an OME-TIFF image names is refused"):
+        ts.open(inside / "x.ome.tif").result()
+
+
+HOSTILE = {
+    'SizeT="1"': ['SizeT="0"', 'SizeT="99999999"', 'SizeT="-1"', 'SizeT="9999999999999999999999"'],
+    'IFD="0"': ['IFD="7"', 'IFD="999999999"', 'IFD="x"'],
+    'FirstC="1"': ['FirstC="2"', 'FirstC="999999999"'],
+    'PlaneCount="1"': ['PlaneCount="999999999"', 'PlaneCount="2"', 'PlaneCount="0"'],
+    'SizeX="32"': ['SizeX="31"', 'SizeX="999999999"'],
+    'DimensionOrder="XYZCT"': ['DimensionOrder="XYZCC"', 'DimensionOrder=""', 'DimensionOrder="CZTXY"'],
+    'SamplesPerPixel="1"': ['SamplesPerPixel="3"', 'SamplesPerPixel="999999999"'],
+}
+
+
+@pytest.mark.parametrize("found", HOSTILE)
+def test_ome_xml_that_lies_about_planes(tmp_path: Path, found: str) -> None:
+    """Typed errors, or an array of what is there, in little time and memory."""
+    values = RNG.integers(0, 999, (1, 2, 32, 32)).astype("u2")
+    _write_ome_files(tmp_path, ["x.ome.tif", "y.ome.tif"], values)
+    path = tmp_path / "x.ome.tif"
+    text = tifffile.tiffcomment(path)
+    assert isinstance(text, str)
+    began = time.process_time()
+    for put in HOSTILE[found]:
+        assert found in text
+        tifffile.tiffcomment(path, text.replace(found, put).encode())
+        try:
+            assert ts.open(path).result().read().result().nbytes <= values.nbytes
+        except ChunkwiseError as e:
+            assert "x.ome.tif" in str(e), put
+    assert time.process_time() - began < 5
 
 
 def _entries(content: bytearray) -> list[tuple[int, int]]:

@@ -96,6 +96,25 @@ def test_modes(name: str, mode: str, existing: bool, tmp_path: Path) -> None:
     assert mine == wanted
 
 
+def test_members_of_objects(tmp_path: Path) -> None:
+    """All public members are there, but for an enumeration of z5py's C++; each text names its object."""
+    found = []
+    for module in (ours, theirs):
+        file = module.File(str(tmp_path / module.__name__ / "a.n5"), "a")
+        dataset = file.create_group("g").create_dataset("d", shape=(4,), chunks=(2,), dtype="u1")
+        found.append((file, file["g"], dataset, dataset.attrs, file.attrs))
+    for own, peer in zip(*found, strict=True):
+        members = {name for name in dir(peer) if not name.startswith("_")} - {"file_modes"}
+        assert members <= set(dir(own))
+        for name in members:
+            if "compressor" in name:
+                assert getattr(own, name) == getattr(peer, name)
+    path = str(tmp_path / "chunkwise.z5py" / "a.n5")
+    dataset, attrs = found[0][2:4]
+    assert repr(dataset) == f"<chunkwise.z5py.Dataset /g/d uint8 (4,) in {path}>"
+    assert repr(attrs) == str(attrs) == f"<chunkwise.z5py.AttributeManager of {dataset!r}>"
+
+
 def test_errors_of_files_have_their_number(tmp_path: Path) -> None:
     with pytest.raises(OSError) as missing:
         ours.File(str(tmp_path / "a.n5"))

@@ -89,6 +89,10 @@ class ValueFile(io.RawIOBase):
             self._blocks.move_to_end(number)
         return block
 
+    def forget(self) -> None:
+        """Free the blocks that are kept."""
+        self._blocks.clear()
+
     def part(self, start: int, stop: int) -> bytes:
         """Return bytes of the value; raise OutOfRangeError outside of it."""
         if stop > self.size:

@@ -70,7 +70,8 @@ class AttributeManager(MutableMapping[str, Any]):
     {'n5': '2.0.0', 'resolution': [4.0, 4.0]}
     """
 
-    def __init__(self, attributes: Attributes, node: Node, *, writable: bool) -> None:
+    def __init__(self, attributes: Attributes, node: Node, owner: str, *, writable: bool) -> None:
+        self._owner = owner  # as it is shown
         self._attributes = attributes
         self._writable = writable
         self._is_n5 = node.format == "n5"
@@ -98,6 +99,9 @@ class AttributeManager(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._read())
+
+    def __repr__(self) -> str:
+        return f"<chunkwise.z5py.AttributeManager of {self._owner}>"
 
     def clear(self) -> None:
         """Remove all attributes that can be changed, with one write."""

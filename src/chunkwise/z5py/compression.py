@@ -23,14 +23,14 @@ from typing import Any
 from chunkwise.errors import InvalidArgumentError
 from chunkwise.tools.compressor import SHUFFLES, Compressor, compressor_from_json, compressor_to_json
 
-__all__ = ["codec_json", "compression_of"]
+__all__ = ["DEFAULTS", "NAMES", "codec_json", "compression_of"]
 
-_NAMES = {
+NAMES = {
     "n5": ("raw", "blosc", "gzip", "bzip2", "xz", "lz4", "zstd"),
     "zarr2": ("raw", "blosc", "zlib", "bzip2", "gzip", "zstd"),
     "zarr3": ("raw", "gzip", "blosc", "zstd"),
 }
-_DEFAULTS = {"n5": "gzip", "zarr2": "blosc", "zarr3": "blosc"}
+DEFAULTS = {"n5": "gzip", "zarr2": "blosc", "zarr3": "blosc"}
 _LEVELS = {"gzip": 5, "zlib": 5, "bzip2": 5, "xz": 6, "zstd": 3, "blosc": 5}
 _BLOSC = {"codec": "lz4", "shuffle": 1, "blocksize": 0, "nthreads": 1}
 _OWN_NAMES = {"none": "raw", "bz2": "bzip2"}
@@ -46,9 +46,9 @@ def codec_json(format: str, compression: str | None, options: Mapping[str, Any])
     RuntimeError
         For an option that it does not have, or a value that it can't be.
     """
-    name = _DEFAULTS[format] if compression is None else compression
-    if name not in _NAMES[format]:
-        known_names = ", ".join(_NAMES[format])
+    name = DEFAULTS[format] if compression is None else compression
+    if name not in NAMES[format]:
+        known_names = ", ".join(NAMES[format])
         raise ValueError(f"compression {name!r} is not available in {format}; {known_names} are")
     known: dict[str, Any] = {"level": _LEVELS[name]} if name in _LEVELS else {}
     if name == "blosc":

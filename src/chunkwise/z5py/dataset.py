@@ -25,7 +25,7 @@ from chunkwise.n5.blocks import N5Blocks
 from chunkwise.spec.context import Context
 from chunkwise.spec.spec import Spec
 from chunkwise.z5py.attribute_manager import AttributeManager
-from chunkwise.z5py.compression import compression_of
+from chunkwise.z5py.compression import DEFAULTS, NAMES, compression_of
 from chunkwise.z5py.selection import Region, check_region, fit, parse_index, parse_slices
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ class Dataset:
     >>> ds.chunk_exists((0, 0)), ds.read_chunk((1, 1)).tolist()
     (True, [[7, 7, 0], [0, 0, 0]])
     """
+
+    compressors_n5, compressors_zarr, compressors_zarr_v3 = NAMES.values()
+    n5_default_compressor, zarr_default_compressor, zarr_v3_default_compressor = DEFAULTS.values()
 
     def __init__(self, file: File, found: ResolvedNode, n_threads: int = 1) -> None:
         self.file = file
@@ -124,7 +127,7 @@ class Dataset:
     def attrs(self) -> AttributeManager:
         """The attributes."""
         tree, names, node = self._found
-        return AttributeManager(tree.attributes(names, node), node, writable=tree.writable)
+        return AttributeManager(tree.attributes(names, node), node, repr(self), writable=tree.writable)
 
     @property
     def is_zarr(self) -> bool:

@@ -74,7 +74,7 @@ class Group(Mapping[str, Member]):
         """The attributes."""
         group = self._group
         attributes = group._tree.attributes(group._names, group._node)
-        return AttributeManager(attributes, group._node, writable=self._writable)
+        return AttributeManager(attributes, group._node, repr(self), writable=self._writable)
 
     @property
     def is_zarr(self) -> bool:

@@ -7,6 +7,7 @@ caller allows it.
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -62,9 +63,24 @@ class Hdf5Files:
     """A file and those that it leads to."""
 
     def __init__(self, store: KvStoreDriver, key: str, open_target: OpenTarget) -> None:
+        _free_left()
         self.first = Hdf5File(store, key, "")
         self._open_target = open_target
         self._others: dict[str, Hdf5File] = {}
+
+    def leave(self, nodes: dict[str, Any]) -> None:
+        """Leave the objects of h5py, here and in `nodes`, to the next one who opens a file.
+
+        To free them takes h5py's lock.  Who collects garbage may be a thread that another one waits for with
+        that lock held.
+        """
+        self._open_target = _left_behind  # what it leads to is freed now
+        _left.append((self, nodes))
+
+    def free(self) -> None:
+        """Free the objects of h5py."""
+        self._others.clear()
+        del self.first
 
     def other(self, of: Hdf5File, name: str) -> Hdf5File:
         """Return the file that a link or dataset names; "." is the file itself."""
@@ -196,6 +212,23 @@ class Hdf5Files:
             )
             out[where] = part.reshape(shape)
         return out
+
+
+_left: deque[tuple[Hdf5Files, dict[str, Any]]] = deque()
+
+
+def _free_left() -> None:
+    while _left:
+        try:
+            files, nodes = _left.popleft()
+        except IndexError:  # another thread was sooner
+            return
+        nodes.clear()
+        files.free()
+
+
+def _left_behind(url: str) -> tuple[KvStoreDriver, str]:
+    raise AssertionError(f"the file that leads to {url} is not used any more")
 
 
 def _box_of(space: Any, shape: tuple[int, ...], name: str) -> Box:

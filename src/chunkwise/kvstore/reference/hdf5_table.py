@@ -60,6 +60,10 @@ class Hdf5Table:
         self._conventions = conventions_of(files.first.file)
         self._nodes: dict[str, _Node | None] = {}
 
+    def __del__(self) -> None:
+        if hasattr(self, "_nodes"):
+            self._files.leave(self._nodes)
+
     def find(self, key: str) -> Reference | None:
         """Return the document of a node, its attributes, or where a chunk is."""
         path, _, name = key.rpartition("/")

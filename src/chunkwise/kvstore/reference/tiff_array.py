@@ -6,7 +6,7 @@ All else, JPEG for instance, is decoded by tifffile from the bytes of the tile, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from chunkwise.errors import DataCorruptionError, UnsupportedError
 from chunkwise.kvstore.protocol import Buffer
 from chunkwise.kvstore.reference.table import Part, Reference, blocks_of, read_by
 
-__all__ = ["TiffArray", "describe_level"]
+__all__ = ["Source", "TiffArray", "describe_level"]
 
 _BLOCK_NBYTES = 1 << 22  # of images that are stored as they are
 _LARGEST = 1 << 31  # bytes of a tile or strip, decoded
@@ -33,6 +33,14 @@ _COMPRESSORS: dict[int, JSON] = {
 }
 
 ReadBytes = Callable[[int, int], bytes]
+
+
+class Source(NamedTuple):
+    """A file with pages."""
+
+    url: str  # empty for the file that was opened
+    part: ReadBytes
+    size: int
 
 
 class TiffArray(NamedTuple):
@@ -51,10 +59,14 @@ class _Pages(NamedTuple):
     lead: tuple[int, ...]
     offsets: npt.NDArray[np.int64]  # a row for each page; 0 for what isn't stored
     sizes: npt.NDArray[np.int64]
+    sources: list[Source]  # of each page
 
 
-def describe_level(level: Any, part: ReadBytes, size: int, axes: str) -> TiffArray:
-    """Return a level of a series of tifffile as an array, with its leading axes in the order of `axes`."""
+def describe_level(level: Any, sources: Mapping[int, Source], axes: str) -> TiffArray:
+    """Return a level of a series of tifffile as an array, with its leading axes in the order of `axes`.
+
+    `sources` are the files of its pages, by the identity of tifffile's.
+    """
     page = level.keyframe
     if page.dtype is None:
         raise UnsupportedError(
@@ -73,7 +85,7 @@ def describe_level(level: Any, part: ReadBytes, size: int, axes: str) -> TiffArr
         own = axes
     fill = page.nodata if isinstance(page.nodata, int | float) else 0
     whole = one or bool(page.is_contiguous)
-    pages = _pages(level, lead, one, whole, stored.itemsize * prod(inner))
+    pages = _pages(level, sources, lead, one, whole, stored.itemsize * prod(inner))
     if whole:
         chunks = blocks_of(inner, stored.itemsize, _BLOCK_NBYTES)
     else:
@@ -96,18 +108,19 @@ def describe_level(level: Any, part: ReadBytes, size: int, axes: str) -> TiffArr
         row = int(np.ravel_multi_index(tuple(at), lead)) if lead else 0
         place = cell[len(lead) :]
         if whole:
-            return _block(pages, row, place, chunks, inner, stored.itemsize, part, size)
+            return _block(pages, row, place, chunks, inner, stored.itemsize)
         index = int(np.ravel_multi_index(place, inner_grid))
         offset, count = int(pages.offsets[row, index]), int(pages.sizes[row, index])
         if offset <= 0 or count <= 0:
             return None
-        if offset + count > size:
-            raise DataCorruptionError(f"TIFF tile or strip ends at byte {offset + count} of {size}")
+        source = pages.sources[row]
+        if offset + count > source.size:
+            raise DataCorruptionError(f"TIFF tile or strip ends at byte {offset + count} of {source.size}")
         is_cut = any(c * (i + 1) > n for i, c, n in zip(place, chunks, inner, strict=True))
         if not why and not (is_cut and not page.is_tiled):
-            return Part("", offset, offset + count)
+            return Part(source.url, offset, offset + count)
         return lambda: _decoded(
-            page, part(offset, offset + count), index, chunks, stored, filters, compressor
+            page, source.part(offset, offset + count), index, chunks, stored, filters, compressor
         )
 
     grid = tuple(lead[dim] for dim in order) + inner_grid
@@ -129,9 +142,12 @@ def describe_level(level: Any, part: ReadBytes, size: int, axes: str) -> TiffArr
     )
 
 
-def _pages(level: Any, lead: tuple[int, ...], one: bool, whole: bool, nbytes: int) -> _Pages:
+def _pages(
+    level: Any, sources: Mapping[int, Source], lead: tuple[int, ...], one: bool, whole: bool, nbytes: int
+) -> _Pages:
     if one:
-        return _Pages((), np.array([[level.dataoffset]], np.int64), np.array([[nbytes]], np.int64))
+        place = np.array([[level.dataoffset]], np.int64), np.array([[nbytes]], np.int64)
+        return _Pages((), *place, [sources[id(level.keyframe.parent)]])
     if len(level.pages) != prod(lead):
         raise UnsupportedError(f"TIFF series with {len(level.pages)} pages for dimensions {lead}")
     offsets, sizes, n = [], [], len(level.keyframe.dataoffsets)
@@ -150,8 +166,9 @@ def _pages(level: Any, lead: tuple[int, ...], one: bool, whole: bool, nbytes: in
     table = np.array([offsets, sizes], np.float64)
     if table.size and (table.min() < 0 or table.max() > 1 << 62):
         raise DataCorruptionError("TIFF offsets or sizes are out of range")
-    out = _Pages(lead, np.array(offsets, np.int64), np.array(sizes, np.int64))
-    return _Pages(lead, out.offsets[:, :1], out.sizes[:, :1] * 0 + nbytes) if whole else out
+    of = [sources[id((level.keyframe if page is None else page).parent)] for page in level.pages]
+    out = _Pages(lead, np.array(offsets, np.int64), np.array(sizes, np.int64), of)
+    return _Pages(lead, out.offsets[:, :1], out.sizes[:, :1] * 0 + nbytes, of) if whole else out
 
 
 def _block(
@@ -161,11 +178,9 @@ def _block(
     chunks: tuple[int, ...],
     shape: tuple[int, ...],
     itemsize: int,
-    part: ReadBytes,
-    size: int,
 ) -> Reference | None:
     """Return a block of a page, or of a series, that is stored in one piece without compression."""
-    offset = int(pages.offsets[row, 0])
+    offset, source = int(pages.offsets[row, 0]), pages.sources[row]
     if offset <= 0:
         return None
     start, count = 0, itemsize
@@ -173,11 +188,11 @@ def _block(
         start = start * n + i * c
         count *= min(c, n - i * c)
     first, nbytes = offset + start * itemsize, prod(chunks) * itemsize
-    if first + count > size:
-        raise DataCorruptionError(f"TIFF image ends at byte {first + count} of {size}")
+    if first + count > source.size:
+        raise DataCorruptionError(f"TIFF image ends at byte {first + count} of {source.size}")
     if count == nbytes:
-        return Part("", first, first + count)
-    return lambda: part(first, first + count).ljust(nbytes, b"\0")
+        return Part(source.url, first, first + count)
+    return lambda: source.part(first, first + count).ljust(nbytes, b"\0")
 
 
 def _codecs(page: Any, stored: np.dtype[Any], chunks: tuple[int, ...]) -> tuple[JSON, list[JSON], str]:

@@ -14,13 +14,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 from chunkwise.binding import JSON, dump
-from chunkwise.errors import DataCorruptionError, TooLargeError, UnsupportedError, prefix
+from chunkwise.errors import DataCorruptionError, TooLargeError, prefix
 from chunkwise.extras import load as load_package
 from chunkwise.kvstore.key_range import KeyRange
 from chunkwise.kvstore.protocol import Children, KvStoreDriver
 from chunkwise.kvstore.reference.store import Loaded, OpenTarget
 from chunkwise.kvstore.reference.table import Reference, SortedKeys, read_by
-from chunkwise.kvstore.reference.tiff_array import TiffArray, describe_level
+from chunkwise.kvstore.reference.tiff_array import Source, TiffArray, describe_level
+from chunkwise.kvstore.reference.tiff_planes import Planes, TiffFiles, names_other_files, planes_of, tag_of
 from chunkwise.kvstore.value_file import ValueFile
 
 __all__ = ["TiffTable", "load_tiff"]
@@ -30,7 +31,6 @@ _CHUNK = re.compile(r"\d{1,18}(\.\d{1,18})*")
 _MOST_PAGES = 1_000_000
 _MOST_IMAGES = 1000
 _LONGEST_XML = 1 << 26  # characters
-_MOST_NAMES = 4  # of files, in an error
 _ORDER = "TCZYX"
 _KINDS = {"T": "time", "C": "channel", "S": "channel"}
 _UNITS = {
@@ -48,7 +48,7 @@ def load_tiff(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
 
     def read() -> TiffTable:
         with tifffile.TiffFile(io.BufferedReader(file), name="image.tif", _multifile=False) as tiff:
-            return TiffTable(tiff, file)
+            return TiffTable(tiff, TiffFiles(tiff, file, key, open_target))
 
     return Loaded(read_by("tifffile", where, read), key, file.generation)
 
@@ -56,35 +56,33 @@ def load_tiff(base: KvStoreDriver, key: str, open_target: OpenTarget) -> Loaded:
 class TiffTable:
     """The images of a file."""
 
-    def __init__(self, tiff: Any, file: ValueFile) -> None:
+    def __init__(self, tiff: Any, files: TiffFiles) -> None:
         if len(tiff.pages) > _MOST_PAGES:
             raise TooLargeError(f"TIFF file of {len(tiff.pages)} pages, expected at most {_MOST_PAGES}")
-        if len(tiff.series) > _MOST_IMAGES:
-            raise TooLargeError(f"TIFF file of {len(tiff.series)} images, expected at most {_MOST_IMAGES}")
         self._documents: dict[str, bytes] = {}
         self._arrays: dict[str, TiffArray] = {}
         self._errors: dict[str, Exception] = {}
-        metadata = _ome_metadata(tiff)
-        for number, series in enumerate(tiff.series):
+        root = _ome_xml(tiff)
+        metadata = [] if root is None else [_of_image(e) for e in root.iter() if tag_of(e) == "Image"]
+        images = (root is not None and _images_in_files(root, files)) or tiff.series
+        if len(images) > _MOST_IMAGES:
+            raise TooLargeError(f"TIFF file of {len(images)} images, expected at most {_MOST_IMAGES}")
+        sources = {one: Source(url, file.part, file.size) for one, (url, file) in files.sources.items()}
+        for number, series in enumerate(images):
             front = "" if number == 0 else f"image{number}/"
             own = metadata[number] if number < len(metadata) else {}
-            self._add_image(front, series, file, own)
+            self._add_image(front, series, sources, own)
         if not self._arrays:
             raise DataCorruptionError("TIFF file without images")
         self._keys = SortedKeys([*self._documents])
 
-    def _add_image(self, front: str, series: Any, file: ValueFile, metadata: dict[str, Any]) -> None:
+    def _add_image(
+        self, front: str, series: Any, sources: dict[int, Source], metadata: dict[str, Any]
+    ) -> None:
         axes = _ordered(str(series.axes))
         levels: list[TiffArray] = []
-        files = metadata.get("files", [])
-        if len(files) > 1:
-            names = ", ".join(map(dump, files[:_MOST_NAMES])) + (", …" if len(files) > _MOST_NAMES else "")
-            raise UnsupportedError(
-                f"OME-TIFF image whose planes are in several files, {len(files)}: {names}; "
-                "expected all of them in this one"
-            )
         for number, level in enumerate(series.levels):
-            array = describe_level(level, file.part, file.size, axes)
+            array = describe_level(level, sources, axes)
             name = f"{front}{number}"
             self._arrays[name] = array
             levels.append(array)
@@ -182,24 +180,35 @@ def _multiscales(series: Any, levels: list[TiffArray], metadata: dict[str, Any])
     return {"multiscales": [{"version": "0.4", "name": name, "axes": axes, "datasets": datasets}]}
 
 
-def _ome_metadata(tiff: Any) -> list[dict[str, Any]]:
-    """Return name, sizes and units of pixels of each image in OME-XML; empty if there is none."""
-    if not tiff.is_ome:
+def _images_in_files(root: Any, files: TiffFiles) -> list[Planes]:
+    """Return all images, if planes of one are in other files; tifffile would open these by itself."""
+    uuid, found = root.get("UUID"), []
+    for image in root.iter():
+        if tag_of(image) == "Image":
+            found += [
+                (pixels, str(image.get("Name") or "")) for pixels in image if tag_of(pixels) == "Pixels"
+            ]
+    if len(found) > _MOST_IMAGES or not any(names_other_files(pixels, files, uuid) for pixels, _ in found):
         return []
+    return [planes_of(pixels, name, files, uuid) for pixels, name in found]
+
+
+def _ome_xml(tiff: Any) -> Any:
+    """Return the root of OME-XML, None if there is none."""
+    if not tiff.is_ome:
+        return None
     text = tiff.pages.first.description or ""
     # Entities of XML could make a short text a long one; OME-XML has none of its own.
     if len(text) > _LONGEST_XML or "<!DOCTYPE" in text or "<!ENTITY" in text:
-        return []
+        return None
     try:
-        root = ElementTree.fromstring(text)
+        return ElementTree.fromstring(text)
     except ElementTree.ParseError:
-        return []
-    images = [e for e in root.iter() if e.tag.rpartition("}")[2] == "Image"]
-    return [_of_image(image) for image in images]
+        return None
 
 
 def _of_image(image: Any) -> dict[str, Any]:
-    pixels = next((e for e in image if e.tag.rpartition("}")[2] == "Pixels"), None)
+    pixels = next((e for e in image if tag_of(e) == "Pixels"), None)
     out: dict[str, Any] = {"name": image.get("Name"), "sizes": {}, "units": {}}
     if pixels is None:
         return out
@@ -218,8 +227,6 @@ def _of_image(image: Any) -> dict[str, Any]:
             known = _UNITS.get(pixels.get(unit, default))
             if known is not None:
                 out["units"][letter] = known
-    parts = [e for e in pixels.iter() if e.tag.rpartition("}")[2] == "UUID"]
-    out["files"] = list({e.text: e.get("FileName") or e.text for e in parts}.values())
     return out
 
 
