@@ -47,7 +47,7 @@ def as_flag(value: object, name: str) -> bool:
     """Return the truth of None, a boolean, a number, or anything else that defines its own."""
     if value is None or hasattr(type(value), "__bool__"):
         return bool(value)
-    raise TypeError(f"{name} must be a boolean, not {value!r}")
+    raise TypeError(f"Invalid {name}: expected a boolean, but received {value!r}")
 
 
 def as_int64(value: SupportsIndex, name: str) -> int:

@@ -40,6 +40,7 @@ __all__ = [
     "UnsafeWriteError",
     "UnsupportedError",
     "WrongEndpointError",
+    "as_value_error",
     "braced",
     "prefix",
 ]
@@ -314,6 +315,14 @@ def prefix(error: E_, context: str) -> E_:
     else:
         error.add_note(context)
     return error
+
+
+def as_value_error(error: OutOfBoundsError) -> ChunkwiseError:
+    """Return the ValueError for what is an IndexError only where users index."""
+    status, _, message = error.message.partition(": ")
+    if status == OutOfRangeError.status:
+        return OutOfRangeError(message)
+    return InvalidArgumentError(error.message)
 
 
 def braced(numbers: Iterable[object]) -> str:

@@ -204,3 +204,22 @@ def test_progress_of_a_conversion(compressed: Path, tmp_path: Path) -> None:
     told: list[int] = []
     convert(compressed, tmp_path / "b.zarr", progress=told.append)
     assert sum(told) >= 2 * 160_000  # and the small tables
+
+
+@pytest.mark.parametrize("on", [[], ["--on", "threads:2", "--verify"]])
+def test_events_of_a_conversion(
+    compressed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], on: list[str]
+) -> None:
+    target = str(tmp_path / "b.zarr")
+    assert main(["nwb", "convert", str(compressed), target, "--json", *on]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"written": target}
+    events = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+    assert [events[0]["event"], events[-1]["event"]] == ["begin", "end"]
+    assert {event["what"] for event in events} == {"converting"}
+    assert events[-1]["workers"] == (2 if on else None)
+    assert events[-1]["bytes"] > 0
+    assert main(["nwb", "repack", target, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["format"] == "zarr3"
+    assert '"what": "repacking"' in err and '"event": "end"' in err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from argparse import Namespace
 from types import ModuleType
 
 import pytest
@@ -142,7 +143,8 @@ def test_a_bar_in_a_terminal(
 ) -> None:
     """What is printed meanwhile goes to stdout, which may be a file, and the bar makes room for it."""
     monkeypatch.setattr("sys.stderr", Terminal())
-    with progress.open_progress("copying", total, 5_000_000) as bar:
+    shown = Namespace(quiet=False, json=False)
+    with progress.progress_of(shown, "copying", total, 5_000_000) as bar:
         bar.advance(5_000_000)
         bar.clear()
         before = sys.stderr.getvalue()
@@ -158,7 +160,7 @@ def test_a_bar_in_a_terminal(
 def test_lines_in_a_terminal_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", Terminal())
     monkeypatch.setitem(sys.modules, "rich", None)
-    with progress.open_progress("copying", 10) as lines:
+    with progress.progress_of(Namespace(quiet=False, json=False), "copying", 10) as lines:
         lines.advance(10)
     assert sys.stderr.getvalue().startswith("copying 100%  10 B of 10 B")
 
@@ -166,7 +168,7 @@ def test_lines_in_a_terminal_without_rich(monkeypatch: pytest.MonkeyPatch) -> No
 def test_nothing_is_shown_if_that_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream in Terminal(), io.StringIO():
         monkeypatch.setattr("sys.stderr", stream)
-        with progress.open_progress("copying", 10, show=False) as silent:
+        with progress.progress_of(Namespace(quiet=True, json=False), "copying", 10) as silent:
             silent.advance(10)
             silent.clear()
         assert stream.getvalue() == ""

@@ -262,3 +262,28 @@ def test_a_source_is_never_deleted_to_make_room(tmp_path, to, layout):
     levels = _image(source, "zyx", levels=1)
     assert _copy(source, source / to, "--overwrite", *layout) == 1
     np.testing.assert_array_equal(zarr.open_array(source / "1", mode="r")[...], levels[1])
+
+
+@pytest.mark.parametrize("on", ["processes:2", "threads:2"])
+def test_layouts_on_executors(tmp_path, capsys, on):
+    """Workers make what one process makes; a dry run writes nothing."""
+    source, copy = tmp_path / "a.ome.zarr", tmp_path / "b.n5"
+    _image(source, "czyx")
+    capsys.readouterr()
+    how = ("--layout", "n5-viewer", "--on", on, "--memory", "1MB")
+    assert _copy(source, copy, *how, "--dry-run", "--json") == 0
+    plans = json.loads(capsys.readouterr().out)["larger_arrays"]
+    assert sorted(plans) == [f"c{c}/s{level}" for c in range(3) for level in range(len(plans) // 3)]
+    assert not copy.exists()
+    command = ("cp", "-r", str(source), str(copy), *how, "--verify", "--keep-fingerprint", "--json")
+    assert main(list(command)) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["arrays"] == len(plans)
+    last = json.loads(err.splitlines()[-1])
+    assert (last["event"], last["workers"], last["tasks"]) == ("end", 2, last["total_tasks"])
+    assert _copy(source, tmp_path / "c.n5", "--layout", "n5-viewer") == 0
+    ours, plain = (z5py.File(str(path), mode="r") for path in (copy, tmp_path / "c.n5"))
+    for path in plans:
+        assert np.array_equal(ours[path][:], plain[path][:])
+        assert "chunkwise_fingerprint" in json.loads((copy / path / "attributes.json").read_text())
+    assert _copy(source, tmp_path / "d.n5", "--layout", "bdv", "--part", "1/2") == 2

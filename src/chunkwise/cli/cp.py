@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json
-from chunkwise.cli.cp_tree import run_copy_tree
+from chunkwise.cli.cp_tree import run_copy_tree, show_left
 from chunkwise.cli.options import add_memory, add_on, workers_of
 from chunkwise.cli.progress import progress_of
-from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace, plural
+from chunkwise.cli.quantities import format_duration, format_nbytes, format_pace
 from chunkwise.cli.region import index_of
 from chunkwise.cli.template_options import (
     add_template_arguments,
@@ -184,12 +184,7 @@ def _copy(arguments: argparse.Namespace, source: CopySource, destination: Locati
         if changed:
             message(changed)
     if not copy.join():
-        left = copy.n_missing()
-        at = next((at for at, n in enumerate(left) if n), 0)
-        message(
-            f"part {arguments.part} is done as far as it can be; of pass {at + 1} of {len(left)}, "
-            f"{plural(left[at], 'task')} of all parts are left"
-        )
+        show_left(arguments, copy.n_missing())
         return 0
     verify_seconds = None
     if arguments.verify:

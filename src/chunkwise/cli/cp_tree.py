@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from chunkwise.cli.command import UsageError, message, print_json
+from chunkwise.cli.command import UsageError, message, print_json, show
 from chunkwise.cli.options import workers_of
 from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import format_nbytes, format_pace, plural
@@ -14,10 +15,11 @@ from chunkwise.cli.template_options import choose_format, template_options
 from chunkwise.groups.copy_tree import open_target, prepare_tree_copy
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import require_node
+from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.tree_copy import CopyReport
 from chunkwise.tools.tree_plan import TreePlan
 
-__all__ = ["INCOMPLETE", "run_copy_tree"]
+__all__ = ["INCOMPLETE", "run_copy_tree", "show_left"]
 
 INCOMPLETE = 3
 """Exit status of a copy that lacks something of the source, since the format has no place for it."""
@@ -28,7 +30,6 @@ _ONE_ARRAY = {
     "fill_value": "--fill-value",
     "names": "--dimension-names",
     "units": "--units",
-    "part": "--part",
     "prices": "--prices",
 }
 
@@ -61,6 +62,7 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
         keep_fingerprint=arguments.keep_fingerprint,
         executor=workers,
         memory=arguments.memory,
+        part=arguments.part,
     )
     if arguments.dry_run:
         _show_plan(arguments, format, work.plan)
@@ -68,13 +70,29 @@ def run_copy_tree(arguments: argparse.Namespace, source: Location, destination: 
     work.begin()
     with progress_of(arguments, "copying", work.nbytes, work.nbytes_done, workers) as progress:
         report = work.run(lambda _, nbytes: progress.advance(nbytes))
+    if work.complete:
+        message("nothing to do: the copy is there already")
+    if report.n_left is not None:
+        show_left(arguments, [report.n_left])
+        return 0
     return _report(arguments, format, report, time.monotonic() - started)
+
+
+def show_left(arguments: argparse.Namespace, left: Sequence[int]) -> None:
+    """Say how many tasks of each pass are left for other parts."""
+    at = next((at for at, n in enumerate(left) if n), None)
+    if at is None:
+        message(f"part {arguments.part} is done; another process makes, or has made, the copy")
+        return
+    of = f"of pass {at + 1} of {len(left)}, " if len(left) > 1 else ""
+    n_left = plural(left[at], "task")
+    message(f"part {arguments.part} is done as far as it can be; {of}{n_left} of all parts are left")
 
 
 def _copy_image(arguments: argparse.Namespace, source: Location, destination: Location) -> int:
     """Copy the image at `source` in the layout of a viewer of N5."""
-    if arguments.on is not None or arguments.memory is not None or arguments.dry_run:
-        raise UsageError("--layout doesn't go with --on, --memory or --dry-run")
+    if arguments.part is not None:
+        raise UsageError("--layout doesn't go with --part; --on has workers copy an image")
     if arguments.format not in (None, "n5"):
         raise UsageError(f"--layout {arguments.layout} is N5, not {arguments.format}")
     if arguments.cast == "scale":
@@ -82,19 +100,44 @@ def _copy_image(arguments: argparse.Namespace, source: Location, destination: Lo
     from chunkwise.pyramid.image_copy import ImageCopy  # which not every copy needs
 
     image = ImageCopy(source, destination, arguments.layout, template_options(arguments))
+    workers = workers_of(arguments)
+    how = {
+        "resume": arguments.resume,
+        "sync": not arguments.no_sync,
+        "cast": arguments.cast or "error",
+        "memory": arguments.memory,
+        "keep_fingerprint": arguments.keep_fingerprint,
+    }
+    if arguments.dry_run:
+        _show_image_plan(arguments, image.nbytes, image.plans(workers=workers, **how))
+        return 0
     if not (arguments.overwrite or arguments.resume):
         image.check_free()
     open_target(destination, "n5", resume=arguments.resume, overwrite=arguments.overwrite)
     started = time.monotonic()
-    with progress_of(arguments, "copying", image.nbytes) as progress:
+    with progress_of(arguments, "copying", image.nbytes, workers=workers) as progress:
         report = image.run(
-            resume=arguments.resume,
+            workers=workers,
             verify=arguments.verify,
-            sync=not arguments.no_sync,
-            cast=arguments.cast or "error",
             progress=lambda _, nbytes: progress.advance(nbytes),
+            **how,
         )
     return _report(arguments, "n5", report, time.monotonic() - started)
+
+
+def _show_image_plan(arguments: argparse.Namespace, nbytes: int, plans: dict[str, CopyPlan]) -> None:
+    """Print how the levels of an image would be copied."""
+    out = {
+        "source": arguments.source,
+        "destination": arguments.destination,
+        "format": "n5",
+        "arrays": len(plans),
+        "bytes": nbytes,
+        "larger_arrays": {path: plan.to_json() for path, plan in plans.items()},
+    }
+    size = f"{plural(len(plans), 'array')}, {format_nbytes(nbytes)}"
+    lines = (f"{path}: {plan}" for path, plan in plans.items())
+    show(arguments, out, f"{arguments.source} -> {arguments.destination} (n5): {size}", *lines)
 
 
 def _show_plan(arguments: argparse.Namespace, format: str, plan: TreePlan) -> None:

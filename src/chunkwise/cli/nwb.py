@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkwise.cli.command import UsageError, message, print_json, required, show
 from chunkwise.cli.options import add_memory, add_on, parse_codec, workers_of
-from chunkwise.cli.progress import open_progress
+from chunkwise.cli.progress import progress_of
 from chunkwise.cli.quantities import plural
 from chunkwise.cli.servers import add_server_arguments
 
@@ -59,11 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     convert.add_argument(
         "--resume", action="store_true", help="go on with an interrupted conversion, if there is one"
     )
-    convert.add_argument("--quiet", action="store_true", help="show no progress")
     repack.add_argument(
         "path", metavar="PATH", help="local store; the old one is kept until the new one is whole"
     )
     for action in (convert, repack):
+        action.add_argument("--quiet", action="store_true", help="show no progress")
         action.add_argument(
             "--format",
             choices=_FORMATS if action is convert else _FORMATS[:3],
@@ -172,7 +172,8 @@ def _convert(arguments: argparse.Namespace) -> int:
     if arguments.pickled_references and arguments.format != "zarr2":
         raise UsageError("--pickled-references goes with --format zarr2")
     codec = None if arguments.codec is None else parse_codec(arguments.codec)
-    with open_progress("converting", None, show=not arguments.quiet) as progress:
+    workers = None if arguments.on is None else workers_of(arguments)
+    with progress_of(arguments, "converting", None, workers=workers) as progress:
         convert(
             arguments.path,
             arguments.target,
@@ -180,7 +181,7 @@ def _convert(arguments: argparse.Namespace) -> int:
             overwrite=arguments.overwrite,
             codec=False if codec == "none" else codec,
             progress=progress.advance,
-            executor=None if arguments.on is None else workers_of(arguments),
+            executor=workers,
             memory=arguments.memory,
             verify=arguments.verify,
             resume=arguments.resume,
@@ -202,7 +203,8 @@ def _repack(arguments: argparse.Namespace) -> int:
     for occupied in (fresh, old):
         if os.path.lexists(occupied):
             raise UsageError(f"{occupied} is in the way; it may be left from a repack that was interrupted")
-    convert(path, fresh, format=format, **_options(arguments))
+    with progress_of(arguments, "repacking", None) as progress:
+        convert(path, fresh, format=format, progress=progress.advance, **_options(arguments))
     # At every moment one of the two is there, whole.
     os.rename(path, old)
     os.rename(fresh, path)

@@ -17,7 +17,7 @@ from chunkwise.cli.quantities import format_duration, format_nbytes, format_rate
 from chunkwise.fork import new_lock
 from chunkwise.tools.executors import Workers
 
-__all__ = ["Progress", "open_progress", "progress_of"]
+__all__ = ["Progress", "progress_of"]
 
 
 class Progress:
@@ -43,30 +43,13 @@ def progress_of(
     done_nbytes: int = 0,
     workers: Workers | None = None,
 ) -> Progress:
-    """Return the display of a command that has --quiet and --json; it may count the tasks of `workers`."""
-    return open_progress(
-        what,
-        total_nbytes,
-        done_nbytes,
-        show=not arguments.quiet,
-        events=arguments.json,
-        workers=workers,
-    )
+    """Return the display of a command that has --quiet and --json; it may count the tasks of `workers`.
 
-
-def open_progress(
-    what: str,
-    total_nbytes: int | None,
-    done_nbytes: int = 0,
-    *,
-    show: bool = True,
-    events: bool = False,
-    workers: Workers | None = None,
-) -> Progress:
-    """Return the display that suits stderr; `done_nbytes` of the `total_nbytes` were done before."""
-    if not show:
+    `done_nbytes` of the `total_nbytes` were done before.
+    """
+    if arguments.quiet:
         return Progress()
-    if events:
+    if arguments.json:
         return _Events(what, total_nbytes, done_nbytes, sys.stderr, workers=workers)
     if sys.stderr.isatty():
         try:

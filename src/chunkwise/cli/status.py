@@ -10,10 +10,10 @@ from chunkwise.cli.command import message, show
 from chunkwise.cli.quantities import plural
 from chunkwise.hierarchy.location import locate
 from chunkwise.hierarchy.node import require_node
-from chunkwise.tools.journal import read_journal
-from chunkwise.tools.parts import part_journals
+from chunkwise.tools.journal_document import read_journal
+from chunkwise.tools.parts import PartJournals, n_parts
 from chunkwise.tools.ranges import Ranges
-from chunkwise.tools.tree_copy import is_tree_journal
+from chunkwise.tools.tree_journal import is_tree_journal
 
 __all__ = ["add_arguments", "run"]
 
@@ -38,8 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
         out: dict[str, Any] = {"path": arguments.path, "unfinished": False, "kind": node.kind}
         show(arguments, out, f"{arguments.path}: {node.kind}, with no unfinished copy")
         return 0
-    parts = dict(part_journals(location, journal).read())
-    owner = journal.get("owner")
+    n = n_parts(journal)
+    parts = {} if n is None else dict(PartJournals(location, {}, journal["tasks"], n).read())
+    owner = journal["owner"]
     passes = _passes([journal, *parts.values()])
     arrays = None
     if is_tree_journal(journal):
@@ -52,11 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
         **({} if arrays is None else {"arrays": arrays["tasks"], "arrays_done": arrays["done"]}),
         "passes": passes,
         "owner": owner,
-        "source": journal.get("task", {}).get("source"),
+        "source": journal["task"].get("source"),
     }
     if parts:
         out["parts"] = [
-            {"part": f"{part.number}/{part.n}", "passes": _passes([own]), "owner": own.get("owner")}
+            {"part": f"{part.number}/{part.n}", "passes": _passes([own]), "owner": own["owner"]}
             for part, own in parts.items()
         ]
     lines = []
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines.append(f"pass {number + 1} of {len(passes)}: {text}")
     for part, own in parts.items():
         done = ", ".join(f"{each['done']:,}" for each in _passes([own]))
-        who = "" if own.get("owner") is None else f"; {_who(own['owner'])} was at work"
+        who = "" if own["owner"] is None else f"; {_who(own['owner'])} was at work"
         lines.append(f"part {part.number} of {part.n}: {done} tasks done{who}")
     show(arguments, out, *lines)
     if arguments.json:
@@ -84,10 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _passes(journals: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
     """Return for each pass the number of tasks, and how many of them are done by any."""
-    n_tasks = journals[0].get("tasks", [])
     return [
         {"tasks": n, "done": len(Ranges(range_ for journal in journals for range_ in journal["done"][at]))}
-        for at, n in enumerate(n_tasks)
+        for at, n in enumerate(journals[0]["tasks"])
     ]
 
 

@@ -229,7 +229,7 @@ def _name_for(dtype: object) -> str:
         raise TypeError(f"A data type is a name, a NumPy type or a scalar type, not {dtype!r}")
     found = name_of(dtype)
     if found is None:
-        raise InvalidArgumentError(f"chunkwise has no data type for the NumPy dtype {dtype!r}")
+        raise InvalidArgumentError(f"No TensorStore data type corresponding to NumPy dtype: {dtype!r}")
     return found[0]
 
 
@@ -237,9 +237,7 @@ def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, NAMED, n=1)
-    return f'chunkwise has no data type with name: "{name}"' + (
-        f'; did you mean "{near[0]}"?' if near else ""
-    )
+    return f'No TensorStore data type with name: "{name}"' + (f'; did you mean "{near[0]}"?' if near else "")
 
 
 _INTERNED: dict[str, DataType] = {

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from chunkwise.arguments import as_nbytes
-from chunkwise.errors import AlreadyExistsError, UnsupportedError
+from chunkwise.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 from chunkwise.groups.group import Group
 from chunkwise.groups.open_group import open_group
 from chunkwise.hierarchy.location import Location, LocationLike, locate
@@ -18,6 +18,7 @@ from chunkwise.hierarchy.tree import Tree, check_format
 from chunkwise.tools.copy_source import check_apart
 from chunkwise.tools.executors import Workers, workers_of
 from chunkwise.tools.narrowing import Cast
+from chunkwise.tools.parts import parse_part
 from chunkwise.tools.tree_copy import CopyReport, TreeCopy
 
 __all__ = ["copy_tree", "open_target", "prepare_tree_copy"]
@@ -37,6 +38,7 @@ def copy_tree(
     resume: bool = False,
     overwrite: bool = False,
     sync: bool = True,
+    part: str | None = None,
     progress: Callable[[str, int], None] = lambda path, nbytes: None,
     **options: Any,
 ) -> CopyReport:
@@ -68,6 +70,9 @@ def copy_tree(
         Delete what is at the destination.
     sync : bool
         Whether chunks are on the disk before an array is there.
+    part : str, optional
+        ``"3/100"``: do one of 100 parts, which as many processes do without knowing of each other.  Who comes
+        last makes the tree; the report of each of the others says how many tasks are left for them, `n_left`.
     progress : callable
         Called with the path of an array, from the top of the copy, and a number of bytes copied.
     **options
@@ -114,6 +119,7 @@ def copy_tree(
         resume=resume,
         overwrite=overwrite,
         sync=sync,
+        part=part,
     )
     work.begin()
     return work.run(progress)
@@ -128,16 +134,19 @@ def prepare_tree_copy(
     format: str | None,
     resume: bool,
     overwrite: bool,
+    part: str | None = None,
     **how: Any,
 ) -> TreeCopy:
     """Plan a copy, as `copy_tree` makes it."""
+    if part is not None and overwrite:
+        raise InvalidArgumentError("overwrite would delete what other parts have done")
     here, there = locate(source), locate(destination)
     root = require_node(here)
     wanted = check_format(format or suggested_format(there, root.format) or "zarr3", group=True)
     check_apart(here, there)
     tree = open_group(here, "r")
     found = find_node(there)
-    if found is not None and not (overwrite or resume or found.key == JOURNAL):
+    if found is not None and not (overwrite or resume or part is not None or found.key == JOURNAL):
         what = f"an array already ({found.format})" if found.kind == "array" else "there already"
         raise AlreadyExistsError(f"{there.text} is {what}; overwrite=True, or --overwrite, deletes it first")
     target = Tree(root=there, format=wanted, writable=True, non_finite="literal", open_other=_no_other)
@@ -150,6 +159,7 @@ def prepare_tree_copy(
         resume=resume,
         overwrite=overwrite,
         consolidated=wanted != "n5" and _is_consolidated(root),
+        part=None if part is None else parse_part(part),
         **how,
     )
 

@@ -24,7 +24,7 @@ from chunkwise.hierarchy.new_location import array_above, check_outside_arrays, 
 from chunkwise.hierarchy.node import FormatName, Node, find_node, node_of, nothing_at
 from chunkwise.hierarchy.snapshot import parse_snapshot
 from chunkwise.hierarchy.tree import ExternalLinks, Tree, check_format, check_group
-from chunkwise.spec.context import Context
+from chunkwise.spec.context import Context, as_context
 
 __all__ = ["Mode", "create_group", "open_group"]
 
@@ -94,7 +94,7 @@ def open_group(
     check_non_finite(non_finite)
     if isinstance(place, str) and place.startswith("n5:"):
         raise InvalidArgumentError(f"{place!r} is an N5 URI: open it with open_n5_uri")
-    context = context or Context()
+    context = as_context(context)
     location = locate(place, context)
     wanted = None if format is None else check_format(format, group=True)
     if consolidated and mode != "r":

@@ -7,7 +7,7 @@ which viewers know an image, come last, and the XML file of BigDataViewer after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from chunkwise.binding import JSON
@@ -26,8 +26,9 @@ from chunkwise.pyramid.ngff_image import ImageLevel, NgffImage, read_ngff_image
 from chunkwise.spec.unit import Unit
 from chunkwise.tools.array_copy import ArrayCopy
 from chunkwise.tools.array_template import template_options
+from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource, check_apart
-from chunkwise.tools.narrowing import Cast
+from chunkwise.tools.executors import Workers, kept_open
 from chunkwise.tools.target import target_spec
 from chunkwise.tools.tree_copy import CopyReport, Progress
 from chunkwise.tools.tree_plan import fitting_attributes
@@ -65,7 +66,7 @@ class ImageCopy:
         self._xml = self._xml_location() if layout == "bdv" else None
         self.nbytes = 0
         for number, level in enumerate(image.levels):
-            template = self._stack_source(number, next(self._stacks())).template.replaced(self._options)
+            template = self._stack_source(number, next(iter(self._stacks()))).template.replaced(self._options)
             try:
                 target_spec(template, "n5", list(self._options))
             except InvalidArgumentError as e:
@@ -78,30 +79,32 @@ class ImageCopy:
         if self._xml is not None and self._xml[0].store.read(self._xml[1]).value is not None:
             raise AlreadyExistsError(f"{self._xml[0].store.describe(self._xml[1])} is there already")
 
-    def run(self, *, resume: bool, verify: bool, sync: bool, cast: Cast, progress: Progress) -> CopyReport:
-        """Copy everything into the group at the destination, which is there; see ``copy_node``."""
+    def arrays(self, stack: Stack, **how: Any) -> Iterator[tuple[str, ArrayCopy]]:
+        """Yield the path and the copy of each level of a stack; `how` is as `ArrayCopy` takes it."""
+        for number in range(len(self._levels)):
+            path = f"{stack.path}/s{number}".lstrip("/")
+            source, where = self._stack_source(number, stack), self._destination.child(path)
+            yield path, ArrayCopy(source, where, "n5", dict(self._options), **how)
+
+    def plans(self, **how: Any) -> dict[str, CopyPlan]:
+        """Return how each array is copied."""
+        return {path: work.plan for stack in self._stacks() for path, work in self.arrays(stack, **how)}
+
+    def run(self, *, workers: Workers, verify: bool, progress: Progress, **how: Any) -> CopyReport:
+        """Copy everything into the group at the destination, which is there; `how` is for `arrays`."""
         report = CopyReport()
         groups: dict[str, dict[str, Any]] = {"": {}}
         named = [(f"s{number}", level) for number, level in enumerate(self._levels)]
-        for stack in self._stacks():
-            for number, (name, _) in enumerate(named):
-                path = f"{stack.path}/{name}".lstrip("/")
-                work = ArrayCopy(
-                    self._stack_source(number, stack),
-                    self._destination.child(path),
-                    "n5",
-                    dict(self._options),
-                    resume=resume,
-                    sync=sync,
-                    cast=cast,
+        with kept_open(workers) as opened:
+            for stack in self._stacks():
+                for path, work in self.arrays(stack, workers=opened, **how):
+                    work.begin()
+                    _copy_array(report, path, work, verify, progress)
+                made = self._layout.group_attributes(
+                    stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
                 )
-                work.begin()
-                _copy_array(report, path, work, verify, progress)
-            made = self._layout.group_attributes(
-                stack, self._axes, named, data_type=self._data_type, labels=self._image.labels
-            )
-            for path, attributes in made.items():
-                groups.setdefault(path, {}).update(attributes)
+                for path, attributes in made.items():
+                    groups.setdefault(path, {}).update(attributes)
         kept, notes = fitting_attributes(self._image.attributes, "n5")
         report.notes += [("", note) for note in (*notes, *self._notes())]
         report.notes += [
@@ -115,7 +118,7 @@ class ImageCopy:
         self._write_xml()
         return report
 
-    def _stacks(self) -> Any:
+    def _stacks(self) -> Iterable[Stack]:
         sizes = self._image.levels[0].source.store.shape
         return self._layout.stacks(
             *(None if dim is None else sizes[dim] for dim in (self._channel, self._time))

@@ -14,7 +14,8 @@ from chunkwise.hierarchy.new_location import check_free, clear, create_parents
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.spec.context import Context
 from chunkwise.tools.array_template import ArrayTemplate
-from chunkwise.tools.journal import Journal, read_journal
+from chunkwise.tools.journal import Journal
+from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.target import target_spec
 from chunkwise.tools.work import Fence
@@ -68,7 +69,7 @@ class LevelWriter:
     def begun(self) -> dict[str, Any] | None:
         """Return the task of a level of which there is a part."""
         found = read_journal(self._location)
-        return None if found is None else dict(found.get("task", {}))
+        return None if found is None else dict(found["task"])
 
     def forget(self) -> None:
         """Delete the journal of a finished level, which a driver that was killed may have left."""

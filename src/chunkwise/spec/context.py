@@ -21,7 +21,15 @@ from chunkwise.kvstore.memory import MemoryStore
 from chunkwise.spec.pretty import pretty_repr
 from chunkwise.spec.resources.kind import ResourceConfig
 
-__all__ = ["Context", "ContextResource", "ContextSpec", "default_resources", "kind_of", "parse_resource"]
+__all__ = [
+    "Context",
+    "ContextResource",
+    "ContextSpec",
+    "as_context",
+    "default_resources",
+    "kind_of",
+    "parse_resource",
+]
 
 
 _defaults: dict[str, ResourceConfig] = {}  # by kind; a configuration is never changed
@@ -318,3 +326,12 @@ def _cycle(steps: tuple[tuple[Context, str, str], ...]) -> str:
 
 def _unpickle_context(spec: ContextSpec | None, parent: Context | None) -> Context:
     return Context(MISSING if spec is None else spec, parent)
+
+
+def as_context(context: Context | None) -> Context:
+    """Return the context that a call was given, a new one for None."""
+    if context is None:
+        return Context()
+    if not isinstance(context, Context):
+        raise TypeError(f"Invalid context: expected a Context, but received {context!r}")
+    return context

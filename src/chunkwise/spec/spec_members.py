@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from chunkwise.binding import MISSING, Members, expect_int, expect_string
-from chunkwise.dtypes.data_type import dtype as as_dtype
 from chunkwise.errors import SpecError
 from chunkwise.spec.context import ContextSpec
 from chunkwise.spec.kvstore_spec import KvStoreSpec, parse_kvstore_spec
 from chunkwise.spec.schema import Schema
+from chunkwise.spec.schema_json import dtype_from_json
 from chunkwise.spec.url import kvstore_json_from_url
 
 __all__ = ["SpecMembers", "kvstore_from_url"]
@@ -33,7 +33,7 @@ class SpecMembers:
         """Take the members; also return ``rank``, which is that of the transform if there is one."""
         context = members.take("context", ContextSpec, None)
         schema = members.take("schema", Schema, None) or Schema()
-        members.take("dtype", lambda v: schema._set_dtype(as_dtype(v)), None)
+        members.take("dtype", lambda v: schema._set_dtype(dtype_from_json(v)), None)
 
         def take_rank(value: object) -> int:
             rank = expect_int(value, 0, 32)

@@ -42,10 +42,11 @@ from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_source import CopySource, stored_source
 from chunkwise.tools.copy_work import StepResult
 from chunkwise.tools.executors import Workers, threads_here
-from chunkwise.tools.journal import Journal, read_journal
+from chunkwise.tools.journal import Journal
+from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.narrowing import Cast, MisfitError
 from chunkwise.tools.new_array import open_array
-from chunkwise.tools.parts import Part, PartJournals
+from chunkwise.tools.parts import Part, PartJournals, n_parts
 from chunkwise.tools.task_stages import Stage
 from chunkwise.tools.work import Crew, Fence
 
@@ -88,17 +89,14 @@ class ArrayCopy:
         self._workers = workers or threads_here(n_block_threads())
         self._memory, self._part, self._keep_fingerprint = memory, part, keep_fingerprint
         begun = read_journal(destination) if (resume or part is not None) and not overwrite else None
-        same = (begun or {}).get("task", {}).get("source metadata") == source.digest
-        if plan is None and begun is not None and same:
+        if plan is None and begun is not None and begun["task"].get("source metadata") == source.digest:
             # Whoever goes on with it may have other memory and processors.
             plan = _journalled_plan(begun, memory)
         task = {
             "source": source.location,
             "source metadata": source.digest,
             "target": self._job.target_spec.spec,
-            "number of parts": part.n
-            if part is not None
-            else (begun or {}).get("task", {}).get("number of parts"),
+            "number of parts": part.n if part is not None else n_parts(begun) if begun else None,
             **({} if self.narrowing is None else {"cast": self.narrowing.rule}),
             **({"fingerprint": "kept"} if keep_fingerprint else {}),
         }
@@ -159,21 +157,16 @@ class ArrayCopy:
         try:
             self._whole.begin(owned=False)
         except AlreadyExistsError:  # another part was faster: its plan counts
-            plan = _journalled_plan(read_journal(location) or {}, self._memory)
+            begun = read_journal(location)
+            plan = None if begun is None else _journalled_plan(begun, self._memory)
             if plan is not None:
                 self._follow(plan, self._task)
         self._begin_part()
 
     def _begin_part(self) -> None:
-        document = self._whole.check()
-        if document.get("owner") is not None:
-            raise FailedPreconditionError(
-                f"the parts of the copy are put together already: {self._location.text}"
-            )
-        try:
-            self._journal.begin()
-        except AlreadyExistsError:
-            self._journal.resume()
+        assert self._parts is not None and self._part is not None
+        self._journal, again = self._parts.begin(self._part, self._whole)
+        if again:
             self.nbytes_done = self._count_done()
 
     def _count_done(self) -> int:
@@ -241,7 +234,7 @@ class ArrayCopy:
     def n_missing(self) -> list[int]:
         """Return for each pass how many tasks are to be done, by any part."""
         if self._parts is not None:
-            return [self._parts.n_missing(at) for at in range(len(self._job.steps))]
+            return self._parts.n_missing()
         return [
             sum(stop - start for start, stop in self._journal.missing(at))
             for at in range(len(self._job.steps))
@@ -304,7 +297,7 @@ class ArrayCopy:
 
 def _journalled_plan(journal: Mapping[str, Any], memory: int | None) -> CopyPlan | None:
     """Return the plan of an unfinished copy, None if it has none."""
-    found = journal.get("task", {}).get("plan")
+    found = journal["task"].get("plan")
     if found is None:
         return None
     plan = CopyPlan.from_json(found)

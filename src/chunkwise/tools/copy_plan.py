@@ -126,26 +126,30 @@ class CopyPlan:
             If it is no plan, or its numbers of tasks are not those of its blocks.
         """
         try:
-            domain = IndexDomain(
-                inclusive_min=json["inclusive_min"], shape=json["shape"], labels=json["labels"]
-            )
+            shape, low = _sizes(json["shape"], 0), _sizes(json["inclusive_min"], None)
+            domain = IndexDomain(inclusive_min=low, shape=shape, labels=json["labels"])
+            each, between = json["passes"], json["intermediate"]
             passes = tuple(
-                Blocks(domain, tuple(p["block_origin"]), tuple(p["block_shape"])) for p in json["passes"]
+                Blocks(domain, _sizes(p["block_origin"], None), _sizes(p["block_shape"])) for p in each
             )
-            between = json["intermediate"]
+            if between is not None:
+                between = Intermediate(_sizes(between["shards"]), _sizes(between["chunks"]))
+            itemsize, memory, n_at_once = _sizes([json[name] for name in ("itemsize", "memory", "n_at_once")])
             plan = cls(
                 passes,
-                tuple(p["reads"] for p in json["passes"]),
-                tuple(p["gets"] for p in json["passes"]),
-                tuple(p["puts"] for p in json["passes"]),
-                None if between is None else Intermediate(tuple(between["shards"]), tuple(between["chunks"])),
-                json["itemsize"],
-                json["memory"],
-                json["n_at_once"],
+                tuple(float(p["reads"]) for p in each),
+                _sizes([p["gets"] for p in each], 0),
+                _sizes([p["puts"] for p in each], 0),
+                between,
+                itemsize,
+                memory,
+                n_at_once,
             )
-        except (KeyError, TypeError, ValueError) as e:
+            wanted, found = [p["tasks"] for p in each], [b.n_blocks for b in passes]
+            if any(len(b.origin) != domain.rank or len(b.shape) != domain.rank for b in passes):
+                raise ValueError(f"blocks are not of rank {domain.rank}")
+        except (KeyError, TypeError, ValueError, OverflowError) as e:
             raise InvalidArgumentError(f"not the JSON of a copy plan: {e!r}") from None
-        wanted, found = [p["tasks"] for p in json["passes"]], [b.n_blocks for b in passes]
         if wanted != found or len(passes) != (1 if between is None else 2):
             raise InvalidArgumentError(f"not the JSON of a copy plan: {found} tasks, where it says {wanted}")
         return plan
@@ -172,3 +176,11 @@ class CopyPlan:
             f"{self.n_at_once} at the same time"
         )
         return "\n".join(lines)
+
+
+def _sizes(values: Any, lowest: int | None = 1) -> tuple[int, ...]:
+    """Return integers, none of them below `lowest`."""
+    sizes = tuple(values)
+    if any(type(n) is not int or (lowest is not None and n < lowest) for n in sizes):
+        raise ValueError(f"expected integers{'' if lowest is None else f' of at least {lowest}'}: {sizes!r}")
+    return sizes

@@ -11,25 +11,24 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from chunkwise.errors import AbortedError, AlreadyExistsError, ChunkwiseError, FailedPreconditionError
+from chunkwise.errors import AbortedError, AlreadyExistsError, FailedPreconditionError
 from chunkwise.fork import new_lock
-from chunkwise.hierarchy.document import load_json
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
-from chunkwise.kvstore.protocol import MISSING_GENERATION, Buffer
+from chunkwise.kvstore.protocol import MISSING_GENERATION
 from chunkwise.kvstore.this_process import process_name
+from chunkwise.tools.journal_document import parse_journal
 from chunkwise.tools.ranges import Ranges
 
 if TYPE_CHECKING:
     from chunkwise.tools.parts import Part
 
-__all__ = ["Journal", "parse_journal", "read_journal"]
+__all__ = ["Journal"]
 
 _SECONDS = 1.0
 _BEAT = 5.0
@@ -62,6 +61,7 @@ class Journal:
         self._silence = silence
         self._lock = new_lock()
         self._done = [Ranges() for _ in self._n_tasks]
+        self._others = [Ranges() for _ in self._n_tasks]
         self._sums = [0] * len(self._n_tasks)
         self._saved = 0.0
         self._generation = MISSING_GENERATION
@@ -84,23 +84,26 @@ class Journal:
         FailedPreconditionError
             If it is that of other work, or its owner is at work.
         """
-        document = self._wait_for_silence(self.check())
-        try:
-            self._done = [Ranges(ranges) for ranges in document["done"]]
-            self._sums = [int(text, 16) for text in document["fingerprints"]]
-            if document["tasks"] != self._n_tasks or len(self._done) != len(self._n_tasks):
-                raise ValueError(f"tasks are {document['tasks']}, not {self._n_tasks}")
-        except (KeyError, TypeError, ValueError) as e:
-            raise FailedPreconditionError(f"{self._where()} can't be used: {e!r}") from None
+        document = self.check_idle()
+        self._done = [Ranges(ranges) for ranges in document["done"]]
+        self._sums = [int(text, 16) for text in document["fingerprints"]]
         if not self._write(self.owner):
             raise self._at_work(self._read())
+
+    def check_idle(self) -> dict[str, Any]:
+        """Return what the journal says; raise as `resume` does."""
+        document = self._wait_for_silence(self.check())
+        if document["tasks"] != self._n_tasks:
+            raise FailedPreconditionError(
+                f"{self._where()} can't be used: tasks are {document['tasks']}, not {self._n_tasks}"
+            )
+        return document
 
     def check(self) -> dict[str, Any]:
         """Return what the journal says; raise FailedPreconditionError if it is that of other work."""
         document = self._read()
         for name, value in self._task.items():
-            found = document.get("task", {}).get(name)
-            if found != value:
+            if document["task"].get(name) != value:
                 raise FailedPreconditionError(
                     f"the unfinished copy can't be resumed: its {name} is another one; "
                     "use the same source and options, or --overwrite to start again"
@@ -117,7 +120,7 @@ class Journal:
 
     def _wait_for_silence(self, document: dict[str, Any]) -> dict[str, Any]:
         """Return what the journal says when nobody is at work; raise if somebody is."""
-        owner = document.get("owner")
+        owner = document["owner"]
         if owner is None or not _may_live(owner):
             return document
         give_up = time.monotonic() + self._silence
@@ -126,13 +129,13 @@ class Journal:
             time.sleep(min(_POLL, self._silence))
             document = self._read()
             if self._generation != generation:
-                if document.get("owner") is None:
+                if document["owner"] is None:
                     return document
                 raise self._at_work(document)
         return document
 
     def _at_work(self, document: Mapping[str, Any]) -> FailedPreconditionError:
-        host, pid, _ = (*str(document.get("owner")).split(":"), "?", "?")[:3]
+        host, pid, _ = (*str(document["owner"]).split(":"), "?", "?")[:3]
         return FailedPreconditionError(f"process {pid} on {host} is at work on it: {self._where()}")
 
     def is_done(self, number: int, at: int = 0) -> bool:
@@ -146,7 +149,12 @@ class Journal:
     def missing(self, at: int = 0) -> list[tuple[int, int]]:
         """Return the tasks of pass `at` that are to be done, as ranges."""
         n = self._n_tasks[at]
-        return list(self._done[at].missing(*(0, n) if self._part is None else self._part.share(n)))
+        done = Ranges((*self._done[at], *self._others[at]))
+        return list(done.missing(*(0, n) if self._part is None else self._part.share(n)))
+
+    def leave_out(self, done: Sequence[Iterable[Iterable[int]]]) -> None:
+        """Take tasks of each pass for done, without noting them as done here."""
+        self._others = [Ranges(ranges) for ranges in done]
 
     def fingerprint(self, at: int = 0) -> int:
         """Return the sum of the fingerprints of the tasks of pass `at`."""
@@ -190,7 +198,7 @@ class Journal:
     def _save(self, owner: str | None) -> None:
         if not self._write(owner):
             # A store may have done what it said had failed, and then finds its own writing.
-            if self._read().get("owner") == self.owner and self._write(owner):
+            if self._read()["owner"] == self.owner and self._write(owner):
                 return
             raise AbortedError(f"another process has taken over: {self._where()}")
 
@@ -214,28 +222,11 @@ class Journal:
         return json.dumps(state, indent=2).encode()
 
 
-def read_journal(location: Location) -> dict[str, Any] | None:
-    """Return what the journal at `location` says, None if there is none."""
-    value = location.store.read(location.path + JOURNAL).value
-    if value is None:
-        return None
-    return parse_journal(value, location.describe(JOURNAL))
-
-
-def parse_journal(value: Buffer, where: str) -> dict[str, Any]:
-    """Return what a journal says; raise FailedPreconditionError if it is none."""
-    with suppress(ChunkwiseError):
-        document = load_json(value)
-        if isinstance(document, dict):
-            return document
-    raise FailedPreconditionError(f"{where} is not the journal of a copy")
-
-
 def _may_live(owner: str) -> bool:
     """Return False if the process that owns a journal has certainly ended."""
     host, _, rest = owner.partition(":")
     pid, _, _ = rest.partition(":")
-    if host != process_name().host or not pid.isdigit():
+    if host != process_name().host or not (pid.isascii() and pid.isdigit()):
         return True
     if int(pid) == os.getpid():
         return owner in _here
@@ -243,6 +234,6 @@ def _may_live(owner: str) -> bool:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it is another user's
+    except (OSError, OverflowError):  # it is another user's, or no process has that number
         pass
     return True

@@ -4,6 +4,7 @@
 2. A part notes in a journal beside it which of its tasks are done.  It begins the second pass when all parts
    have done the first.
 3. Who sees that all is done takes the journal of the whole, puts those of the parts into it, and publishes.
+   If it is killed, any part that is run again does it.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chunkwise.errors import InvalidArgumentError
+from chunkwise.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError
 from chunkwise.hierarchy.location import Location
 from chunkwise.hierarchy.node import JOURNAL
 from chunkwise.kvstore.key_range import KeyRange
-from chunkwise.tools.journal import Journal, parse_journal
+from chunkwise.tools.journal import Journal
+from chunkwise.tools.journal_document import parse_journal, read_journal
 from chunkwise.tools.ranges import Ranges
 
-__all__ = ["Part", "PartJournals", "parse_part", "part_journals"]
+__all__ = ["Part", "PartJournals", "n_parts", "parse_part"]
 
 _STEM = JOURNAL.removesuffix(".json")
+_MOST_PARTS = 1_000_000
+_KEY = re.compile(rf"{re.escape(_STEM)}\.([0-9]{{1,7}})-of-([0-9]{{1,7}})\.json", re.ASCII)
 
 
 class Part(NamedTuple):
@@ -42,37 +46,77 @@ class Part(NamedTuple):
 
 def parse_part(text: str) -> Part:
     """Return the part that ``I/N`` says; raise InvalidArgumentError if it says none."""
-    match = re.fullmatch(r"([0-9]+)/([0-9]+)", text, re.ASCII)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise InvalidArgumentError(f"{text!r}: expected I/N, a part from 1/N to N/N")
+    match = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text, re.ASCII)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]) <= _MOST_PARTS:
+        raise InvalidArgumentError(
+            f"{text!r}: expected I/N, a part from 1/N to N/N, N of at most {_MOST_PARTS:,}"
+        )
     return Part(int(match[1]), int(match[2]))
 
 
 class PartJournals:
     """The journals of all parts of a copy."""
 
-    def __init__(self, location: Location, task: Mapping[str, Any], n_tasks: Sequence[int], n: int) -> None:
+    def __init__(
+        self,
+        location: Location,
+        task: Mapping[str, Any],
+        n_tasks: Sequence[int],
+        n: int,
+        *,
+        command: str = "chunkwise cp --resume",
+    ) -> None:
         self._location, self._task, self._n_tasks, self._n = location, task, n_tasks, n
+        self._command = command
 
     def of(self, part: Part) -> Journal:
         """Return the journal of a part."""
-        return Journal(self._location, self._task, self._n_tasks, part=part)
+        return Journal(self._location, self._task, self._n_tasks, part=part, command=self._command)
+
+    def begin(self, part: Part, whole: Journal) -> tuple[Journal, bool]:
+        """Return the journal of a part, as its owner, and whether it was begun before.
+
+        Raises
+        ------
+        FailedPreconditionError
+            If the journal of the whole is that of other work, or somebody puts the parts together.
+        """
+        document = whole.check_idle()
+        own = self.of(part)
+        own.leave_out(document["done"])  # by somebody who has put parts together, and was killed then
+        try:
+            own.begin()
+        except AlreadyExistsError:
+            own.resume()
+            return own, True
+        return own, False
 
     def read(self) -> Iterator[tuple[Part, dict[str, Any]]]:
         """Yield what the parts that have begun have noted."""
         kv, path = self._location.store, self._location.path
         keys = KeyRange.of_prefix(f"{path}{_STEM}.")
-        there = set(kv.list(keys.start, keys.stop))
-        for number in range(1, self._n + 1):
-            part = Part(number, self._n)
-            value = kv.read(path + part.key).value if path + part.key in there else None
-            if value is not None:
-                yield part, parse_journal(value, kv.describe(path + part.key))
+        names = (_KEY.fullmatch(key[len(path) :]) for key in kv.list(keys.start, keys.stop))
+        parts = {Part(int(name[1]), int(name[2])) for name in names if name is not None}
+        for part in sorted(part for part in parts if 1 <= part.number <= part.n == self._n):
+            value = kv.read(path + part.key).value
+            if value is None:  # deleted since the listing
+                continue
+            document = parse_journal(value, where := kv.describe(path + part.key))
+            if document["tasks"] != list(self._n_tasks):
+                raise FailedPreconditionError(f"{where} is the journal of another copy")
+            yield part, document
 
-    def n_missing(self, at: int) -> int:
-        """Return how many tasks of pass `at` are to be done by any part."""
-        done = Ranges(range_ for _, journal in self.read() for range_ in journal["done"][at])
-        return self._n_tasks[at] - len(done)
+    def n_missing(self) -> list[int]:
+        """Return for each pass how many tasks are to be done by any part."""
+        whole = read_journal(self._location)
+        if whole is None or whole["tasks"] != list(self._n_tasks):  # another process has made the copy
+            return [0] * len(self._n_tasks)
+        done = [Ranges(ranges) for ranges in whole["done"]]
+        for _, document in self.read():
+            for known, ranges in zip(done, document["done"], strict=True):
+                for start, stop in ranges:
+                    known.add(start, stop)
+        return [n - len(known) for n, known in zip(self._n_tasks, done, strict=True)]
 
     def join(self, whole: Journal) -> None:
         """Put what all parts have noted into the journal of the whole, which is this process's.
@@ -83,8 +127,15 @@ class PartJournals:
             If a part is at work.
         """
         begun = [self.of(part) for part, _ in self.read()]
-        for journal in begun:
-            journal.resume()
+        taken = [whole]
+        try:
+            for journal in begun:
+                journal.resume()
+                taken.append(journal)
+        except FailedPreconditionError:
+            for journal in taken:  # or that part would wait for this process
+                journal.save()
+            raise
         for journal in begun:
             for at in range(len(self._n_tasks)):
                 ranges = journal.done(at)
@@ -97,7 +148,7 @@ class PartJournals:
             journal.delete()
 
 
-def part_journals(location: Location, whole: Mapping[str, Any]) -> PartJournals:
-    """Return the journals of the parts of a copy, of which that of the whole says how many there are."""
-    task = whole.get("task", {})
-    return PartJournals(location, task, whole.get("tasks", []), task.get("number of parts") or 0)
+def n_parts(journal: Mapping[str, Any]) -> int | None:
+    """Return how many parts a copy has, given the journal of the whole; None if it has none."""
+    found = journal["task"].get("number of parts")
+    return found if type(found) is int and 1 <= found <= _MOST_PARTS else None

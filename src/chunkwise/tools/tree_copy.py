@@ -2,7 +2,8 @@
 
 1. What becomes of each node is planned (`chunkwise.tools.tree_plan`).
 2. A listing proves that nothing is there, so that nobody has to ask at each array.
-3. A journal at the top of the copy says what is done, and who is at work.
+3. A journal at the top of the copy says what is done, and who is at work; of a copy in parts each has one
+   (`chunkwise.tools.parts`), and who comes last goes on with 5.
 4. The tasks of all arrays form one stream: first the blocks of larger arrays, then small arrays as wholes.
    Each becomes an array when it is whole and, if asked for, compared with the source.
 5. Groups come last, with their links, and the top after all others: an unfinished copy is no group.
@@ -26,30 +27,32 @@ from chunkwise.errors import (
     prefix,
 )
 from chunkwise.hierarchy.change import delete_below
-from chunkwise.hierarchy.container import check_container
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, clear_tree
+from chunkwise.hierarchy.new_location import clear_tree
 from chunkwise.hierarchy.node import find_node
 from chunkwise.hierarchy.resolve import ResolvedNode
 from chunkwise.hierarchy.tree import Tree
 from chunkwise.tools.array_template import template_options
-from chunkwise.tools.copy_arrays import Room, room_of
+from chunkwise.tools.copy_arrays import room_of
 from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.copy_work import StepResult
 from chunkwise.tools.executors import Workers, threads_here
-from chunkwise.tools.journal import Journal, read_journal
+from chunkwise.tools.journal import Journal
+from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.narrowing import CASTS, Cast, MisfitError, Narrowing
-from chunkwise.tools.small_arrays import SmallArrays, location_below
+from chunkwise.tools.parts import Part, PartJournals, n_parts
+from chunkwise.tools.small_arrays import SmallArrays
 from chunkwise.tools.task_stages import Chain, Stage
 from chunkwise.tools.tree_groups import Place, publish_groups
+from chunkwise.tools.tree_journal import LARGE, SMALL, TreePasses, journalled_room
 from chunkwise.tools.tree_plan import ArrayOptions, plan_tree
 from chunkwise.tools.work import Crew, Fence, Work
 
-__all__ = ["CopyReport", "Progress", "TreeCopy", "is_tree_journal"]
+__all__ = ["CopyReport", "Progress", "TreeCopy"]
 
 Progress = Callable[[str, int], None]
 
-_SMALL, _LARGE = 0, 1  # passes of the journal: small arrays, and larger ones that are arrays by now
+_COMMAND = "chunkwise cp -r --resume"
 
 
 @dataclass
@@ -65,6 +68,8 @@ class CopyReport:
         Path from the top of the copy, and what the target holds in another way there, or not at all.
     left_out : list of (str, str)
         Path of each array that the target can't hold, and why.
+    n_left : int or None
+        Of a copy in parts, how many tasks are left for others, if the tree isn't there yet.
 
     Examples
     --------
@@ -85,6 +90,7 @@ class CopyReport:
     nbytes: int = 0
     notes: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    n_left: int | None = None
 
 
 class TreeCopy:
@@ -107,63 +113,75 @@ class TreeCopy:
         workers: Workers | None = None,  # by default threads of this process
         memory: int | None = None,
         consolidated: bool = False,  # whether the copy gets consolidated metadata of its own
+        part: Part | None = None,  # of a copy that several processes make; by default all of it
     ) -> None:
         target.check_writable()
-        self._target, self._names = target, tuple(names)
+        self._source, self._target, self._names = source, target, tuple(names)
         self._top = top = target.location(names)
         here = source.node.location
         if here.store.identity == top.store.identity and top.path.startswith(here.path):
             raise InvalidArgumentError(f"{here.text} can't be copied to {top.text}, which is inside it")
         self._resume, self._verify, self._summed, self._sync = resume, verify, keep_fingerprint, sync
-        self._consolidated = consolidated
+        self._consolidated, self._part = consolidated, part
         self._workers = workers or threads_here(n_block_threads())
-        fields = template_options(options or {})
+        self._fields = template_options(options or {})
         if cast not in CASTS:
             raise InvalidArgumentError(f"cast: expected one of {', '.join(CASTS)}, not {cast!r}")
+        self._cast, self._strict, self._memory = cast, strict, memory
         self._overwrite = overwrite
         self._begun = None if overwrite else read_journal(top)
-        if self._begun is not None and not resume:
+        if self._begun is not None and not resume and part is None:
             raise AlreadyExistsError(
                 f"a copy to {top.text} was begun and not finished: --resume goes on with it, --overwrite "
                 "starts again"
             )
-        # Who goes on with it may have other memory and processors.
-        room = _journalled_room(self._begun, memory) or room_of(self._workers, memory)
-        array_options = ArrayOptions(fields, cast, strict, sync, keep_fingerprint, room)
-        self.plan = plan = plan_tree(source, target, self._names, array_options)
-        self._first = [2]  # for each larger array, where its passes begin in the journal
-        for job in plan.large.values():
-            self._first.append(self._first[-1] + len(job.steps))
-        n_tasks = [len(plan.small), len(plan.large)]
-        for job in plan.large.values():
-            n_tasks += [step.blocks.n_blocks for step in job.steps]
-        task = {
-            "source": here.kvstore_json(),
-            "source metadata": plan.digest,
-            "format": target.format,
-            "room": list(room),
-            **({"cast": cast} if cast != "error" else {}),
-            **({"fingerprint": "kept"} if keep_fingerprint else {}),
-        }
-        self._journal = Journal(top, task, n_tasks, command="chunkwise cp -r --resume")
-        self._small = SmallArrays(
-            here, top, target.format, plan.small, verify=verify, summed=keep_fingerprint, sync=sync
-        )
-        self._report = CopyReport(notes=list(plan.notes), left_out=list(plan.left_out))
+        self._follow()
         self._place = Place(top, target.format)
         self._own: list[Location] = []  # what is deleted if values don't fit
         self._done_before: list[tuple[int, int]] = []  # pass and number of arrays
         self._progress: Progress = lambda path, nbytes: None
-        self.nbytes = plan.nbytes
         self.nbytes_done = 0  # before
+        self.complete = False  # True if an equal copy is there already, and this is a part
+
+    def _follow(self) -> None:
+        """Plan the copy, as it was begun if it was."""
+        # Who goes on with it may have other memory and processors.
+        room = journalled_room(self._begun, self._memory) or room_of(self._workers, self._memory)
+        options = ArrayOptions(self._fields, self._cast, self._strict, self._sync, self._summed, room)
+        self.plan = plan = plan_tree(self._source, self._target, self._names, options)
+        self._passes = TreePasses(plan)
+        here, top, format = self._source.node.location, self._top, self._target.format
+        part = self._part
+        parts = part.n if part is not None else n_parts(self._begun) if self._begun is not None else None
+        task = {
+            "source": here.kvstore_json(),
+            "source metadata": plan.digest,
+            "format": format,
+            "room": list(room),
+            **({"cast": self._cast} if self._cast != "error" else {}),
+            **({"fingerprint": "kept"} if self._summed else {}),
+            **({} if parts is None else {"number of parts": parts}),
+        }
+        n_tasks = self._passes.n_tasks
+        self._whole = self._journal = Journal(top, task, n_tasks, command=_COMMAND)
+        self._parts = None if parts is None else PartJournals(top, task, n_tasks, parts, command=_COMMAND)
+        self._small = SmallArrays(
+            here, top, format, plan.small, verify=self._verify, summed=self._summed, sync=self._sync
+        )
+        self._report = CopyReport(notes=list(plan.notes), left_out=list(plan.left_out))
+        self.nbytes = plan.nbytes if part is None else self._passes.nbytes_of(part)
 
     def begin(self) -> None:
-        """Write the journal of a new copy, or take over that of an unfinished one."""
-        if self._begun is not None:
+        """Write the journal of a new copy, or take over that of an unfinished one; see `complete`."""
+        if self._part is not None:
+            self._begin_part(self._part)
+        elif self._begun is not None:
             self._journal.resume()
-            done = [
+            if self._parts is not None:
+                self._parts.join(self._journal)
+            self._done_before = [
                 (at, number)
-                for at in (_SMALL, _LARGE)
+                for at in (SMALL, LARGE)
                 for start, stop in self._journal.done(at)
                 for number in range(start, stop)
             ]
@@ -171,122 +189,89 @@ class TreeCopy:
             found = find_node(self._top) if self._overwrite else None
             if found is not None:
                 clear_tree(found)
-            check_outside_arrays(self._top)
-            if self._target.format == "n5":
-                check_container(self._top)
-            done = self._check_free()
+            into_group = not self._names
+            self._done_before = done = self._place.check(
+                self.plan, self._small, resume=self._resume, into_group=into_group
+            )
             self._own = [] if done else self._place.free_names(self.plan.top_names())
             self._journal.begin()
             for at, number in done:
                 self._journal.mark(number, at=at)
-        self._done_before = done
-        self.nbytes_done = self._count_done()
+        if not self.complete:
+            self.nbytes_done = self._passes.nbytes_done(self._journal)
 
-    def _count_done(self) -> int:
-        """Return how many bytes were copied before."""
-        plan, journal = self.plan, self._journal
-        total = sum(plan.small[n].nbytes for start, stop in journal.done(_SMALL) for n in range(start, stop))
-        for number, job in enumerate(plan.large.values()):
-            if journal.is_done(number, _LARGE):
-                total += job.nbytes
-                continue
-            for at, step in enumerate(job.steps, self._first[number]):
-                ranges = journal.done(at)
-                sizes = (step.blocks.block(n).size for start, stop in ranges for n in range(start, stop))
-                total += job.share(sum(map(int, sizes)) * step.itemsize)
-        return total
-
-    def _check_free(self) -> list[tuple[int, int]]:
-        """Raise AlreadyExistsError if something is in the way; return the arrays that are there already."""
-        plan, place = self.plan, self._place
-        place.check_top(self._resume, into_group=not self._names)
-        if place.is_empty:
-            return []
-        place.find_groups(plan.groups, self._resume)
-        done = [
-            (_SMALL, number)
-            for number, array in enumerate(plan.small)
-            if place.may_hold(array.path) and self._is_there(array.path, self._small.job(array))
-        ]
-        done += [
-            (_LARGE, number)
-            for number, (path, job) in enumerate(plan.large.items())
-            if place.may_hold(path) and self._is_there(path, job)
-        ]
-        return done
-
-    def _is_there(self, path: str, job: CopyJob) -> bool:
-        """Return True if an array was copied before; raise AlreadyExistsError if something else is there."""
-        if self._resume and job.is_there():
-            return True
-        check_free(location_below(self._top, path), self._target.format)
-        return False
+    def _begin_part(self, part: Part) -> None:
+        if self._begun is None:
+            try:
+                self.complete = self._place.is_whole(self.plan, self._small)
+                if self.complete:
+                    return
+                self._place.check(self.plan, self._small, resume=False)
+                self._whole.begin(owned=False)
+            except AlreadyExistsError:
+                self._begun = read_journal(self._top)
+                if self._begun is None:
+                    raise
+                self._follow()  # another part was faster: its plan counts
+        assert self._parts is not None, "there are parts"
+        self._journal, _ = self._parts.begin(part, self._whole)
 
     def run(self, progress: Progress = lambda path, nbytes: None) -> CopyReport:
         """Copy what is left and make it a tree; `progress` gets the path of an array and bytes."""
         self._progress, plan, tally = progress, self.plan, self._workers.tally
-        passes = [_SMALL, *range(self._first[0], self._first[-1])]
-        missing = (stop - start for at in passes for start, stop in self._journal.missing(at))
-        tally.n_expected = tally.n_begun + sum(missing)
-        try:
-            with Crew(self._workers) as crew:
-                crew.run_all(self._chains(crew), self._journal.beat)
-            publish_groups(plan, self._place, self._target, self._names, consolidated=self._consolidated)
-        except BaseException as e:
-            self._interrupted(e)
-            raise
-        self._journal.delete()
         report = self._report
+        if not self.complete:
+            missing = (b - a for at in self._passes.copying() for a, b in self._journal.missing(at))
+            tally.n_expected = tally.n_begun + sum(missing)
+            try:
+                with Crew(self._workers) as crew:
+                    report.n_left = self._run_part(crew)
+                    if report.n_left is None:
+                        crew.run_all(self._chains(crew), self._journal.beat)
+                if report.n_left is None:
+                    place, consolidated = self._place, self._consolidated
+                    publish_groups(plan, place, self._target, self._names, consolidated=consolidated)
+            except BaseException as e:
+                self._interrupted(e)
+                raise
+            if report.n_left is None:
+                self._journal.delete()
         report.n_groups, report.n_links = len(plan.groups), len(plan.links)
         report.n_arrays, report.nbytes = len(plan.small) + len(plan.large), self.nbytes
         return report
 
-    def _chains(self, crew: Crew) -> Iterator[Chain]:
-        for number, (path, job) in enumerate(self.plan.large.items()):
-            if not self._journal.is_done(number, _LARGE):
-                yield self._stages_of(crew, number, path, job)
-        yield [self._small_stage(crew)]
-        if self._verify:  # whoever copied them may not have done it
-            for at, number in self._done_before:
-                yield self._comparison(crew, at, number)
+    def _run_part(self, crew: Crew) -> int | None:
+        """Do the share of a part, if it is one; return how many tasks are left, None for who goes on."""
+        if self._part is None or self._parts is None:
+            return None
+        journal, beat = self._journal, self._journal.beat
+        large = [(n, path, job) for n, (path, job) in enumerate(self.plan.large.items())]
+        first = (self._copying(crew, *each, passes=[0]) for each in large)
+        crew.run_all([*first, [self._small_stage(crew)]], beat)
+        two_passes = [each for each in large if len(each[2].steps) > 1]
+        if two_passes:
+            journal.write()
+            left = self._parts.n_missing()
+            ready = [each for each in two_passes if not left[self._passes.first(each[0])]]
+            crew.run_all((self._copying(crew, *each, passes=[1]) for each in ready), beat)
+        journal.save()
+        left = self._parts.n_missing()
+        n_left = sum(left[at] for at in self._passes.copying())
+        if not n_left:
+            try:
+                self._whole.resume()
+                self._parts.join(self._whole)
+            except FailedPreconditionError:  # another process does it
+                return 0
+            self._journal, self._part = self._whole, None
+            return None
+        return n_left
 
-    def _comparison(self, crew: Crew, at: int, number: int) -> Iterator[Stage]:
-        """Yield what compares an array that was copied before with its source."""
-        if at == _SMALL:
-            path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
-            job.follow(job.arrays.plan_whole(), summed=False)
-        else:
-            path, job = list(self.plan.large.items())[number]
-
-        def failed(error: BaseException) -> None:
-            if isinstance(error, Exception):
-                prefix(error, f"Error verifying {path or self._top.text}")
-
-        yield from job.verify_stages(crew, self._fence(_SMALL), lambda nbytes: None, failed=failed)
-
-    def _small_stage(self, crew: Crew) -> Stage:
-        plan, journal = self.plan, self._journal
-        work = Work("copy-arrays", [self._small], self._fence(_SMALL))
-
-        def done(start: int, stop: int, results: list[StepResult]) -> None:
-            journal.mark(start, stop, _SMALL)
-            for array, result in zip(plan.small[start:stop], results, strict=True):
-                self._note_changes(array.path, array.narrowing, result.n_changed)
-                self._progress(array.path, result.nbytes)
-
-        return crew.stage(
-            work,
-            0,
-            journal.missing(_SMALL),
-            done,
-            kind="small",
-            name=lambda number: f"the copy of {plan.small[number].path}",
-        )
-
-    def _stages_of(self, crew: Crew, number: int, path: str, job: CopyJob) -> Iterator[Stage]:
-        """Yield the passes over one of the larger arrays, then make it an array."""
-        journal, first = self._journal, self._first[number]
-        passes = range(first, first + len(job.steps))
+    def _copying(
+        self, crew: Crew, number: int, path: str, job: CopyJob, *, passes: Sequence[int]
+    ) -> Iterator[Stage]:
+        """Yield some of the passes over one of the larger arrays."""
+        journal, first = self._journal, self._passes.first(number)
 
         def done(at: int, start: int, stop: int, result: StepResult) -> None:
             journal.mark(start, stop, first + at, result.fingerprint)
@@ -296,26 +281,77 @@ class TreeCopy:
             if isinstance(error, Exception):
                 prefix(error, f"Error copying {path or self._top.text}")
 
+        def pending(at: int) -> Sequence[tuple[int, int]]:
+            return journal.missing(first + at) if at in passes else ()
+
+        yield from job.copy_stages(crew, self._fence(first), pending, done, failed=failed)
+        self._note_changes(path, job.narrowing, 0 if job.narrowing is None else job.narrowing.n_changed)
+
+    def _chains(self, crew: Crew) -> Iterator[Chain]:
+        for number, (path, job) in enumerate(self.plan.large.items()):
+            if not self._journal.is_done(number, LARGE):
+                yield self._stages_of(crew, number, path, job)
+        yield [self._small_stage(crew)]
+        if self._verify:  # whoever copied them may not have done it
+            for at, number in self._done_before:
+                yield self._comparison(crew, at, number)
+
+    def _comparison(self, crew: Crew, at: int, number: int) -> Iterator[Stage]:
+        """Yield what compares an array that was copied before with its source."""
+        if at == SMALL:
+            path, job = self.plan.small[number].path, self._small.job(self.plan.small[number])
+            job.follow(job.arrays.plan_whole(), summed=False)
+        else:
+            path, job = list(self.plan.large.items())[number]
+
+        def failed(error: BaseException) -> None:
+            if isinstance(error, Exception):
+                prefix(error, f"Error verifying {path or self._top.text}")
+
+        yield from job.verify_stages(crew, self._fence(SMALL), lambda nbytes: None, failed=failed)
+
+    def _small_stage(self, crew: Crew) -> Stage:
+        plan, journal = self.plan, self._journal
+        work = Work("copy-arrays", [self._small], self._fence(SMALL))
+
+        def done(start: int, stop: int, results: list[StepResult]) -> None:
+            journal.mark(start, stop, SMALL)
+            for array, result in zip(plan.small[start:stop], results, strict=True):
+                self._note_changes(array.path, array.narrowing, result.n_changed)
+                self._progress(array.path, result.nbytes)
+
+        return crew.stage(
+            work,
+            0,
+            journal.missing(SMALL),
+            done,
+            kind="small",
+            name=lambda number: f"the copy of {plan.small[number].path}",
+        )
+
+    def _stages_of(self, crew: Crew, number: int, path: str, job: CopyJob) -> Iterator[Stage]:
+        """Yield the passes over one of the larger arrays, then make it an array."""
+        journal, first = self._journal, self._passes.first(number)
+        passes = range(first, first + len(job.steps))
+
         def distrust(error: BaseException) -> None:
             if isinstance(error, DataCorruptionError):
                 journal.restart(passes)
-            failed(error)
+            if isinstance(error, Exception):
+                prefix(error, f"Error copying {path or self._top.text}")
 
-        fence = self._fence(first)
-        pending = lambda at: journal.missing(first + at)  # noqa: E731
-        yield from job.copy_stages(crew, fence, pending, done, failed=failed)
-        changed = 0 if job.narrowing is None else job.narrowing.n_changed
+        yield from self._copying(crew, number, path, job, passes=range(len(job.steps)))
         try:
             job.check_passes([journal.fingerprint(at) for at in passes])
             if self._verify:
+                fence = self._fence(first)
                 yield from job.verify_stages(crew, fence, lambda nbytes: None, failed=distrust)
             job.check_source()
             job.publish(journal.fingerprint(passes[-1]) if self._summed else None)
         except Exception as e:
             distrust(e)
             raise
-        self._note_changes(path, job.narrowing, changed)
-        journal.mark(number, at=_LARGE)
+        journal.mark(number, at=LARGE)
 
     def _fence(self, first: int) -> Fence:
         return Fence(self._top.store, self._journal.key, self._journal.owner, first=first)
@@ -337,22 +373,3 @@ class TreeCopy:
             return
         with suppress(ChunkwiseError):  # such as a full disk, which is why we are here
             self._journal.save()
-
-
-def is_tree_journal(journal: Mapping[str, Any]) -> bool:
-    """Return True for a journal of a tree: small arrays, larger ones that are whole, then their passes."""
-    return "room" in journal.get("task", {})
-
-
-def _journalled_room(journal: Mapping[str, Any] | None, memory: int | None) -> Room | None:
-    """Return what the workers of an unfinished copy had, None if there is none."""
-    found = (journal or {}).get("task", {}).get("room")
-    if not isinstance(found, list) or [type(value) for value in found] != [int, int, bool] or found[1] < 1:
-        return None
-    room = Room(*found)
-    if memory is not None and memory != room.memory:
-        raise FailedPreconditionError(
-            f"the unfinished copy can't be resumed: its memory is {room.memory:,} bytes; use the same "
-            "options, or --overwrite to start again"
-        )
-    return room

@@ -5,7 +5,7 @@ Nobody has to look at each node: below a directory that isn't listed in the one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -14,16 +14,18 @@ from chunkwise.hierarchy.attributes import change_attributes
 from chunkwise.hierarchy.change import make_link
 from chunkwise.hierarchy.consolidated import is_consolidated, move_consolidated
 from chunkwise.hierarchy.consolidated_tree import consolidate, subtree_copies
-from chunkwise.hierarchy.container import container_root, create_container, mark_container
+from chunkwise.hierarchy.container import check_container, container_root, create_container, mark_container
 from chunkwise.hierarchy.create import write_group
 from chunkwise.hierarchy.link import Link, with_link
 from chunkwise.hierarchy.location import Location
-from chunkwise.hierarchy.new_location import create_parents
+from chunkwise.hierarchy.new_location import check_free, check_outside_arrays, create_parents
 from chunkwise.hierarchy.node import JOURNAL, FormatName, find_node
 from chunkwise.hierarchy.resolve import group_links
 from chunkwise.hierarchy.tree import Tree
+from chunkwise.tools.copy_job import CopyJob
 from chunkwise.tools.executors import BlockThreads
-from chunkwise.tools.small_arrays import location_below
+from chunkwise.tools.small_arrays import SmallArrays, location_below
+from chunkwise.tools.tree_journal import LARGE, SMALL
 from chunkwise.tools.tree_plan import N_REQUESTS, TreePlan
 
 __all__ = ["Place", "publish_groups"]
@@ -38,7 +40,40 @@ class Place:
         self.is_empty = False
         self.groups: set[str] = set()  # paths of those that were there before
 
-    def check_top(self, resume: bool, *, into_group: bool) -> None:
+    def check(
+        self, plan: TreePlan, small: SmallArrays, *, resume: bool, into_group: bool = False
+    ) -> list[tuple[int, int]]:
+        """Raise AlreadyExistsError if something is in the way; return the arrays that are there already.
+
+        They are pairs, as the journal has them: of a pass, and of a number.
+        """
+        check_outside_arrays(self._top)
+        if self._format == "n5":
+            check_container(self._top)
+        self._check_top(resume, into_group=into_group)
+        if self.is_empty:
+            return []
+        self._find_groups(plan.groups, resume)
+        there = []
+        for at, number, path, job in _jobs(plan, small):
+            if not self._may_hold(path):
+                continue
+            if resume and job().is_there():
+                there.append((at, number))
+            else:
+                check_free(location_below(self._top, path), self._format)
+        return there
+
+    def is_whole(self, plan: TreePlan, small: SmallArrays) -> bool:
+        """Return True if all groups and arrays are there."""
+        found = Place(self._top, self._format)
+        found._check_top(True, into_group=False)
+        if found.is_empty:
+            return False
+        found._find_groups(plan.groups, True)
+        return found.groups >= set(plan.groups) and all(job().is_there() for *_, job in _jobs(plan, small))
+
+    def _check_top(self, resume: bool, *, into_group: bool) -> None:
         """Raise AlreadyExistsError if there is anything, unless it is a group that may be copied into."""
         top = self._top
         node = find_node(top, self._format)
@@ -47,11 +82,11 @@ class Place:
             return
         raise AlreadyExistsError(f"there is an array or group at {top.text} already")
 
-    def find_groups(self, paths: Iterable[str], resume: bool) -> None:
+    def _find_groups(self, paths: Iterable[str], resume: bool) -> None:
         """Find out which groups are there; raise AlreadyExistsError if one is in the way."""
         for path in paths:
             where = location_below(self._top, path)
-            found = find_node(where, self._format) if self.may_hold(path) else None
+            found = find_node(where, self._format) if self._may_hold(path) else None
             if found is None:
                 continue
             if found.kind == "array" and not found.is_container:
@@ -62,12 +97,12 @@ class Place:
                 raise AlreadyExistsError(f"{where.text} is a group already ({found.format})")
             self.groups.add(path)
 
-    def may_hold(self, path: str) -> bool:
+    def _may_hold(self, path: str) -> bool:
         """Return False if there is certainly nothing at or below a path."""
         if self.is_empty or not path:
             return not self.is_empty
         above, _, name = path.rpartition("/")
-        if not self.may_hold(above):
+        if not self._may_hold(above):
             return False
         if above not in self._known:
             location = location_below(self._top, above)
@@ -85,7 +120,19 @@ class Place:
             return [self._top]
         if self.groups - {""}:
             return []
-        return [self._top.child(name) for name in names if not self.may_hold(name)]
+        return [self._top.child(name) for name in names if not self._may_hold(name)]
+
+
+def _jobs(plan: TreePlan, small: SmallArrays) -> Iterator[tuple[int, int, str, Callable[[], CopyJob]]]:
+    """Yield pass, number, path and copy of each array."""
+    for number, array in enumerate(plan.small):
+        yield SMALL, number, array.path, partial(small.job, array)
+    for number, (path, job) in enumerate(plan.large.items()):
+        yield LARGE, number, path, partial(_itself, job)
+
+
+def _itself(job: CopyJob) -> CopyJob:
+    return job
 
 
 def publish_groups(

@@ -165,7 +165,7 @@ class ChunkedSpec(DriverSpec):
         return IndexTransform.identity(domain)[resizable.mark_bounds_implicit[:True]].domain
 
     def check_consistent(self) -> None:
-        """Raise if rank or data type of schema and constraints differ."""
+        """Raise if rank or data type of schema and constraints differ, or the format has no such type."""
         try:
             alone = self._alone
             Schema(rank=self.schema.rank, dtype=self.schema.dtype).merged(
@@ -174,6 +174,8 @@ class ChunkedSpec(DriverSpec):
             self._constrained  # noqa: B018 - the data type is one that the format has
         except InvalidArgumentError as e:
             raise prefix(e, 'Error parsing object member "metadata"') from None
+        if self.schema.dtype is not None:
+            self._constraint_schema(Schema(dtype=self.schema.dtype))
 
     @property
     def open_mode(self) -> OpenMode:

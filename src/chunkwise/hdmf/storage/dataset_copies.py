@@ -27,7 +27,8 @@ from chunkwise.tools.copy_arrays import INTERMEDIATE, CopyArrays, copy_arrays, r
 from chunkwise.tools.copy_plan import CopyPlan
 from chunkwise.tools.copy_work import CopyStep, StepResult
 from chunkwise.tools.executors import Workers
-from chunkwise.tools.journal import Journal, read_journal
+from chunkwise.tools.journal import Journal
+from chunkwise.tools.journal_document import read_journal
 from chunkwise.tools.new_array import open_array
 from chunkwise.tools.work import Crew, Fence, Work
 

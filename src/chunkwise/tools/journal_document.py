@@ -1,0 +1,108 @@
+"""What a journal says, checked as it is read: it lies where anybody may have written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from chunkwise.errors import ChunkwiseError, FailedPreconditionError
+from chunkwise.hierarchy.document import load_json
+from chunkwise.hierarchy.location import Location
+from chunkwise.hierarchy.node import JOURNAL
+from chunkwise.kvstore.protocol import Buffer
+
+__all__ = ["parse_journal", "read_journal"]
+
+_MISSING = object()
+_FINGERPRINT = re.compile("[0-9a-f]{16}", re.ASCII)
+
+
+def read_journal(location: Location) -> dict[str, Any] | None:
+    """Return what the journal at `location` says, None if there is none."""
+    value = location.store.read(location.path + JOURNAL).value
+    return None if value is None else parse_journal(value, location.describe(JOURNAL))
+
+
+def parse_journal(value: Buffer, where: str) -> dict[str, Any]:
+    """Return what a journal says: ``task``, ``tasks``, ``done``, ``fingerprints`` and ``owner``.
+
+    Raises
+    ------
+    FailedPreconditionError
+        If it is none; the error names the file, the line and the member.
+    """
+    text = bytes(value)
+    try:
+        document = load_json(text)
+    except ChunkwiseError as e:
+        raise _is_none(where, 1 + text.count(b"\n") if not text.strip() else None, e.message) from None
+    if not isinstance(document, dict):
+        raise _is_none(where, 1, "expected an object")
+    n_tasks: list[int] = []
+    for name, check, expected in _MEMBERS:
+        if not check(document.get(name, _MISSING), n_tasks):
+            raise _is_none(where, _line_of(text, name), f'"{name}": expected {expected}')
+        if name == "tasks":
+            n_tasks = document[name]
+    return document
+
+
+def _is_none(where: str, line: int | None, why: str) -> FailedPreconditionError:
+    at = "" if line is None else f"line {line}: "
+    return FailedPreconditionError(
+        f"{where} is not the journal of a copy: {at}{why}; it is damaged, or another's"
+    )
+
+
+def _line_of(text: bytes, name: str) -> int:
+    """Return the line of a member of the outermost object, or the last one if there is none."""
+    lines = text.splitlines() or [b""]
+    start = f'"{name}":'.encode()
+    found = (number for number, line in enumerate(lines, 1) if line.removeprefix(b"  ").startswith(start))
+    return next(found, len(lines))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_range(value: Any, n: int) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(map(_is_number, value))
+        and value[0] < value[1] <= n
+    )
+
+
+def _are_ranges(value: Any, n_tasks: list[int]) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == len(n_tasks)
+        and all(
+            isinstance(ranges, list) and all(_is_range(range_, n) for range_ in ranges)
+            for ranges, n in zip(value, n_tasks, strict=True)
+        )
+    )
+
+
+def _are_fingerprints(value: Any, n_tasks: list[int]) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == len(n_tasks)
+        and all(isinstance(text, str) and _FINGERPRINT.fullmatch(text) for text in value)
+    )
+
+
+_MEMBERS: tuple[tuple[str, Callable[[Any, list[int]], bool], str], ...] = (
+    ("task", lambda value, _: isinstance(value, dict), "an object"),
+    (
+        "tasks",
+        lambda value, _: isinstance(value, list) and all(map(_is_number, value)),
+        "a list of the number of tasks of each pass",
+    ),
+    ("done", _are_ranges, "a list for each pass, of ranges of its tasks such as [0, 8]"),
+    ("fingerprints", _are_fingerprints, "16 hexadecimal digits for each pass"),
+    ("owner", lambda value, _: value is None or isinstance(value, str), "null or text"),
+)
