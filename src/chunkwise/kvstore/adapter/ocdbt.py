@@ -48,7 +48,7 @@ _WAITING = 32  # writes to have under way, which are committed together
 
 
 class Options(NamedTuple):
-    """What is said of a database when it is opened.
+    """Options of a database when it is opened.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How a database is to be made, as far as it is said: the member ``config`` of a spec."""
+"""Settings of a new database, as far as they are given: the member ``config`` of a spec."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _LEVEL = struct.Struct("<i")
 
 
 class Config(NamedTuple):
-    """How a database is made; it never changes.
+    """Settings of a database; they never change.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Config(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What a manifest says; without `versions` it is that of a database with numbered manifests."""
+    """Content of a manifest; without `versions` it is that of a database with numbered manifests."""
 
     config: Config
     versions: list[Version]
