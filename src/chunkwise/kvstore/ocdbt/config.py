@@ -17,15 +17,9 @@ _LEVELS = (-131072, 22)
 
 
 class ConfigMembers(NamedTuple):
-    """The fields of a `Config` that are given.
+    """The fields of a `Config` that are given."""
 
-    Attributes
-    ----------
-    given : dict
-        By name of the field.
-    """
-
-    given: Mapping[str, Any]
+    given: Mapping[str, Any]  # by name of the field
 
     def check(self, config: Config) -> None:
         """Raise FailedPreconditionError if a database is made in another way."""
